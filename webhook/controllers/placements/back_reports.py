@@ -1,7 +1,7 @@
-"""Status back-reporting: the statuses that a member reports go onto the hub's own objects.
+"""Status back-reporting: copies the statuses that a member reports to the original objects on the hub.
 
-If a placement asks for it and cannot have it, no condition says so, as there is none for it. The placement gets a
-Warning event and a line in the log, once for every new reason.
+The API has no condition for a failed back-report. The placement gets a Warning Event and a log line instead, once per
+new reason.
 
 Source: rollout.md 18.
 """
@@ -42,9 +42,9 @@ class BackReportController:
     """Copies statuses for one placement at a time.
 
     Args:
-        hub: Where everything is.
-        served: The kinds that the hub serves.
-        record: Takes the events that are worth telling.
+        hub: The hub cluster.
+        served: Kinds that the hub serves.
+        record: Records Events.
     """
 
     def __init__(self, hub: Hub, served: ServedKinds, record: Callable[[JsonObject, Event], None]) -> None:
@@ -54,16 +54,16 @@ class BackReportController:
         self._told: dict[PlacementRef, tuple[str, str]] = {}
 
     def wiring(self, selectables: Selectables) -> Wiring[PlacementRef]:
-        """Say what wakes it: what members report, and objects that have not the status that was reported.
+        """Return the wiring: member reports and changed originals enqueue a placement.
 
         Args:
-            selectables: Tells of the objects that placements select.
+            selectables: Reports changes of selected objects.
         """
         return Wiring(
             name="back_report",
             reconcile=self.reconcile,
             concerned=concerned_placement,
-            owner=str,  # also of what it writes on objects; two placements that report for one contradict each other
+            owner=str,  # also of the statuses it writes: two placements that report on one object conflict
             watches=tuple(self._watches(selectables)),
             resync=lambda: (ref for ref, placement in all_placements(self._hub.cache) if _reports(placement)),
         )
@@ -80,28 +80,28 @@ class BackReportController:
         return self._reporting(family.parent(change.document))
 
     def _of_work(self, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placement of a Work, which carries statuses, and the one that its labels named before."""
+        """Yield the placement of a Work, whose status has the reports, and the one that its labels named before."""
         for document in change:
             if document is not None and label(document, PARENT_BINDING):
                 yield from self._reporting(placement_of_work(document))
 
     def _of_selected(self, touched: Touched) -> Iterator[PlacementRef]:
-        """Yield a placement one of whose objects is new: it does not have the status that was reported for it."""
+        """Yield a placement with a new selected object: the object does not have the reported status yet."""
         if touched.is_new:
             yield from self._reporting(touched.ref)
 
     def _reporting(self, ref: PlacementRef) -> Iterator[PlacementRef]:
-        """Yield a placement if it has statuses reported back, or no longer has but still says that it failed."""
+        """Yield a placement if back-reporting is enabled, or if its status still reports a failure."""
         placement = self._hub.cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
         if placement is not None and _reports(placement):
             yield ref
 
     async def reconcile(self, ref: PlacementRef) -> Result:
-        """Give every object that a placement reports back the status it has on the member.
+        """Copy the reported statuses of a placement to its originals.
 
         Raises:
-            ConflictError: Another client wrote to an object first; the queue tries again.
-            RetryError: It is not known yet what the hub serves.
+            ConflictError: Another client wrote to an object first. The queue retries.
+            RetryError: The served kinds are unknown yet.
         """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
@@ -125,15 +125,16 @@ class BackReportController:
         return [work for work in works if label(work, PARENT_PLACEMENT_NAMESPACE) == ref.namespace]
 
     async def _copy(self, report: BackReport) -> str:
-        """Copy one status to its object; returns what prevents that, empty when nothing does."""
+        """Copy one status to its object. Return the error message, or an empty string."""
         kind = self._kind(report)
         if kind is None:
             return f"the hub does not serve the kind {report.kind} of {report.group}/{report.version}"
         try:
-            # From the store, as its kind may not be in the cache; written over this version, so that a user's write in
-            # between is a conflict and not lost.
+            # From the store, as its kind may not be cached. Written with this resource version, so that a concurrent
+            # write of
+            # a user is a conflict and not lost.
             current = await self._hub.store.get(kind, Key(report.name, report.namespace))
-        except NotFoundError:  # it was deleted, so it is about to leave the placement
+        except NotFoundError:  # deleted, so it is about to leave the placement
             return ""
         except ForbiddenError as error:
             return str(error)
@@ -151,7 +152,7 @@ class BackReportController:
         return ""
 
     def _kind(self, report: BackReport) -> Kind | None:
-        """Return the kind of an object, with the version that was selected and placed in front."""
+        """Return the kind of an object, with the selected version first."""
         kind = self._served.kinds.get((report.group, report.kind))
         if kind is None or report.version not in kind.versions:
             return None
@@ -160,7 +161,7 @@ class BackReportController:
         )
 
     def _tell(self, ref: PlacementRef, placement: JsonObject, reason: str, problem: str) -> None:
-        """Tell of a problem if it is another than before; empty: there is none."""
+        """Report a problem unless unchanged. Empty: clear it."""
         if not problem:
             self._told.pop(ref, None)
         elif self._told.get(ref) != (reason, problem):
@@ -170,7 +171,7 @@ class BackReportController:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement whose spec or selection has changed, if it has statuses reported back."""
+    """Yield a placement whose spec or selection has changed, if back-reporting concerns it."""
     new = change.new
     if new is not None and _reports(new) and (change.touches(desired) or change.alters(_selected)):
         yield family.ref(new)

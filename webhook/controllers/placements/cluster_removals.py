@@ -53,7 +53,7 @@ class JudgedDecision:
         marks: Annotations of bindings that are dropped now, by name.
         replacing: Mark of new bindings as replacements. Empty: they are none.
         changed: Bindings dropped before, as they are to be written.
-        snapshot: The policy snapshot with its record. None: unchanged.
+        snapshot: The policy snapshot with its record. None: unset, it is unchanged.
         warned: Clusters that are left with a warning.
     """
 
@@ -68,10 +68,10 @@ class ClusterRemovals:
     """Judges the clusters that placements leave.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes Events.
-        policy: Of the operator.
+        record: Records Events.
+        policy: Removal policy of the operator.
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class ClusterRemovals:
         """Return the verdict on a decision.
 
         Args:
-            family: Of the placement.
+            family: Family of the placement.
             placement: The placement.
             snapshot: Its latest policy snapshot.
             run: The decision.
-            documents: Its bindings: those that are stored, and lost ones.
+            documents: Its bindings: stored and lost ones.
         """
         by_name = {name_of(document): document for document in documents}
         picked = {pick.cluster for pick in run.picked}
@@ -165,7 +165,7 @@ class ClusterRemovals:
         )
 
     def _judged(self, document: JsonObject, judgement: ClusterJudgement, facts: ClusterFacts) -> JsonObject:
-        """Return a binding that waits as it is to be written. If nothing changes, it is the same object."""
+        """Return a waiting binding as it is to be written. Without changes it is the same object."""
         mark = self._mark(document, judgement, facts)
         if REMOVAL_PENDING not in mark:
             return with_metadata(self._ordered(document), annotations=mark)
@@ -216,6 +216,6 @@ def _is_replacement(binding: JsonObject, earliest: datetime) -> bool:
 
 
 def seen_of_replacement(binding: JsonObject) -> tuple[bool, str]:
-    """View what of a binding decides whether it counts as an available replacement, and whether another waits."""
+    """Return whether a binding is an available replacement, and its annotation about a pending removal."""
     is_replacement = bool(annotation(binding, REPLACEMENT))
     return is_replacement and _is_available(binding), annotation(binding, REMOVAL_PENDING)

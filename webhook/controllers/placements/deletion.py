@@ -13,13 +13,13 @@ from webhook.kube.ports import ConflictError, NotFoundError, NotServedError, key
 
 
 async def mark_and_delete(hub: Hub, kind: Kind, document: JsonObject) -> None:
-    """Write on an object that it is meant to go, then delete it as it is now; see `scorer.rollout.removal.marks`.
+    """Mark an object for removal, then delete that version; see `scorer.rollout.removal.marks`.
 
     Raises:
-        ConflictError: Another client has written it since it was read; nothing is deleted.
+        ConflictError: Another client has written it since it was read. Nothing is deleted.
     """
-    # The word first: after a crash in between, the next pass deletes the object or takes the word back. A deletion
-    # without the word would be taken for a mistake.
+    # The mark first: after a crash in between, the next pass deletes the object or removes the mark. A deletion
+    # without the mark would count as accidental.
     if (marked := marked_for_removal(document)) is not None:
         document = await hub.replace(kind, marked)
     await hub.delete(kind, document, this_version=True)
@@ -28,27 +28,27 @@ async def mark_and_delete(hub: Hub, kind: Kind, document: JsonObject) -> None:
 async def delete_works(
     hub: Hub, works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
 ) -> None:
-    """Delete Works, all at once, each after what has to be written on it: see `plan_work_deletion`.
+    """Delete Works concurrently, each after the writes that its deletion needs: see `plan_work_deletion`.
 
     Raises:
-        ConflictError: Another client has written one since; the next attempt knows what it is now.
+        ConflictError: Another client has written one since. The retry reads it again.
     """
     await run_concurrently(_take_away(hub, plan_work_deletion([work], member, abandoned=abandoned)) for work in works)
 
 
 async def _take_away(hub: Hub, writes: Iterable[Write]) -> None:
-    """Delete a Work, after what has to be written on it; only as it was when that was decided.
+    """Execute the writes of a Work and its deletion, with the resource version of the decision.
 
-    An agent may put its finalizer on the Work at the very moment of its deletion. The API server could then remove the
-    Work without waiting for the agent, and what it placed on the member would stay there. The finalizer makes another
-    version of the Work, so the precondition on the version prevents that.
+    An agent may add its finalizer at the moment of the deletion. The API server could then remove the Work without
+    waiting for the agent, and the placed objects would remain on the member. The finalizer makes another version of the
+    Work, so the precondition prevents that.
 
     Args:
-        hub: Where it is.
-        writes: What to write on one Work, and its deletion; one that is gone already is fine.
+        hub: The hub cluster.
+        writes: Writes of one Work, and its deletion. A Work that is already deleted is no error.
 
     Raises:
-        ConflictError: Another client has written it since; the next attempt knows what it is now.
+        ConflictError: Another client has written it since. The retry reads it again.
     """
     marked: JsonObject | None = None
     try:
@@ -64,10 +64,10 @@ async def _take_away(hub: Hub, writes: Iterable[Write]) -> None:
 
 
 async def whole(hub: Hub, write: Write) -> Write:
-    """Give a Work that is to be replaced its manifests back, which the cache does not keep.
+    """Return a write with the manifests of its Work, which the cache does not keep.
 
     Raises:
-        ConflictError: Another client has written it since it was read.
+        ConflictError: Another client has written the Work since it was read.
     """
     if write.verb is not Verb.REPLACE or "workload" in write.document["spec"]:
         return write

@@ -1,20 +1,18 @@
-"""Evictions: take a placement off one member cluster, once, within the disruption budget.
+"""Evictions: remove a placement from one member cluster, once, within the disruption budget.
 
-They are answered one at a time, and each is decided on what the store says now, not on what the watch said last: the
-budget, the placement and the eviction are read from the store, and the bindings are listed into the cache before they
-are counted. What this process has written itself is in the cache anyway, also statuses that are not stored yet; so a
-binding that the eviction before has deleted, or that the rollout has just found unavailable, counts as what it is. The
-deletion carries the resource version that was decided on: any write to that binding in between (by its rollout, of its
-status, a deletion by a user) makes it fail, and everything is decided again. One gap remains: another binding of the
-placement may become unavailable, or be deleted by another client, while the deletion is under way. No precondition
-covers two objects.
+Evictions are decided one at a time, on the state of the store instead of the watch: the budget, the placement and the
+eviction are read from the store, and the bindings are relisted into the cache before they are counted. Writes of this
+process are in the cache anyway, including statuses that are not stored yet. So a binding counts correctly if the
+previous eviction has deleted it, or if the rollout has just found it unavailable. The deletion carries the resource
+version of the decision. If the binding was written in between (by its rollout, by a status, or by a deletion of a
+user), the deletion fails and is decided again. One race remains: another binding of the placement may become
+unavailable, or be deleted by another client, during the deletion. No precondition covers two objects.
 
-Before it deletes, an eviction notes which binding it means: `scorer.rollout.removal.eviction` says why.
+Before the deletion, the binding is recorded on the eviction: `scorer.rollout.removal.eviction` says why.
 
-With turns, an eviction that may be executed reserves the member first. While something else disrupts the member, the
-eviction has no answer yet, says what it waits for, and goes on when that has ended. The reservation lasts until the
-binding is gone. An eviction does not wait for the rollout of its own placement: that ends with the binding, even when
-it hangs.
+If members are reserved, an eviction reserves its member first. While another disruption holds the member, the eviction
+remains pending and reports what it waits for. The reservation lasts until the binding is deleted. An eviction does not
+wait for the rollout of its own placement: that ends with the binding, even if it hangs.
 
 Source: rollout.md 19.
 """
@@ -57,13 +55,13 @@ Record = Callable[[JsonObject, Event], None]
 
 
 class EvictionController:
-    """Answers one eviction at a time, even if several workers call it.
+    """Decides one eviction at a time, even if several workers call it.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        turns: Reserves members; None: evictions wait for nothing.
-        record: Tells of events.
+        turns: Reserves members. None: disabled, evictions do not wait.
+        record: Records Events.
     """
 
     def __init__(
@@ -79,10 +77,10 @@ class EvictionController:
         self._record = record
         self._turn = asyncio.Lock()
         self._reserving: dict[str, JsonObject] = {}
-        """The evictions for which this process has reserved the member, as they were last seen."""
+        """Evictions whose member this process has reserved, as last seen."""
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: evictions; with turns also members that may be free, and the end of evicted bindings."""
+        """Return the wiring: evictions, and with reservations also freed members and the end of evicted bindings."""
         turns = self._turns
         return Wiring(
             name="eviction",
@@ -104,30 +102,30 @@ class EvictionController:
             yield Signal(self._turns.subscribe, self._of_member)
 
     def _owner(self, name: str) -> str | None:
-        """Return its placement: all evictions from one count against one budget, and delete bindings of it."""
+        """Return the placement: its evictions share one budget and delete its bindings."""
         eviction = self._hub.cache.get(EVICTION, name) or self._reserving.get(name)
         return None if eviction is None else str(placement_ref(text_at(eviction, "spec", "placementName")))
 
     def _of_binding(self, change: ObjectDelta) -> Iterator[str]:
-        """Yield the eviction that has deleted a binding, once that is gone: it gives its member back."""
+        """Yield the eviction of a deleted binding, to release its member."""
         if change.new is None:
             uid = change.document["metadata"].get("uid")
             evictions = self._hub.cache.of_kind(EVICTION).objects.values()
             yield from (name_of(eviction) for eviction in evictions if annotation(eviction, EVICTED_BINDING) == uid)
 
     def _of_member(self, member: str) -> Iterator[str]:
-        """Yield the evictions from a member: it may be their turn now."""
+        """Yield the evictions from a member that may be free now."""
         evictions = self._hub.cache.of_kind(EVICTION).objects.values()
         yield from (name_of(eviction) for eviction in evictions if eviction["spec"].get("clusterName") == member)
 
     async def reconcile(self, name: str) -> Result:
-        """Give the eviction called *name* its answer, unless it has one.
+        """Decide the eviction *name*, unless it is decided.
 
         Raises:
-            ConflictError: Another client wrote to the eviction or the binding first; the queue tries again.
-            StuckError: A binding of the placement cannot be read.
+            ConflictError: Another client wrote to the eviction or the binding first. The queue retries.
+            StuckError: A binding of the placement is invalid.
         """
-        async with self._turn:  # two at once would both count the same bindings as available, and overdraw the budget
+        async with self._turn:  # two concurrent ones would count the same bindings and overdraw the budget
             cached = self._hub.cache.get(EVICTION, name)
             if cached is None:
                 return await self._follow_withdrawn(name)
@@ -151,9 +149,9 @@ class EvictionController:
                 if (hold := await self._take_turn(eviction)) is not None:
                     return self._wait(eviction, hold)
                 has_turn = True
-                continue  # reserving took a while: decide again on what holds now
-            # Two writes: first the note on the eviction, stored, then the deletion. After a crash in between, the note
-            # tells the next leader which binding was meant; deleted first, it could not tell who did it.
+                continue  # reserving took a while: decide again on the present state
+            # Two writes: first the record on the eviction, then the deletion. After a crash in between, the record
+            # tells the next leader which binding was meant. A deletion without it could not be attributed.
             if (marked := meaning(eviction, binding)) is None:
                 await mark_and_delete(self._hub, BINDING, binding)
                 break
@@ -164,7 +162,7 @@ class EvictionController:
         return await self._follow(self._hub.report(EVICTION, eviction, eviction_status(eviction, outcome, self._now())))
 
     async def _take_back(self, eviction: JsonObject) -> None:
-        """Take the word that it is to go off the binding that the eviction meant, now that it was decided otherwise."""
+        """Remove the removal mark from the eviction's binding: the decision has changed."""
         uid = annotation(eviction, EVICTED_BINDING)
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         for binding in children(self._hub.cache, BINDING, ref) if uid else ():
@@ -173,14 +171,14 @@ class EvictionController:
 
     async def _take_turn(self, eviction: JsonObject) -> Hold | None:
         assert self._turns is not None
-        # Before the request: it may be stored though it fails here, and has to be given back then, too.
+        # Before the request: it may fail here although it was stored, and must be released then, too.
         self._reserving[name_of(eviction)] = eviction
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         holder = eviction_holder(name_of(eviction))
         return await self._turns.reserve(_member(eviction), holder, ending=rollout_holder(str(ref)))
 
     def _wait(self, eviction: JsonObject, hold: Hold) -> Result:
-        """Say what an eviction waits for: once, however often it is reconciled."""
+        """Report what an eviction waits for, once."""
         status = waiting_status(eviction, f"the placement may be evicted, but waits: {hold.message}", self._now())
         if status != status_of(eviction):
             self._hub.report(EVICTION, eviction, status)
@@ -188,7 +186,7 @@ class EvictionController:
         return Result(RESERVATION_POLL_INTERVAL)
 
     async def _follow(self, eviction: JsonObject, *, withdrawn: bool = False) -> Result:
-        """Keep the member reserved until the binding is gone that an answered eviction has deleted."""
+        """Renew the reservation of the member until the binding of a decided eviction is deleted."""
         member, holder = _member(eviction), eviction_holder(name_of(eviction))
         if self._turns is None or not self._turns.holds(member, holder):
             self._reserving.pop(name_of(eviction), None)
@@ -204,18 +202,18 @@ class EvictionController:
         return DONE
 
     async def _follow_withdrawn(self, name: str) -> Result:
-        """Do the same for an eviction that is gone."""
+        """Do the same for a deleted eviction."""
         eviction = self._reserving.get(name)
         return DONE if eviction is None else await self._follow(eviction, withdrawn=True)
 
     async def _decide(self, eviction: JsonObject) -> tuple[Eviction, JsonObject | None]:
-        """Return what the eviction comes to, and the binding that has to be deleted for it."""
+        """Return the outcome of the eviction, and the binding to delete."""
         name = text_at(eviction, "spec", "placementName")
         placement = budget = None
-        if not dns_subdomain_error(name):  # else no object can have that name
+        if not dns_subdomain_error(name):  # otherwise no object can have that name
             placement = await self._find(PLACEMENT, name)
             budget = await self._find(DISRUPTION_BUDGET, name)
-            if not label_value_error(name):  # bindings know their placement by a label
+            if not label_value_error(name):  # bindings carry the name of their placement in a label
                 await self._catch_up(name)
         ref = placement_ref(name)
         bindings = children(self._hub.cache, BINDING, ref)
@@ -227,7 +225,7 @@ class EvictionController:
         return outcome, next(doomed, None)
 
     async def _newest(self, eviction: JsonObject) -> JsonObject | None:
-        """Return an eviction as it is stored; None when it is gone. An answer that is still to be stored counts."""
+        """Return the stored eviction, or None if it is deleted. An outcome that is still to be stored counts."""
         current = await self._find(EVICTION, name_of(eviction))
         shelf = self._hub.cache.of_kind(EVICTION)
         if current is None:
@@ -243,7 +241,7 @@ class EvictionController:
             return None
 
     async def _catch_up(self, placement: str) -> None:
-        """Bring what the cache knows of the bindings of a placement up to the present state of the store."""
+        """Relist the bindings of a placement into the cache."""
         cached = children(self._hub.cache, BINDING, placement_ref(placement))
         await refresh_list(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, cached)
 
@@ -259,6 +257,6 @@ def _asked(change: ObjectDelta) -> Iterator[str]:
 
 
 def _withdrawn(change: ObjectDelta) -> Iterator[str]:
-    """Yield an eviction that is gone: it may have reserved its member."""
+    """Yield a deleted eviction: it may have reserved its member."""
     if change.new is None:
         yield name_of(change.document)

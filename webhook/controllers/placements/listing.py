@@ -36,9 +36,9 @@ def all_bindings(cache: Cache) -> Iterator[tuple[Family, JsonObject]]:
 
 
 def bindings_on_relabelled(cache: Cache, change: ObjectDelta) -> Iterator[tuple[Family, JsonObject]]:
-    """Yield the bindings that may have other overrides now: a member cluster is new, or has other labels.
+    """Yield the bindings whose overrides may have changed because a member cluster is new or relabelled.
 
-    For a cluster that cannot be read its last good state still counts, so nothing changes.
+    A cluster that cannot be parsed keeps its last valid state, so nothing changes.
     """
     old, new = change
     if new is None or (old is not None and old["metadata"].get("labels") == new["metadata"].get("labels")):

@@ -28,7 +28,7 @@ from webhook.kube.ports import Key
 
 @dataclass(frozen=True, slots=True)
 class OverrideRef:
-    """Names an override; *namespace* is empty for a ClusterResourceOverride."""
+    """Key of an override. *namespace* is empty for a ClusterResourceOverride."""
 
     name: str
     namespace: str = ""
@@ -40,12 +40,12 @@ class OverrideRef:
 
     @classmethod
     def parent(cls, snapshot: JsonObject) -> "OverrideRef":
-        """Return the override that a snapshot was made of."""
+        """Return the override of a snapshot."""
         return cls(label(snapshot, PARENT_OVERRIDE), namespace_of(snapshot))
 
     @property
     def kind(self) -> Kind:
-        """Which of the two kinds it is."""
+        """The kind of the override."""
         return family_in(self.namespace).override
 
     @property
@@ -58,13 +58,13 @@ class OverrideRef:
 
 
 def _of_override(change: ObjectDelta) -> Iterator[OverrideRef]:
-    """Yield an override that is new or gone, or whose spec or deletion mark has changed."""
+    """Yield an override that was created or deleted, or whose spec or deletion mark has changed."""
     if change.touches(desired):
         yield OverrideRef.of(change.document)
 
 
 def _of_snapshot(change: ObjectDelta) -> Iterator[OverrideRef]:
-    """Yield the override of a snapshot that has been changed or deleted."""
+    """Yield the override of a changed or deleted snapshot."""
     if change.old is not None:
         yield OverrideRef.parent(change.document)
 
@@ -74,15 +74,15 @@ WATCHES: Final = tuple(
     for family in FAMILIES
     for watch in (Watch(family.override, _of_override), Watch(family.override_snapshot, _of_snapshot))
 )
-"""What wakes an override."""
+"""Watches that enqueue an override."""
 
 
 class OverrideController:
     """Keeps the snapshots of one override.
 
     Args:
-        hub: Where everything is.
-        record: Takes the events that are worth telling.
+        hub: The hub cluster.
+        record: Records Events.
     """
 
     def __init__(self, hub: Hub, record: Callable[[JsonObject, Event], None]) -> None:
@@ -90,7 +90,7 @@ class OverrideController:
         self._record = record
 
     def wiring(self) -> Wiring[OverrideRef]:
-        """Say what wakes it: the override and its snapshots."""
+        """Return the wiring: the override and its snapshots enqueue it."""
         return Wiring(
             name="override",
             reconcile=self.reconcile,
@@ -101,9 +101,9 @@ class OverrideController:
         )
 
     async def reconcile(self, ref: OverrideRef) -> Result:
-        """Make the latest snapshot of one override hold what the override says now."""
+        """Make the latest snapshot of one override match its spec."""
         override = self._hub.cache.get(ref.kind, ref.name, ref.namespace)
-        if override is None:  # its snapshots were deleted before its finalizer went
+        if override is None:  # its snapshots were deleted before its finalizer was removed
             return DONE
         if is_deleting(override):
             return await self._clean_up(ref, override)
@@ -123,10 +123,10 @@ class OverrideController:
         return [snapshot for snapshot in snapshots if OverrideRef.parent(snapshot) == ref]
 
     async def _clean_up(self, ref: OverrideRef, override: JsonObject) -> Result:
-        """Delete the snapshots of an override that is being deleted; when none is left, take the finalizer off it."""
+        """Delete the snapshots of a deleted override. Once none is left, remove the finalizer."""
         snapshots = (snapshot for snapshot in self.snapshots(ref) if not is_deleting(snapshot))
         await run_concurrently(self._hub.delete(ref.snapshot_kind, snapshot) for snapshot in snapshots)
-        if self.snapshots(ref):  # another client's finalizer holds one; its end wakes us
+        if self.snapshots(ref):  # a finalizer of another client holds one: its deletion requeues the override
             return DONE
         if (free := without_finalizer(override, OVERRIDE_CLEANUP)) is not None:
             await self._hub.amend(ref.kind, free)
@@ -134,9 +134,9 @@ class OverrideController:
 
 
 def placement_of(snapshot: JsonObject) -> PlacementRef | None:
-    """Return the placement whose rollout has to react to an override snapshot at once; None: it names no placement.
+    """Return the placement whose rollout must react to an override snapshot immediately. None: unset in the override.
 
-    An override that names no placement is taken up at the next reconcile of each rollout (rollout.md 6.5).
+    An override without a placement is picked up at the next reconcile of each rollout (rollout.md 6.5).
     """
     key = placement_key(override_spec(snapshot), namespace_of(snapshot))
     namespace, _, name = key.rpartition("/")

@@ -77,25 +77,24 @@ from webhook.kube.ports import Key, StoreError, key_of
 from webhook.settings.loop import LoopSettings
 
 STATUS_WAIT = timedelta(milliseconds=20)
-"""How long a status waits, for each binding of its placement, after one of them has changed: they change together, and
-a status says something of each."""
+"""Debounce of a status per binding of its placement: bindings change together, and the status covers each."""
 SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
 POLL_INTERVAL = timedelta(seconds=15)
-"""How often to find out whether a kind that could not be read can be read now."""
+"""Poll interval for kinds that could not be read."""
 RETRY_COPY = timedelta(seconds=5)
-"""How long after a failed write of a copy of a status it is retried."""
+"""Retry delay after a failed write of a status copy."""
 
 
 class PlacementController:
-    """Turns what a placement says into snapshots, and what has become of it into its status.
+    """Turns the spec of a placement into snapshots, and reports its progress in the status.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes the events that are worth telling.
-        selectables: Knows the objects that can be selected.
-        settings: How often content may change, and what may be placed.
-        observer: Is told which placements are stalled.
+        record: Records Events.
+        selectables: Watches the selectable kinds.
+        settings: Settings of the operator.
+        observer: Reports stalled placements and pending removals.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class PlacementController:
         """Resource snapshots without the label of the placement that controls them."""
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Say what wakes it: all that its snapshots are made of, and all that its status reports."""
+        """Return the wiring: all inputs of the snapshots and of the status enqueue a placement."""
         return Wiring(
             name="placement",
             reconcile=self.reconcile,
@@ -154,7 +153,7 @@ class PlacementController:
             yield owner
 
     def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[Later[PlacementRef]]:
-        """Yield the placement of a binding, after a while."""
+        """Yield the placement of a binding, debounced."""
         ref = family.parent(change.document)
         count = count_children(self._hub.cache, family.binding, ref)
         yield Later(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
@@ -164,17 +163,17 @@ class PlacementController:
         yield from placements_in_deleted(self._hub.cache, change)
 
     def _of_definition(self, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield all placements, to select again: the hub serves other kinds now."""
+        """Yield all placements, to select again: the served kinds have changed."""
         if change.touches(_served):
             self._selectables.redefined(change)
             yield from placement_refs(self._hub.cache)
 
     def _everything(self) -> Iterator[PlacementRef]:
-        self._selectables.stale()  # no event says that a kind without a definition (an aggregated one) is served now
+        self._selectables.stale()  # no event reports that an aggregated kind, which has no definition, is served now
         yield from placement_refs(self._hub.cache)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
-        """Make snapshots and status of one placement match what it says now."""
+        """Make the snapshots and the status of one placement match its spec."""
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:
@@ -193,7 +192,7 @@ class PlacementController:
             return await self._hold_content(family, ref, placement, selection, judgement)
         policy = self._policy(family, ref, placement)
         # The first policy snapshot after the content, because it wakes the scheduler, which can then bind what it
-        # creates. A later one before: what is to leave a cluster does not get new content there first.
+        # creates. A later one before the content: clusters that are dropped must not get new content first.
         is_first = not children(self._hub.cache, family.policy_snapshot, ref)
         if not is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
@@ -213,7 +212,7 @@ class PlacementController:
         selection: InvalidSelection,
         judgement: ObjectJudgement | None,
     ) -> Result:
-        """Keep what is placed while the selection is invalid, but for what was confirmed to be removed."""
+        """Keep the placed content while the selection is invalid, without confirmed removals."""
         waits = DONE
         if selection.rest is not None and judgement is not None:
             _, waits, _ = await self._keep_resources(family, ref, placement, selection.rest, judgement)
@@ -224,7 +223,7 @@ class PlacementController:
         return soonest(await self._report(family, placement, report), waits)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
-        """Put on the finalizers that deletion needs: the scheduler's too, in one write with ours.
+        """Add the finalizers that deletion needs, including the scheduler's, in one write.
 
         Before the first snapshot: a deletion in between would leave snapshots that nothing removes.
         """
@@ -233,10 +232,10 @@ class PlacementController:
         return placement if finalized is placement else await self._hub.amend(family.placement, finalized)
 
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
-        """Delete the resource snapshots without the label of the placement, and give it back to those in use.
+        """Delete the resource snapshots without the label of the placement. Restore the label of those in use.
 
-        On return, the cache has no such snapshot until the caller awaits something: a latest snapshot that cannot be
-        found by its label would be created a second time.
+        On return, the cache has no such snapshot until the caller awaits: a latest snapshot that cannot be found by its
+        label would be created a second time.
         """
         cache, kind = self._hub.cache, family.resource_snapshot
         while keys := sorted(self._strays.get(ref, ())):
@@ -260,7 +259,7 @@ class PlacementController:
     def _tell_left_out(
         self, ref: PlacementRef, placement: JsonObject, unreadable: Mapping[tuple[str, str], str]
     ) -> None:
-        """Say which kinds of a namespace are not placed because they cannot be read; once for every change."""
+        """Record an Event, once per change, with the kinds of a namespace that are not placed: they are unreadable."""
         if not unreadable:
             self._told.pop(ref, None)
             return
@@ -270,7 +269,7 @@ class PlacementController:
             self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
 
     def _policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> tuple[Write, ...]:
-        """Return the writes after which the latest policy snapshot has the policy of a placement."""
+        """Return the writes that make the latest policy snapshot match the policy of a placement."""
         snapshots = children(self._hub.cache, family.policy_snapshot, ref)
         digest = policy_hash(placement["spec"].get("policy"))
         bindings = children(self._hub.cache, family.binding, ref)
@@ -291,7 +290,7 @@ class PlacementController:
         await self._collect_strays(family, ref, placement)
         objects = placed_selection(selection, judgement).objects
         snapshots = children(self._hub.cache, family.resource_snapshot, ref)
-        if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run finds the same
+        if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run selects on its own
             return None, DONE, fitting_content(snapshot_groups(snapshots), objects)[0].too_large
         placement = await self._removals.order(family, placement, judgement)
         plan = plan_resource_snapshots(
@@ -347,7 +346,7 @@ class PlacementController:
         selection: Selection | None = None,
         judgement: ObjectJudgement | None = None,
     ) -> PlacementReport:
-        """Return a report with the conditions about pending removals and about an empty selection."""
+        """Return a report with the conditions about pending removals and an empty selection."""
         status = self._removals.status(family, placement, report.status, selection, judgement)
         return replace(report, status=status, events=(*report.events, *pending_events(placement, status)))
 
@@ -362,7 +361,7 @@ class PlacementController:
     async def _copy_status(
         self, ref: PlacementRef, placement: JsonObject, status: JsonObject
     ) -> tuple[JsonObject, Result]:
-        """Write the copy for users who may read only the selected namespace; return the status, which tells of that."""
+        """Write the status copy for users who may read only the selected namespace. Return the status and the retry."""
         if ref.namespace or not reported_namespace({**placement, "status": status}):
             return status, DONE
         now = self._now()
@@ -370,7 +369,7 @@ class PlacementController:
         copy = self._hub.cache.get(PLACEMENT_STATUS, ref.name, namespace)
         write = plan_status_copy(placement, status, copy, now)
         problem = ""
-        try:  # before the status itself, which says whether the copy was written
+        try:  # before the status itself, which reports whether the copy was written
             await self._hub.carry_out(PLACEMENT_STATUS, [write] if write else [])
         except StoreError as error:
             problem = str(error)
@@ -401,7 +400,7 @@ class PlacementController:
                 return DONE
             self._observer.removal_pending(family.placement, ref, None)
             if judgement.clusters and not self._removals.is_off(placement):
-                return Result(POLL_INTERVAL)  # the scheduler orders the removals first, by the same snapshots
+                return Result(POLL_INTERVAL)  # the scheduler orders the removals first, from the same snapshots
             snapshots = [
                 self._hub.delete(kind, snapshot)
                 for kind in (family.policy_snapshot, family.resource_snapshot)
@@ -421,7 +420,7 @@ class PlacementController:
             message = (
                 f"{family.placement.kind} {ref.name} was released before its Works: {describe_remaining_works(left)}"
             )
-            # A namespace that is being deleted takes no Event, but one about the namespace itself is in ``default``.
+            # A namespace that is being deleted accepts no Event. One about the namespace itself is in ``default``.
             self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
         return DONE
 
@@ -446,13 +445,13 @@ class PlacementController:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that is new or gone, or whose spec, deletion mark or confirmation has changed."""
+    """Yield a placement that was created or deleted, or whose spec, deletion mark or confirmation has changed."""
     if change.touches(desired) or change.alters(seen_of_confirmation):
         yield family.ref(change.document)
 
 
 def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement whose policy snapshot, the record of its scheduling, has changed or is gone."""
+    """Yield the placement of a policy snapshot whose record of scheduling was changed or deleted."""
     if change.new is None or change.alters(_record):
         yield family.parent(change.document)
 
@@ -471,19 +470,19 @@ def _records(snapshot: JsonObject) -> tuple[str, str]:
 
 
 def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) -> bool:
-    """Return whether a snapshot is of this very placement, and lacks the label that names it."""
+    """Return whether a snapshot belongs to this very placement and lacks the label with its name."""
     uids = {owner_reference.get("uid") for owner_reference in dicts_at(snapshot, "metadata", "ownerReferences")}
     return label(snapshot, PARENT_PLACEMENT) != ref.name and uid_of(placement) in uids and not is_deleting(snapshot)
 
 
 def _of_deleted_work(change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a Work that now carries its order, or whose agent reports an obstacle."""
+    """Yield the placement of a deleted Work that was marked for removal, or whose agent reports an obstacle."""
     if change.new is not None and is_deleting(change.new) and change.alters(_seen_of_deleted_work):
         yield placement_of_work(change.new)
 
 
 def _of_copy(change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement whose copy of its status has been changed or deleted."""
+    """Yield the placement whose status copy was changed or deleted."""
     if change.old is not None:
         yield placement_ref(change.document["metadata"]["name"])
 

@@ -51,11 +51,11 @@ class ContentRemovals:
     """Judges the objects that leave a placement.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes Events.
-        policy: Of the operator.
-        observer: Takes the age of what is pending.
+        record: Records Events.
+        policy: Removal policy of the operator.
+        observer: Receives the age of pending removals.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class ContentRemovals:
     ) -> ObjectJudgement | None:
         """Return the verdict on objects that are placed and no longer selected. None: disabled.
 
-        Of an invalid selection, nothing is removed but what is confirmed: None unless something is, or is pending.
+        For an invalid selection only confirmed objects are removed. The result is None unless any are pending or
+        confirmed.
         """
         policy = self._policy.of(placement)
         if isinstance(selection, InvalidSelection):
@@ -165,8 +166,8 @@ class ContentRemovals:
     async def judge_deletion(self, family: Family, placement: JsonObject) -> DeletionJudgement:
         """Return the verdict on the content of a placement that is being deleted.
 
-        Its Namespace is read from the hub: the cache may lag behind, and a placement that is deleted with its
-        Namespace would pass for one that was deleted alone.
+        Its Namespace is read from the hub: the cache may lag, and a placement that is deleted with its Namespace would
+        look like one that was deleted alone.
         """
         cache, ref = self._hub.cache, family.ref(placement)
         policy = self._policy.of(placement)
@@ -222,5 +223,5 @@ def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
 
 
 def seen_of_confirmation(placement: JsonObject) -> tuple[str, str]:
-    """View the annotations of a placement that decide about removals."""
+    """Return the annotations of a placement that decide about removals."""
     return annotation(placement, CONFIRM_REMOVAL), annotation(placement, REMOVAL_CONFIRMATION)

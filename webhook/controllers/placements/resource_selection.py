@@ -17,12 +17,12 @@ from webhook.kube.listers.placements import children
 
 
 class Selecting:
-    """Selects for placements.
+    """Selects resources for placements.
 
     Args:
-        hub: Where the objects are.
-        selectables: Knows which kinds can be selected, and watches them.
-        settings: What may be placed.
+        hub: The hub cluster.
+        selectables: Watches the selectable kinds.
+        settings: Limits of the selection.
     """
 
     def __init__(self, hub: Hub, selectables: Selectables, settings: SelectionSettings) -> None:
@@ -31,11 +31,11 @@ class Selecting:
         self._settings = settings
 
     async def select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | InvalidSelection:
-        """Return what a placement selects.
+        """Return the selection of a placement.
 
         Raises:
-            RetryError: A kind that is needed is not served, or not listed, now.
-            StoreError: The hub does not say what it serves.
+            RetryError: A required kind is not served or not listed now.
+            StoreError: Discovery failed.
         """
         terms = placement["spec"].get("resourceSelectors") or []
         placed = self._placed(family, ref)
@@ -47,7 +47,7 @@ class Selecting:
         return select_resources(terms, ref.namespace, self._hub.cache, readable, self._settings)
 
     def _placed(self, family: Family, ref: PlacementRef) -> list[JsonObject]:
-        """Return group, version and kind of what is placed now, each once."""
+        """Return group, version and kind of the placed objects, without duplicates."""
         latest = latest_group(snapshot_groups(children(self._hub.cache, family.resource_snapshot, ref)))
         objects = latest.objects() if latest else ()
         kinds_placed = sorted({(str(content.get("apiVersion")), str(content.get("kind"))) for content in objects})
@@ -56,10 +56,10 @@ class Selecting:
 
 
 def _needed(items: Iterable[JsonObject], unreadable: Mapping[tuple[str, str], str]) -> str:
-    """Say why nothing can be selected while these kinds cannot be read; empty when it can.
+    """Return why nothing can be selected while these kinds are unreadable, or an empty string.
 
-    A kind has to be read if a term names it, or if objects of it are placed: else a lost permission would take these
-    away from all clusters. A kind that only happens to be in a selected namespace is left out.
+    A kind is required if a term names it, or if objects of it are placed. Otherwise a revoked permission would remove
+    those objects from all clusters. A kind that only occurs in a selected namespace is skipped.
     """
     for item in items:
         identity = item.get("group") or "", str(item.get("kind"))

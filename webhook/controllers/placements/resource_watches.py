@@ -1,8 +1,8 @@
 """Dynamic watches on the kinds that placements select.
 
-A kind is watched from when the first placement selects it until the last one that did is gone, and for a while beyond a
-term of leadership: a replica that regains its Lease need not list everything again. A placement waits only for a while
-for a kind that the hub does not let us read: then `Selectables.unreadable` names it, and says why.
+A kind is watched from the first placement that selects it until the last one is deleted. Watches outlive a leadership
+term for a while, so that a replica that regains its Lease need not relist. If the hub does not let us read a kind, a
+placement waits only for a while. Then `Selectables.unreadable` has the kind and the reason.
 
 Source: rollout.md 2.4 and 2.9; serving.md 5.3.
 """
@@ -31,19 +31,19 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError, ServedKinds, StoreError
 
 REFRESH_SECONDS: Final = 10.0
-"""Shortest time between two questions to the hub which kinds it serves, when a placement names an unknown one."""
+"""Shortest interval between two discoveries, if a placement names an unknown kind."""
 
 ANSWER_SECONDS: Final = 5.0
-"""How long a placement waits for the first list of a kind, counted from when the kind was first asked for."""
+"""Longest wait of a placement for the first list of a kind, from the first request of the kind."""
 
 PATIENCE_SECONDS: Final = 60.0
-"""How long a placement is left as it is while a kind that it needs is not served or not listed; then it says so."""
+"""Time that a placement remains unchanged while a required kind is not served or not listed. Then it reports that."""
 
 RETRY_INTERVAL = timedelta(seconds=1)
-"""When to try again in the meantime."""
+"""Retry interval during that time."""
 
 KEPT_SECONDS: Final = 60.0
-"""How long kinds are still watched after the end of a term: longer than it takes to regain a Lease."""
+"""Time that kinds are watched after the end of a term: longer than it takes to regain a Lease."""
 
 _WITH_DATA: Final = frozenset({("", "ConfigMap"), ("", "Secret")})
 
@@ -56,10 +56,10 @@ class _Watched:
     """A kind that is watched for placements.
 
     Args:
-        kind: As it is watched.
-        unsubscribe: Ends our subscription to its changes.
-        ours: No other part of the process watches it.
-        begun: Since when, in the loop's time.
+        kind: The watched kind.
+        unsubscribe: Ends the subscription to its changes.
+        ours: Whether no other part of the process watches it.
+        begun: Start of the watch, in the event loop's clock.
     """
 
     kind: Kind
@@ -68,7 +68,7 @@ class _Watched:
     begun: float
 
     def fits(self, kind: Kind) -> bool:
-        """Whether *kind*, the same one, can still be watched at the same place."""
+        """Return whether the watch also serves *kind*, a later discovery of the same kind."""
         here, there = self.kind, kind
         same = (here.plural, here.namespaced) == (there.plural, there.namespaced)
         return not self.ours or (same and here.versions[0] in there.versions)
@@ -81,11 +81,11 @@ class _Watched:
 
 
 class Touched(NamedTuple):
-    """A placement that has to select again.
+    """A placement that must select again.
 
     Args:
         ref: The placement.
-        is_new: The object that has changed is new: it does not have the status of one that was there before.
+        is_new: Whether the changed object is new, without the status of a predecessor.
     """
 
     ref: PlacementRef
@@ -96,9 +96,9 @@ class Selectables:
     """The selected kinds of one hub, over all terms of a process.
 
     Args:
-        cache: Where they are watched.
-        served: What the hub serves.
-        settings: What may be selected.
+        cache: Cache with the watches.
+        served: Kinds that the hub serves.
+        settings: Limits of the selection.
     """
 
     def __init__(self, cache: Cache, served: ServedKinds, settings: SelectionSettings) -> None:
@@ -110,33 +110,33 @@ class Selectables:
         self._left_out: dict[PlacementRef, Mapping[Identity, str]] = {}
         self._watched: dict[Identity, _Watched] = {}
         self._missing: dict[Identity, float] = {}
-        """Kinds that are needed and not served, since when."""
+        """Required kinds that are not served, with the time since when."""
         self._stale = True
         self._asked = float("-inf")
         self._asking = asyncio.Lock()
         self._ending: asyncio.TimerHandle | None = None
-        """Ends all watches, some time after the end of a term."""
+        """Timer that ends all watches some time after the end of a term."""
 
     def subscribe(self, handler: Callable[[Touched], None]) -> Callable[[], None]:
-        """Call *handler* for every placement when an object that it selects changes; returns what ends that."""
+        """Call *handler* with every placement whose selected objects change. Return the unsubscriber."""
         return self._touched.subscribe(handler)
 
     async def watch(
         self, ref: PlacementRef, terms: Sequence[JsonObject], placed: Iterable[JsonObject] = ()
     ) -> Mapping[Identity, Kind]:
-        """Watch what the terms of a placement reach, wait until it is known, and return the kinds that the hub serves.
+        """Watch the kinds that a placement selects, wait for their lists, and return the kinds that the hub serves.
 
-        For a while, a kind that cannot be read is a `RetryError`; after that it is among `unreadable`.
+        A kind that cannot be read is a `RetryError` for a while. After that it is in `unreadable`.
 
         Args:
             ref: The placement.
             terms: Its selectors.
-            placed: What it has placed, by group, version and kind. A hub that starts, or whose aggregated server is
-                down, does not name all kinds: their objects must not be taken for deleted.
+            placed: Group, version and kind of its placed objects. A hub that starts, or whose aggregated server is
+                down, does not list all kinds: their objects must not count as deleted.
 
         Raises:
-            RetryError: A kind that is needed is not served, or not listed, now.
-            StoreError: The hub does not say what it serves.
+            RetryError: A required kind is not served or not listed now.
+            StoreError: Discovery failed.
         """
         self._resume()
         remaining = [item for item in placed if self._may_reach(terms, item)]
@@ -156,9 +156,9 @@ class Selectables:
         return served
 
     def _lost(self, terms: Sequence[JsonObject], kept: Sequence[JsonObject]) -> dict[Identity, str]:
-        """Return the kinds that are needed and exist, but are not served; those that no longer exist are left out.
+        """Return the required kinds that exist but are not served. Kinds that no longer exist are left out.
 
-        A kind no longer exists if its definition was deleted, or if nothing has defined it for a long time.
+        A kind no longer exists if its definition was deleted, or if it has been undefined for a long time.
         """
         now, found = asyncio.get_running_loop().time(), {}
         unserved = [item for item in kept if not self._is_served(item)]
@@ -182,7 +182,7 @@ class Selectables:
             watched = None
         if watched is None:
             ours = not self._cache.watches(kind)
-            end = self._cache.subscribe(kind, self._take, changes_only=True)  # the placement reads what is there anyway
+            end = self._cache.subscribe(kind, self._take, changes_only=True)  # the placement reads present objects
             self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
             if kind.group_kind in _WITH_DATA:
                 self._cache.trim(kind, self._without_own_data)
@@ -190,14 +190,14 @@ class Selectables:
     def _without_own_data(self, document: JsonObject) -> JsonObject:
         """Return a ConfigMap or Secret without its data if it is in the namespace of the installation.
 
-        Nothing there is ever placed, and the history alone takes up to 16 MiB of ConfigMaps.
+        Objects there are never placed, and the history alone takes up to 16 MiB of ConfigMaps.
         """
         if namespace_of(document) != self._settings.home:
             return document
         return {name: value for name, value in document.items() if name not in ("data", "binaryData")}
 
     def _take(self, change: ObjectDelta) -> None:
-        """Tell of the placements that a change of an object concerns; what members keep on the hub is never placed."""
+        """Publish the placements that a change of an object concerns. Objects in member namespaces are never placed."""
         namespace = change.document["metadata"].get("namespace", "")
         if namespace.startswith(MEMBER_NAMESPACE_PREFIX) or not change.touches(_content):
             return
@@ -207,7 +207,7 @@ class Selectables:
                 self._touched.publish(Touched(ref, change.old is None))
 
     async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:
-        """Wait for the first lists of kinds, and return those that have not come for a long time."""
+        """Wait for the first lists of kinds. Return those that have timed out."""
         started = {identity: watched.begun for identity, watched in self._watched.items() if identity in wanted}
         missing = [kind for kind in wanted.values() if not self._cache.has_answered(kind)]
         if missing:
@@ -217,26 +217,26 @@ class Selectables:
         now, found = asyncio.get_running_loop().time(), {}
         for identity, kind in wanted.items():
             if not self._cache.has_answered(kind):
-                if now - started[identity] < PATIENCE_SECONDS:  # to place half of a namespace is worse than to wait
+                if now - started[identity] < PATIENCE_SECONDS:  # waiting is better than placing half of a namespace
                     raise RetryError(f"the hub has not listed {kind.resource} yet", RETRY_INTERVAL)
                 found[identity] = "the hub does not list them now"
         return found
 
     def forget(self, ref: PlacementRef) -> None:
-        """Stop watching what only this placement selected."""
+        """Stop watching kinds that only this placement selected."""
         self._left_out.pop(ref, None)
         if self._wanted.pop(ref, None) is not None:
             self._release()
 
     def unreadable(self, ref: PlacementRef) -> Mapping[Identity, str]:
-        """Return the kinds that could not be read when a placement was last reconciled, and why."""
+        """Return the kinds that were unreadable at the last reconcile of a placement, with reasons."""
         return self._left_out.get(ref, MappingProxyType({}))
 
     async def recovered(self) -> list[PlacementRef]:
-        """Return the placements with a kind that could not be read before and can be now.
+        """Return the placements with a kind that has become readable.
 
         Raises:
-            StoreError: The hub does not say what it serves.
+            StoreError: Discovery failed.
         """
         if any(identity not in self.served.kinds for left_out in self._left_out.values() for identity in left_out):
             await self._refresh()
@@ -249,34 +249,34 @@ class Selectables:
         return self._cache.has_answered(kind) and not self._cache.refusal(kind)
 
     def redefined(self, change: ObjectDelta) -> None:
-        """Take in a change of a definition: if it is gone, its kind counts as gone, without waiting."""
+        """Handle a change of a definition. The kind of a deleted one counts as deleted immediately."""
         self.stale()
         if change.new is None:
             spec = change.document["spec"]
             self._missing[spec.get("group") or "", str((spec.get("names") or {}).get("kind"))] = float("-inf")
 
     def stale(self) -> None:
-        """Ask the hub again what it serves, when it is needed next."""
+        """Invalidate the discovery: the next use repeats it."""
         self._stale = True
 
     def pause(self, share: Share = WHOLE) -> None:
-        """End a term: watch nothing any more, unless the next term of this process begins soon.
+        """End a term. Stop all watches after a delay, unless the next term of this process starts before.
 
         Args:
-            share: What the term was for. While the term of another share goes on, only what the placements of this one
-                selected is no longer watched, and at once.
+            share: Shard of the term. While the term of another shard runs, the kinds that only placements of this shard
+                selected are released immediately.
         """
         self._stale = True
         if share.count > 1 and self._touched.has_handlers:
             for ref in [ref for ref in self._wanted if share.owns(str(ref))]:
                 self.forget(ref)
             return
-        self._missing.clear()  # what is served again by the next term has to be waited for anew if it goes once more
-        self._stay()  # in a term without placements nothing has done so
+        self._missing.clear()  # if a kind disappears again in the next term, the wait starts anew
+        self._stay()  # a term without placements has not cancelled the timer
         self._ending = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.end)
 
     def _resume(self) -> None:
-        """Go on with a new term; what was selected by placements that went between the terms is released."""
+        """Resume in a new term. Release the selections of placements that were deleted between the terms."""
         if self._ending is not None:
             self._stay()
             there = set(placement_refs(self._cache))
@@ -290,14 +290,14 @@ class Selectables:
             self._ending = None
 
     def end(self) -> None:
-        """Watch nothing any more."""
+        """Stop all watches."""
         self._ending = None
         self._left_out.clear()
         self._wanted.clear()
         self._release()
 
     def _may_reach(self, terms: Sequence[JsonObject], item: JsonObject) -> bool:
-        """Say whether *terms* can still select objects of the kind of *item*, which is placed."""
+        """Return whether *terms* can still select objects of the kind of *item*, which is placed."""
         identity = _identity(item)
         if not self._settings.is_selectable(identity[0], str(item.get("version") or ""), identity[1]):
             return False
@@ -313,8 +313,8 @@ class Selectables:
     async def _refresh(self) -> None:
         async with self._asking:
             now = asyncio.get_running_loop().time()
-            if self._stale or now - self._asked >= REFRESH_SECONDS:  # else a placement before us in the lock has asked
-                self._stale = False  # before the request: a definition that changes meanwhile makes it stale again
+            if self._stale or now - self._asked >= REFRESH_SECONDS:  # else the previous holder of the lock has done it
+                self._stale = False  # before the request: a definition that changes during it sets it again
                 try:
                     await self.served.refresh()
                 except StoreError:
@@ -325,7 +325,7 @@ class Selectables:
                 self._missing = {identity: at for identity, at in self._missing.items() if identity not in served}
 
     def _is_defined(self, item: Mapping[str, Any], *, in_any_version: bool) -> bool:
-        """Say whether there is a definition of the kind that an item names, in that version."""
+        """Return whether a definition of the kind of an item exists, in that version."""
         for definition in self._cache.list(CUSTOM_RESOURCE_DEFINITION):
             spec = definition["spec"]
             if (spec.get("group"), (spec.get("names") or {}).get("kind")) == _identity(item):
@@ -363,7 +363,7 @@ def _is_whole_namespace(term: Mapping[str, Any]) -> bool:
 
 
 def _content(document: JsonObject) -> JsonObject:
-    """View all but the status and the bookkeeping of the store."""
+    """Return an object without its status and the metadata of the store."""
     ignored = ("resourceVersion", "managedFields", "generation")
     metadata = {key: value for key, value in document["metadata"].items() if key not in ignored}
     return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}

@@ -46,13 +46,13 @@ from webhook.kube.listers.placements import children
 
 
 class RetainedObjects:
-    """Judges the objects that new Works would take off a cluster.
+    """Judges the objects that new Works would remove from a cluster.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes Events.
-        policy: Of the operator.
+        record: Records Events.
+        policy: Removal policy of the operator.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class RetainedObjects:
         works: Sequence[JsonObject],
         writes: Iterable[Write],
     ) -> bool:
-        """Return whether writes may take objects off a cluster, so that the manifests of its Works are needed.
+        """Return whether writes may remove objects from a cluster, so that the manifests of its Works are needed.
 
         Args:
-            family: Of the placement.
+            family: Family of the placement.
             placement: The placement.
             binding: Its binding on the cluster.
             works: The Works of the binding, without their manifests.
-            writes: What is planned for them.
+            writes: The planned writes of these Works.
         """
         if self._policy.of(placement).is_off:
             return False
@@ -124,13 +124,13 @@ class RetainedObjects:
         works: Sequence[JsonObject],
         writes: Iterable[Write],
     ) -> LeavingJudgement:
-        """Return the verdict on what writes take off a cluster.
+        """Return the verdict on the objects that writes remove from a cluster.
 
-        What the latest snapshot of the placement lacks was judged when that snapshot was made, unless its predecessors
-        were deleted by another client: then the Works alone show what was placed.
+        Objects that the latest snapshot of the placement lacks were judged when that snapshot was made, unless another
+        client has deleted its predecessors: then only the Works show what was placed.
 
         Args:
-            family: Of the placement.
+            family: Family of the placement.
             placement: The placement.
             binding: Its binding on the cluster.
             works: The Works of the binding, with their manifests.
@@ -168,7 +168,7 @@ class RetainedObjects:
     async def record(
         self, family: Family, placement: JsonObject | None, binding: JsonObject, judgement: LeavingJudgement | None
     ) -> JsonObject:
-        """Record on a binding what is pending on its cluster, and what was confirmed. Return the binding."""
+        """Record the pending and confirmed removals of a cluster on its binding. Return the binding."""
         judgement = judgement or LeavingJudgement()
         pending = format_pending(judgement.pending)
         annotations: dict[str, str | None] = {}
@@ -178,7 +178,7 @@ class RetainedObjects:
             self._record(placement, warning_event(judgement.warned))
         expiry = Confirmation.of(placement, self._now()).expiry if placement else None
         if judgement.confirmed and expiry is not None:
-            # With the Works as they are now: if the process ends before it writes them, the next one goes on.
+            # With the present Works: if the process stops before it writes them, the next one continues.
             record = CarriedOut.of(binding).without_expired(self._now())
             for digest, versions in judgement.confirmed.items():
                 record = record.with_digests([digest], expiry, " ".join(sorted(versions)))
@@ -190,11 +190,11 @@ class RetainedObjects:
 
 
 def _has_lost_history(placement: JsonObject, works: Iterable[JsonObject], groups: Sequence[SnapshotGroup]) -> bool:
-    """Return whether another client has deleted the snapshot that Works are of. The loop keeps as many as the limit."""
+    """Return whether another client has deleted the snapshot of a Work. The loop keeps as many as the limit."""
     missing = {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in works} - {group.name for group in groups}
     return bool(missing) and len(groups) < history_limit(placement)
 
 
 def _without_source(binding: JsonObject) -> frozenset[ObjectIdentity]:
-    """Return the objects that are pending on a cluster without a record in any snapshot."""
+    """Return the pending objects of a cluster without a record in any snapshot."""
     return frozenset(item.identity for item in pending_on(binding) if not item.uid)

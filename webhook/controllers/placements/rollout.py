@@ -1,8 +1,8 @@
 """RollingUpdate: bring bindings to the latest snapshot within the limits of the strategy.
 
-With turns, a member is reserved before its binding is touched, until the binding is available or has failed. Bindings
-on members that something else disrupts say what they wait for, and leave their turn to others; bindings that another
-caller has reserved to change count as changed.
+If members are reserved, a member is reserved before its binding is changed, until the binding is available or has
+failed. Bindings on members that another disruption holds report what they wait for, and others have their turn.
+Bindings that another client has reserved to change count as changed.
 
 Source: rollout.md 7 and 8.
 """
@@ -71,23 +71,23 @@ from webhook.kube.ports import RetryError
 from webhook.settings.loop import LoopSettings
 
 BINDING_WAIT = timedelta(milliseconds=5)
-"""How long a rollout waits, per binding, after one has changed: it looks at all of them, and they change together."""
+"""Debounce of a rollout per binding: it evaluates all of them, and they change together."""
 SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=50), timedelta(seconds=5)
 WAITS_FOR_MEMBER = "waits until the member is free: "
-"""How the message of a binding begins whose member is held."""
+"""Prefix of the message of a binding whose member is held."""
 
 log = logging.getLogger(__name__)
 
 
 class RolloutController:
-    """Rolls one placement out.
+    """Rolls out one placement at a time.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        settings: Whether removals need a budget.
-        windows: The maintenance windows of the members.
-        turns: Reserves members; None: rollouts wait for nothing but their limits.
+        settings: Settings of the operator.
+        windows: Maintenance windows of the members.
+        turns: Reserves members. None: disabled, rollouts wait only for their limits.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class RolloutController:
         self._windows = windows
         self._turns = turns
         self._reserved: dict[PlacementRef, set[str]] = {}
-        """The members that this process has reserved for the rollout of a placement."""
+        """Members that this process has reserved, by placement."""
         self._numbers: dict[PlacementRef, tuple[object, datetime]] = {}
-        """The numbers that waiting clusters would be told, and since when they have been the same."""
+        """Numbers in the messages of blocked bindings, and since when they are unchanged."""
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Say what wakes it: what is to be rolled out, its progress, and members that may be open or free."""
+        """Return the wiring: content, progress, and members that are open or free enqueue a placement."""
         turns = self._turns
         return Wiring(
             name="rollout",
@@ -135,7 +135,7 @@ class RolloutController:
             yield Signal(self._turns.subscribe_to_placements, self._of_promise)
 
     def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[Later[PlacementRef]]:
-        """Yield the placement of a binding on which the rollout has moved on or failed, after a while."""
+        """Yield the placement of a binding whose rollout has made progress or failed, debounced."""
         if not change.touches(_seen_of_binding) and not _is_unsaid(change):
             return
         ref = family.parent(change.document)
@@ -143,28 +143,28 @@ class RolloutController:
         yield Later(ref, min(max(SHORTEST_WAIT, count * BINDING_WAIT), LONGEST_WAIT))
 
     def _of_relabelled(self, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placements on a member to which other overrides may apply now, by its labels."""
+        """Yield the placements on a relabelled member, whose overrides may have changed."""
         for family, binding in bindings_on_relabelled(self._hub.cache, change):
             yield family.parent(binding)
 
     def _of_windows(self, members: frozenset[str]) -> Iterator[PlacementRef]:
-        """Yield the placements on members that have other maintenance windows now."""
+        """Yield the placements on members whose maintenance windows have changed."""
         for member in members:
             for family, binding in bindings_on(self._hub.cache, member):
                 yield family.parent(binding)
 
     def _of_member(self, member: str) -> Iterator[PlacementRef]:
-        """Yield the placements of which a binding waits for a member: it may be free now."""
+        """Yield the placements with a binding that waits for a member that may be free now."""
         for family, binding in bindings_on(self._hub.cache, member):
             if waits_for_member(binding):
                 yield family.parent(binding)
 
     def _of_promise(self, name: str) -> Iterator[PlacementRef]:
-        """Yield the placement of this name, as ``crp/web``: others have reserved clusters of it, or given them back."""
+        """Yield the placement *name*, as ``crp/web``: other clients have reserved or released clusters of it."""
         yield from (ref for ref in placement_refs(self._hub.cache) if str(ref) == name)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
-        """Do what the limits allow now, and come back when they may allow more."""
+        """Apply as much of the rollout as the strategy allows, then requeue."""
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None or is_deleting(placement):
@@ -202,14 +202,14 @@ class RolloutController:
             unsaid,
             self._until_open(plan, closed),
             Result(RESERVATION_POLL_INTERVAL) if holds else DONE,
-            # The bindings once more, as they are now: those just written keep their members reserved.
+            # The bindings as cached now: those just written keep their members reserved.
             await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
         )
 
     def _is_as_before(self, binding: JsonObject) -> bool:
-        """Return whether a write has changed nothing of what a binding places, and its report is out of date.
+        """Return whether a write has left the content of a binding unchanged, and its report is out of date.
 
-        The scheduler makes such a write when it picks the cluster again, or restores a state that a user has set.
+        The scheduler makes such a write if it picks the cluster again, or restores a state that a user has set.
         """
         if text_at(binding, "spec", "state") != BindingState.BOUND or is_deleting(binding):
             return False
@@ -219,14 +219,14 @@ class RolloutController:
         return are_made_for(works_of(self._hub.cache, binding), binding)
 
     def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
-        """Return the first bindings of a placement as they are to be created: bound, where the rollout would begin.
+        """Return the first bindings of a placement as they are to be created: bound, if the rollout would start there.
 
-        So the rollout has nothing left to write on them. Where it first has to reserve members, or to wait, they stay
-        as they are.
+        So the rollout need not write them again. They are returned unbound if the rollout first has to reserve members
+        or to wait.
 
         Args:
-            family: Of the placement.
-            placement: It has no bindings yet: no rollout of it can use up the same limits meanwhile.
+            family: Family of the placement.
+            placement: It has no bindings yet, so no concurrent rollout of it uses the same limits.
             made: All bindings that are about to be created.
         """
         strategy = dict_at(placement, "spec", "strategy")
@@ -236,7 +236,7 @@ class RolloutController:
         documents = {name_of(document): with_strategy.get(name_of(document), document) for document in made}
         try:
             state = rollout_state(self._hub.cache, family, placement, tuple(documents.values()), works_known=True)
-        except (RetryError, ValueError):  # the rollout waits, or fails and says so: the placement was changed just now
+        except (RetryError, ValueError):  # the rollout waits or reports the error: the placement has just changed
             return list(documents.values())
         plan = self._plan(state, held=self._closed(state))
         if plan.action is Action.ROLL and state.snapshot is not None:
@@ -246,7 +246,7 @@ class RolloutController:
         return list(documents.values())
 
     def say_started(self, family: Family, document: JsonObject) -> None:
-        """Say on a binding, if it is bound, that its rollout has started."""
+        """Report on a binding, if it is bound, that its rollout has started."""
         if text_at(document, "spec", "state") == BindingState.BOUND:
             self._mark(family, document, started=True, message=_rolling_out(document))
 
@@ -255,7 +255,7 @@ class RolloutController:
         return state.plan(self._now(), promised=promised, held=held, removal_needs_budget=needs_budget)
 
     def _holds(self, state: RolloutState) -> dict[str, Hold]:
-        """Return the members of a placement that something else holds."""
+        """Return the held members of a placement."""
         if self._turns is None:
             return {}
         return {member: hold for member in state.clusters if (hold := self._turns.waits(member)) is not None}
@@ -270,23 +270,26 @@ class RolloutController:
         }
 
     def _until_open(self, plan: RolloutPlan, closed: Mapping[str, ClosedWindow]) -> Result:
-        """Return when the first of the windows opens that the plan waits for."""
+        """Return the time until the first window opens that the plan waits for."""
         closings = (closed.get(binding.cluster) for binding in (*plan.waiting, *plan.deferred_removals))
         opens = [window.opens for window in closings if window is not None and window.opens is not None]
         return Result(max(min(opens) - self._now(), timedelta())) if opens else DONE
 
     def _promised(self, ref: PlacementRef, state: RolloutState) -> dict[str, Hold]:
-        """Return the members on which other callers have reserved to change the placement: they use up its limits."""
+        """Return the members on which other clients have reserved to change the placement.
+
+        They count against its limits.
+        """
         if self._turns is None:
             return {}
         return self._turns.reserved_members(str(ref), state.clusters)
 
     async def _take_turns(self, ref: PlacementRef, plan: RolloutPlan, holds: dict[str, Hold]) -> RolloutPlan:
-        """Reserve the members that a plan touches, and return it without those that cannot be reserved now."""
+        """Reserve the members of a plan. Return the plan without members that cannot be reserved now."""
         turns, holder = self._turns, rollout_holder(str(ref))
         assert turns is not None
         members = sorted({binding.cluster for binding in (*plan.update, *plan.bind, *plan.remove)})
-        # Before the requests: one may be stored though it fails here, and has to be given back then, too.
+        # Before the requests: a request may fail here although it was stored, and must be released, too.
         self._reserved.setdefault(ref, set()).update(members)
 
         async def take(member: str) -> None:
@@ -308,10 +311,10 @@ class RolloutController:
         )
 
     def _until_told(self, ref: PlacementRef, plan: RolloutPlan) -> Result:
-        """Return when to tell the waiting clusters why, if the reason is another than before; DONE: now.
+        """Return the delay before a changed reason is written on blocked bindings. DONE: now.
 
-        While a rollout moves, the reasons change with every step: writing each on all waiting bindings would take more
-        writes than the rollout itself.
+        While a rollout makes progress, the reasons change with every step. Writing each on all blocked bindings would
+        take more writes than the rollout itself.
         """
         if not plan.blocked:
             self._numbers.pop(ref, None)
@@ -325,7 +328,7 @@ class RolloutController:
         return DONE if left <= timedelta() else Result(left)
 
     async def _follow(self, ref: PlacementRef, bindings: Sequence[BindingView]) -> Result:
-        """Keep the members reserved that the rollout of a placement still works on, and give the others back."""
+        """Renew the reservations of the members that the rollout still works on, and release the others."""
         if self._turns is None:
             return DONE
         holder = rollout_holder(str(ref))
@@ -373,7 +376,7 @@ class RolloutController:
     def _tell_leaving(
         self, family: Family, plan: RolloutPlan, documents: Mapping[str, JsonObject], waits: Mapping[str, str]
     ) -> None:
-        """Tell bindings that are to be removed that they wait for windows, and what they wait for after that."""
+        """Report on bindings to be removed that they wait for windows, and what they wait for after that."""
         for binding in plan.deferred_removals:
             document, message = documents[binding.name], waits.get(binding.cluster, "")
             if message.startswith(WAITS_FOR_WINDOW):
@@ -396,36 +399,36 @@ def _rolling_out(binding: JsonObject) -> str:
 
 
 def _waits(holds: Mapping[str, Hold], closed: Mapping[str, ClosedWindow]) -> dict[str, str]:
-    """Return what the rollout waits for, by member; where both hold, the windows, which take longer."""
+    """Return the wait reason by member. Closed windows win over holds, as they last longer."""
     messages = {member: WAITS_FOR_MEMBER + hold.message for member, hold in holds.items()}
     return messages | {member: WAITS_FOR_WINDOW + window.message for member, window in closed.items()}
 
 
 def waits_for_member(binding: JsonObject) -> bool:
-    """Say whether a binding says that its rollout waits for its member, or for the windows of that."""
+    """Return whether a binding's status reports a wait for its member or for maintenance windows."""
     condition = current_condition(binding, ROLLOUT_STARTED) or {}
     return waits_for_window(condition) or str(condition.get("message") or "").startswith(WAITS_FOR_MEMBER)
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that is new or gone, or whose spec, deletion mark or choice of overrides has changed."""
+    """Yield a placement that was created or deleted, or whose spec, deletion mark or use of overrides has changed."""
     if change.touches(desired) or change.alters(ignores_resource_overrides):
         yield family.ref(change.document)
 
 
 def _of_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a snapshot: it may have new content to roll out."""
+    """Yield the placement of a snapshot, which may have new content."""
     yield family.parent(change.document)
 
 
 def _of_override_snapshot(change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement that an override is for, where it names one."""
+    """Yield the placement of an override, if it names one."""
     if (ref := placement_of(change.document)) is not None:
         yield ref
 
 
 def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
-    """View what of a binding makes the rollout look again (rollout.md 7.4)."""
+    """Return the parts of a binding that trigger a reconcile of the rollout (rollout.md 7.4)."""
     metadata = binding["metadata"]
     seen_conditions = tuple(
         (kind, condition["status"], condition.get("reason") in PASSING_REASONS, condition.get("observedGeneration"))
@@ -438,7 +441,7 @@ def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
 
 
 def _is_unsaid(change: ObjectDelta) -> bool:
-    """Say whether a binding no longer says that its rollout has started; that it does is our own doing."""
+    """Return whether a binding has lost its RolloutStarted condition. Setting it does not trigger a reconcile."""
     return change.alters(_started) and not _started(change.document)
 
 

@@ -1,4 +1,4 @@
-"""Scheduling: make the bindings of a placement match the decision of this moment.
+"""Scheduling: make the bindings of a placement match the present decision.
 
 Source: scheduling.md 2 to 4, 17.
 """
@@ -86,14 +86,14 @@ from webhook.kube.work_signing_keys import WorkKeys
 
 
 class FirstRollout(Protocol):
-    """Begins the rollout of a placement with the creation of its bindings."""
+    """Starts the rollout of a placement with the creation of its bindings."""
 
     def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
         """Return the first bindings of a placement as they are to be created."""
         ...
 
     def say_started(self, family: Family, document: JsonObject) -> None:
-        """Say on a binding that has been created, if it is bound, that its rollout has started."""
+        """Report on a created binding, if it is bound, that its rollout has started."""
         ...
 
 
@@ -101,12 +101,12 @@ class SchedulerController:
     """Schedules one placement at a time.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes Events.
-        rollout: Begins the rollout of new placements.
-        keys: Verify Works without a binding.
-        removal: Which removals of content need confirmation.
+        record: Records Events.
+        rollout: Starts the rollout of new placements.
+        keys: Verifies Works without a binding.
+        removal: Removal policy of the operator.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class SchedulerController:
         self._content = ContentRemovals(hub, now, record, removal)
 
     def wiring(self) -> Wiring[PlacementRef]:
-        """Say what wakes it: a new policy, what members are and report, and bindings that are not as it left them."""
+        """Return the wiring: policies, members, and bindings that another client has changed enqueue a placement."""
         return Wiring(
             name="scheduler",
             reconcile=self.reconcile,
@@ -153,12 +153,12 @@ class SchedulerController:
         yield from placements_in_deleted(self._hub.cache, change)
 
     def _of_member(self, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placements that a member leaves, or that could pick it now; see `scorer.placement.wake`."""
+        """Yield the placements that a member leaves, or that may pick it now. See `scorer.placement.wake`."""
         cache = self._hub.cache
         before, after = (None if document is None else read_member(document) for document in change)
         if change.new is None:
             yield from placement_refs(cache)
-        elif after is not None:  # if it cannot be read, its last good state stays in the fleet
+        elif after is not None:  # an invalid member keeps its last valid state in the fleet
             sleepers = (self._sleeper(ref, document) for ref, document in all_placements(cache))
             if names := set(woken(before, after, sleepers, self._now(), cache.limits)):
                 yield from (ref for ref in placement_refs(cache) if str(ref) in names)
@@ -169,7 +169,7 @@ class SchedulerController:
         return RequeueCandidate(str(ref), PlacementType(placement_type), self._is_fully_scheduled(ref, document))
 
     def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
-        """Say whether a placement says so, and our record as well, which it copies a little later."""
+        """Return whether the condition of a placement and the newer policy snapshot report full scheduling."""
         condition = current_condition(document, condition_type(document, "Scheduled")) or {}
         if condition.get("status") != TRUE:
             return False
@@ -178,10 +178,10 @@ class SchedulerController:
         return all(has_current_status(record, "Scheduled", TRUE) for record in records)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
-        """Make the bindings of one placement match the decision of this moment."""
+        """Make the bindings of one placement match the present decision."""
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
-        if placement is None:  # its bindings were deleted before its finalizer went
+        if placement is None:  # its bindings were deleted before its finalizer was removed
             return DONE
         if is_deleting(placement):
             return await self._clean_up(family, ref, placement)
@@ -194,7 +194,7 @@ class SchedulerController:
         documents = children(self._hub.cache, family.binding, ref)
         await run_concurrently(self._let_go(family, document) for document in documents if is_deleting(document))
         if any(is_deleting(document) and not is_removal_requested(document) for document in documents):
-            return DONE  # deleted by another client: once it is gone, it is created again before anything is decided
+            return DONE  # deleted by another client: after the deletion it is created again, before any decision
         name = snapshot["metadata"]["name"]
         if restored := plan_states_restored(documents):  # before the decision, which would treat the cluster as dropped
             await self._hub.carry_out_concurrently(family.binding, restored)
@@ -216,8 +216,8 @@ class SchedulerController:
             )
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
-        # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
-        # the next decision drops, and not one too few.
+        # New bindings first, dropped ones last: after a crash in between, the placement has one cluster too many, which
+        # the next decision drops. The reverse order could leave one too few.
         if documents or lost_bindings or not plan.create:
             await run_concurrently(self._create(family, document) for document in plan.create)
         else:
@@ -270,12 +270,12 @@ class SchedulerController:
     async def _lost(
         self, family: Family, ref: PlacementRef, placement: JsonObject, snapshot: str, documents: list[JsonObject]
     ) -> list[JsonObject]:
-        """Return the bindings that another client deleted, as their Works describe them (`lost_bindings`).
+        """Return the bindings that another client deleted, reconstructed from their Works (`lost_bindings`).
 
         They are not stored: the decision judges their clusters first (`scorer.placement.schedule.confirm`).
 
-        Bindings and Works are read from the hub. The cache may lag behind: a Work whose binding was just deleted, or
-        just created, would pass for an orphan.
+        Bindings and Works are read from the hub. The cache may lag: a Work whose binding was just deleted or created
+        would look like an orphan.
 
         Raises:
             RetryError: A binding exists that the cache does not have yet.
@@ -323,14 +323,13 @@ class SchedulerController:
         return name == binding_name(owner.name, text_at(binding, "spec", "targetCluster"), name[-8:])
 
     async def _create(self, family: Family, document: JsonObject) -> JsonObject | None:
-        """Create a binding, or own it again: by its name it is of this placement and cluster, whatever its labels are.
+        """Create a binding, or restore the labels of an existing one: its name identifies placement and cluster.
 
-        Returns what was created; None: it existed.
-
-        It may exist because the cache was behind, and has read it now, or because a user took its labels off.
+        Return the created binding, or None if it existed. Then either the cache was behind and has read it now, or a
+        user has removed its labels.
 
         Raises:
-            RetryError: It belongs to another placement, and the next pass chooses another name.
+            RetryError: The name belongs to another placement. The next pass chooses another one.
         """
         try:
             return await self._hub.create(family.binding, document)
@@ -343,12 +342,12 @@ class SchedulerController:
             return None
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
-        """Delete all bindings of a placement that is being deleted, and Works without one, then take our finalizer off.
+        """Delete the bindings of a deleted placement and its orphaned Works, then remove the finalizer.
 
-        Nothing is deleted if its definition is being deleted, which takes all placements with it: no user has asked for
-        the end of each of them, and placements that are created again find their bindings. Nor does the cache decide:
-        the hub must now store the same placement, marked as deleted. If its definition is gone, or was restored, it
-        does not.
+        Nothing is deleted if its definition is being deleted, which deletes all placements: no user has requested the
+        deletion of each of them, and placements that are created again find their bindings. The cache is not trusted:
+        the hub must still store the same placement, marked as deleted. It does not if the definition was deleted or
+        restored.
         """
         if not await is_deleted_with_definition(self._hub.store, family.placement):
             try:
@@ -380,8 +379,7 @@ class SchedulerController:
     ) -> None:
         """Delete the Works of clusters without a binding that waits for them.
 
-        A lost binding may be impossible to create again: in a namespace that is being deleted, with all placements in
-        it, nothing can be created.
+        A lost binding cannot always be created again: a namespace that is being deleted accepts no new objects.
         """
         waiting = (binding for binding in bindings if with_finalizer(binding, WORK_CLEANUP) is None)
         works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name_of(placement))
@@ -393,7 +391,7 @@ class SchedulerController:
 
 
 def _placement_generation(snapshot: JsonObject) -> int:
-    """Return the generation of the placement that a policy snapshot was made of; 0: it cannot be read any more."""
+    """Return the generation of the placement that a policy snapshot was made of, or 0 if the annotation is invalid."""
     text = annotation(snapshot, PLACEMENT_GENERATION)
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -411,20 +409,20 @@ def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
 
 
 def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement whose policy snapshot has changed; its status does not count, as we write that ourselves."""
+    """Yield the placement of a changed policy snapshot. Its status is ignored: the scheduler writes it itself."""
     if change.touches(_labels_and_annotations):
         yield family.parent(change.document)
 
 
 def _of_binding(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a binding that is going, or that another client has changed or taken away from it."""
+    """Yield the placement of a binding that is being deleted, or that another client has changed or relabelled."""
     new = change.new
     if change.alters(family.parent) and change.old is not None:
         yield family.parent(change.old)
     if (
         new is None
         or is_deleting(new)
-        or is_marked_for_removal(new)  # if no eviction stands behind that, the scheduler takes it back
+        or is_marked_for_removal(new)  # without an eviction behind the mark, the scheduler removes it
         or is_unscheduled_by_others(new)
         or change.alters(_seen_of_binding)
     ):
@@ -432,7 +430,7 @@ def _of_binding(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
 
 
 def _of_eviction(change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of an eviction that is gone: it may have left its word on a binding."""
+    """Yield the placement of a deleted eviction: it may have left its mark on a binding."""
     if change.new is None and annotation(change.document, EVICTED_BINDING):
         yield placement_ref(text_at(change.document, "spec", "placementName"))
 
@@ -442,5 +440,5 @@ def _labels_and_annotations(snapshot: JsonObject) -> tuple[object, object]:
 
 
 def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
-    """View what of a binding matters here: nothing that the loop itself changes."""
+    """Return the parts of a binding that matter here. The loop itself changes none of them."""
     return spec_of(binding).get("targetCluster"), is_readable(binding), seen_of_replacement(binding)

@@ -1,4 +1,4 @@
-"""Bindings: one Work per snapshot in the member's namespace, and what the Works say back.
+"""Bindings: one Work per snapshot in the member's namespace, and the status that the Works report.
 
 Source: rollout.md 9, 10 and 15.
 """
@@ -68,12 +68,12 @@ from webhook.kube.work_signing_keys import WorkKeys
 FOREIGN_WORK = timedelta(seconds=5)
 
 POLL_DELETION = timedelta(seconds=30)
-"""How often to check whether the Works of a binding that is being deleted are gone, besides their events."""
+"""Poll interval for the deletion of Works, besides their events."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindingRef:
-    """Names a binding; *kind* is that of its placement."""
+    """Key of a binding. *kind* is that of its placement."""
 
     kind: str
     name: str
@@ -90,16 +90,16 @@ class BindingRef:
 
 
 def without_manifests(work: JsonObject) -> JsonObject:
-    """Return what the loop needs of a Work: not the manifests, which are most of it and can be made again."""
+    """Trim a Work: drop the manifests, which are most of it and can be generated again."""
     spec = {name: value for name, value in spec_of(work).items() if name != "workload"}
     return {**work, "spec": spec}
 
 
 def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Write]]:
-    """Divide writes into Works to create, to change, and to delete, to be carried out in this order.
+    """Split writes into Works to create, to replace and to delete, in the order of execution.
 
-    So an object that moves is in its new Work before it leaves the old one: in between, the agent would take it for
-    unwanted and remove it; see `webhook.member.deletion.handover`.
+    So a moved object is in its new Work before it leaves the old one. Otherwise the agent would remove it in between,
+    see `webhook.member.deletion.handover`.
     """
     order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
     made, kept, gone = ([write for write in writes if write.verb is verb] for verb in order)
@@ -110,13 +110,13 @@ class WorkGenerator:
     """Keeps the Works of one binding.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        served: Tells the scope of the kinds in envelopes.
-        record: Takes the events that are worth telling.
-        keys: Sign the Works.
-        selection: What may be placed at all.
-        removal: Which removals of content need confirmation.
+        served: Scopes of the kinds in envelopes.
+        record: Records Events.
+        keys: Signs the Works.
+        selection: Limits of the selection.
+        removal: Removal policy of the operator.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class WorkGenerator:
         self._selection = selection
         self._retained = RetainedObjects(hub, now, record, removal)
         self._at_rest: dict[BindingRef, tuple[object, ...]] = {}
-        """What the last pass over a binding has read, where that pass had nothing to do."""
+        """Inputs of the last pass over a binding, if that pass had nothing to do."""
 
     def wiring(self) -> Wiring[BindingRef]:
-        """Say what wakes it: what the Works are made of, and the Works."""
+        """Return the wiring: the inputs of the Works, and the Works, enqueue a binding."""
         return Wiring(
             name="work",
             reconcile=self.reconcile,
@@ -169,9 +169,9 @@ class WorkGenerator:
         return None if binding is None else str(family.parent(binding))
 
     def _of_placement(self, family: Family, change: ObjectDelta) -> Iterator[BindingRef]:
-        """Yield the bindings of a placement that does not wait for them, or that has its statuses reported elsewhere.
+        """Yield the bindings of a placement that was released, or whose confirmation or back-reporting has changed.
 
-        The latter stands on each Work.
+        Each Work carries the back-report strategy.
         """
         if change.new is None or change.alters(_seen_of_placement):
             for binding in children(self._hub.cache, family.binding, family.ref(change.document)):
@@ -184,7 +184,7 @@ class WorkGenerator:
                 yield BindingRef.of(family, binding)
 
     def _of_relabelled(self, change: ObjectDelta) -> Iterator[BindingRef]:
-        """Yield the bindings on a member that may have other overrides by its labels now."""
+        """Yield the bindings on a relabelled member, whose overrides may have changed."""
         for family, binding in bindings_on_relabelled(self._hub.cache, change):
             yield BindingRef.of(family, binding)
 
@@ -198,7 +198,7 @@ class WorkGenerator:
         """Make the Works of one binding match its snapshot, and its status match the Works."""
         family = FAMILY_OF[ref.kind]
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
-        before = self._at_rest.pop(ref, None)  # kept no longer than it holds: it has snapshots and Works in it
+        before = self._at_rest.pop(ref, None)  # dropped as soon as it is outdated: it references snapshots and Works
         if binding is None:
             return DONE
         if not family.parent(binding).name:
@@ -212,7 +212,7 @@ class WorkGenerator:
         snapshots = children(self._hub.cache, family.resource_snapshot, family.parent(binding))
         placement = self._hub.cache.get(family.placement, family.parent(binding).name, ref.namespace)
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
-        # Interned: `_are_the_same` compares identities, and the MemberCluster is another object after every heartbeat.
+        # Interned: `_are_the_same` compares identities, and every heartbeat replaces the MemberCluster.
         silence = intern(unheard(status_of(member)))
         confirmation = intern(" ".join(seen_of_confirmation(placement or {})))
         read = self._read_for(binding, works, snapshots, strategy, silence, confirmation)
@@ -245,7 +245,7 @@ class WorkGenerator:
             await self._adopt(family, binding, made)
             await self._hub.carry_out_concurrently(WORK, kept)
             await delete_works(self._hub, (write.document for write in gone), member, abandoned=False)
-        except (ForbiddenError, InvalidObjectError) as error:  # retrying does not help, so the status has to say it
+        except (ForbiddenError, InvalidObjectError) as error:  # no retry helps, so the status must report it
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
             self._report(family, binding, refused)
             raise
@@ -271,7 +271,7 @@ class WorkGenerator:
         plan: WorkPlan,
         plan_from: Callable[..., WorkPlan],
     ) -> tuple[WorkPlan, LeavingJudgement | None]:
-        """Return a plan that keeps objects whose removal from the cluster waits for confirmation, and the verdict."""
+        """Return a plan that keeps objects whose removal from the cluster is pending, and the verdict."""
         if plan.problem is not None:
             return plan, None
         kinds = self._served.kinds or KINDS
@@ -299,11 +299,11 @@ class WorkGenerator:
         silence: str,
         confirmation: str,
     ) -> tuple[object, ...]:
-        """Return all that decides what is done for a binding, as it is in the cache; empty: it has overrides.
+        """Return all cached inputs of a pass. Empty if the binding has overrides.
 
-        If all of it is what it was in a pass that had nothing to do, so has this one: plan and status are made of
-        nothing else but the time, which is written only with something else. Objects in the cache are never changed,
-        so it is enough to look whether they are the same ones.
+        If they equal those of a pass that had nothing to do, this pass has nothing to do either: plan and status depend
+        only on them and on the time, which is never written alone. Cached objects are never modified, so comparing
+        identities suffices.
         """
         if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
             return ()
@@ -317,11 +317,11 @@ class WorkGenerator:
         self._hub.report(family.binding, binding, binding_status(binding, works, plan, self._now(), silence))
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
-        """Take over a Work in the place of ours that belongs to no binding, because its labels were edited.
+        """Adopt an existing Work of the name of a new one that belongs to no binding, because its labels were edited.
 
         Raises:
             RetryError: It belongs to another placement, and the next pass chooses another name. Or it belongs to
-                another binding, and may be on its way out.
+                another binding that may be about to delete it.
         """
         parent = family.parent(binding)
         ours = {work["metadata"]["name"] for work in works_of(self._hub.cache, binding)}
@@ -341,28 +341,28 @@ class WorkGenerator:
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})
 
     def _is_taken(self, parent: PlacementRef, cluster: str, name: str) -> bool:
-        """Return whether a Work of another placement that exists has a name on a cluster."""
+        """Return whether a Work of another existing placement has a name on a cluster."""
         work = self._hub.cache.get(WORK, name, member_namespace(cluster))
         if work is None or (owner := placement_of_work(work)) == parent:
             return False
         return self._hub.cache.get(FAMILY_OF[owner.kind].placement, owner.name, owner.namespace) is not None
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
-        """Delete the Works of a binding that is being deleted, and remove our finalizer when none is left (DR-1).
+        """Delete the Works of a binding that is being deleted, and remove the finalizer when none is left (DR-1).
 
-        In a namespace that is being deleted, every Work only has to carry its order.
+        In a namespace that is being deleted, the Works only need their removal mark.
 
-        If another client has deleted the binding, its Works stay, and the scheduler creates it again.
+        If another client has deleted the binding, its Works remain, and the scheduler creates it again.
         """
         if not is_removal_requested(binding):
             if self._goes_with_its_placement(family, binding):
-                return Result(POLL_DELETION)  # the scheduler is about to write on it that it is to go
+                return Result(POLL_DELETION)  # the scheduler is about to mark it for removal
             return await self._let_go(family, binding)
         works = works_of(self._hub.cache, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
         await delete_works(self._hub, works, member, abandoned=is_abandoned(binding))
         remnant = RemainingWorks(binding, tuple(works_of(self._hub.cache, binding)), member)
-        # The binding is deleted last: without it no controller looks after its Works. Only a namespace that is being
+        # The binding is deleted last: without it no controller handles its Works. Only a namespace that is being
         # deleted does not wait for them, once the placement has reported them.
         forgets = self._is_in_deleted_namespace(family, binding) and self._is_released(family, binding)
         if remnant.works and not (remnant.is_ordered and forgets):
@@ -406,7 +406,7 @@ def _are_the_same(read: tuple[object, ...], before: tuple[object, ...]) -> bool:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[BindingRef]:
-    """Yield a binding that asks for other Works."""
+    """Yield a binding whose desired Works have changed."""
     if change.touches(_seen_of_binding):
         yield BindingRef.of(family, change.document)
 
@@ -434,12 +434,12 @@ def _seen_of_placement(placement: JsonObject) -> tuple[object, ...]:
 
 
 def _released(placement: JsonObject) -> bool:
-    """Return whether the controller of placements has released a placement that is being deleted."""
+    """Return whether the placement controller has released a placement that is being deleted."""
     return is_deleting(placement) and PLACEMENT_CLEANUP not in finalizers_of(placement)
 
 
 def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
-    """View what of a binding makes the work generator look again (rollout.md 9.1)."""
+    """Return the parts of a binding that trigger a reconcile of the work generator (rollout.md 9.1)."""
     metadata = binding["metadata"]
     started = [
         (condition["status"], condition.get("observedGeneration"))
