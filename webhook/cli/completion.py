@@ -1,4 +1,4 @@
-"""``harbormaster completion``: the script by which a shell completes our commands and options."""
+"""``harbormaster completion``: the shell script that completes commands and options of harbormaster."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from click.shell_completion import ShellComplete, get_completion_class
 KUBECTL: Final = "kubectl harbormaster"
 _NO_FILES: Final = 4
 _FILES: Final = 0
-"""What the shell is to do besides: nothing, or complete files. Source: cobra ``ShellCompDirective``."""
+"""Directive for the shell: no further action, or complete file names. Source: cobra ``ShellCompDirective``."""
 
 HELP = """Print the completion script of a shell.
 
@@ -36,7 +36,7 @@ Exit codes:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
 @click.pass_context
 def command(context: click.Context, shell: str) -> int:
-    """Print the script; the shell then asks us, by an environment variable, what can follow."""
+    """Print the script. With it, the shell sets an environment variable and calls this program for completions."""
     program = "harbormaster"
     kind = get_completion_class(shell)
     assert kind is not None
@@ -46,10 +46,10 @@ def command(context: click.Context, shell: str) -> int:
 
 
 def print_for_kubectl(words: Sequence[str] | None = None) -> None:
-    """Print candidates as kubectl reads them from a plugin: one a line, perhaps with its help, and a directive.
+    """Print candidates as kubectl reads them from a plugin: one per line, optionally with help, and a directive.
 
     Args:
-        words: What follows ``kubectl harbormaster``, the last of them not finished; None: those of the process.
+        words: The words after ``kubectl harbormaster``, the last one incomplete. None: unset, those of the process.
     """
     from webhook.cli.root import root
 

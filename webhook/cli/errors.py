@@ -8,11 +8,11 @@ import click
 from scorer.api.values.quoting import shortened
 
 MOST_LINES = 20
-"""How many mistakes are shown; the others are only counted."""
+"""Maximum number of mistakes that are shown. The others are only counted."""
 
 
 class UserError(click.ClickException):
-    """A mistake that the user can correct; exit code 1, no traceback.
+    """A mistake that the user can correct, reported with exit code 1 and without a traceback.
 
     Args:
         lines: One mistake each, with file, field and value if it has them.
@@ -33,7 +33,7 @@ class UserError(click.ClickException):
 
 
 def complain(line: str, file: IO[Any] | None = None) -> None:
-    """Write one line of bounded length to standard error, without characters that could act on a terminal."""
+    """Write one line of bounded length to standard error, without control characters."""
     line = shortened(line)
     click.echo(
         "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line), file, err=True

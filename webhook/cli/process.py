@@ -1,12 +1,12 @@
-"""The process before a command is read: signal handlers, the limit of core dumps, and its name under kubectl.
+"""The process before a command is parsed: signal handlers, the limit of core dumps, and its name under kubectl.
 
-While Python imports a command, and while the command only computes, there is nothing to clean up: Ctrl-C ends the
-process at once, without output. A KeyboardInterrupt during an import would show a traceback, and some libraries crash.
-Once a command has connections, Ctrl-C raises KeyboardInterrupt as usual, so that the command can close them.
+While Python imports a command, and while the command only computes, no clean-up is needed: Ctrl-C terminates the
+process immediately, without output. A KeyboardInterrupt during an import would show a traceback, and some libraries
+crash. Once a command has connections, Ctrl-C raises KeyboardInterrupt as usual, so that the command can close them.
 
-SIGTERM ends it at once as well, until `webhook.server.listening.serve` takes it over. The first process of a
-container is not sent a signal that it has no handler for: without one, a container that is deleted while it starts
-would go on until its grace period is over.
+SIGTERM also terminates it immediately, until `webhook.server.listening.serve` installs its handler. The kernel drops
+signals without a handler for the first process of a container: if such a container were deleted during startup, the
+process would run until its grace period expires.
 
 A core dump would hold private keys and tokens, and outlive both. The limit is set first, because the key of the
 authority is in memory by the time a server listens.
@@ -28,7 +28,7 @@ INTERRUPTED: Final = 130
 
 
 def exit_on_signal() -> None:
-    """Have Ctrl-C and SIGTERM end the process at once, unless another handler is already installed."""
+    """Terminate the process immediately on Ctrl-C and SIGTERM, unless another handler is already installed."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -36,7 +36,7 @@ def exit_on_signal() -> None:
 
 
 def end_in_order() -> None:
-    """Have Ctrl-C raise `KeyboardInterrupt` from here on."""
+    """Raise `KeyboardInterrupt` on Ctrl-C from here on."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -51,7 +51,7 @@ of Kubernetes, it disregards every limit but this one, 0 included."""
 
 
 def leave_none() -> None:
-    """Have the system write no core dump of this process and of those that it starts."""
+    """Disable core dumps of this process and of its children."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     lowest = _TOO_SMALL if hard == resource.RLIM_INFINITY else min(_TOO_SMALL, hard)
     resource.setrlimit(resource.RLIMIT_CORE, (lowest, hard))

@@ -1,8 +1,8 @@
 """The program: its name, its commands, and how it reports errors.
 
-Exit codes: 0 fine, 1 any error (also of usage), 2 from ``plan`` and ``simulate``: something would change, from
-``gate``: not allowed now, from ``test``: a case failed, and where a staged update is waited for: somebody has to act; 3
-only there: the time is up.
+Exit codes: 0 for success, 1 for any error, including usage errors. 2 from ``plan`` and ``simulate`` means changes, from
+``gate`` not allowed now, from ``test`` a failed case, and from waiting for a staged update action required. 3 from such
+a wait means timed out.
 """
 
 import io
@@ -21,7 +21,7 @@ from webhook.cli.process import INTERRUPTED, KUBECTL
 from webhook.runtime.distribution import DISTRIBUTION
 
 PLUGIN: Final = "kubectl-"
-"""Prefix of the file name of a kubectl plugin; the rest is what its users type."""
+"""Prefix of the file name of a kubectl plugin. Users type the rest."""
 BROKEN_PIPE: Final = 141
 
 
@@ -149,7 +149,7 @@ class Root(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands that begin with *incomplete*, and options, without importing the commands."""
+        """Return the commands with the prefix *incomplete*, and options, without importing the commands."""
         items = [
             CompletionItem(entry.name, help=entry.help)
             for entries in SECTIONS.values()
@@ -161,7 +161,7 @@ class Root(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is called; one that does not exist is told with those that are like it."""
+        """Return the called command. The error for an unknown command suggests similar ones."""
         if args and not args[0].startswith("-") and args[0] not in self.list_commands(ctx):
             raise click.exceptions.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
         return super().resolve_command(ctx, args)
@@ -173,7 +173,7 @@ class Root(click.Group):
                 formatter.write_dl([(entry.name, entry.help) for entry in entries])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader that has gone away is no error, and click must not call it one."""
+        """Run the command. A closed pipe is no error, and click must not report it as one."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # as in `harbormaster get … | head`
@@ -218,7 +218,7 @@ class Root(click.Group):
         return code if isinstance(code, int) else 0
 
     def _called(self, program: str, words: Sequence[str]) -> tuple[str, click.Command]:
-        """Return the command that *words* call, also by its name; not every error of click's parser knows it."""
+        """Return the name and the command that *words* call, as not every error of click's parser has them."""
         path, command, context = program, cast(click.Command, self), click.Context(self)
         for word in words:
             if isinstance(command, click.Group) and word in command.list_commands(context):
@@ -227,7 +227,7 @@ class Root(click.Group):
 
 
 def _bare_flags(command: click.Command, words: Sequence[str]) -> list[str]:
-    """Return *words* with flags as click takes them: kubectl's may have a value, as in ``--ignore-not-found=true``."""
+    """Return *words* with flags in click's form: kubectl's may have a value, as in ``--ignore-not-found=true``."""
     replacements: dict[str, list[str]] = {}
     for option in command.params:
         if isinstance(option, click.Option) and option.is_flag:
@@ -238,7 +238,7 @@ def _bare_flags(command: click.Command, words: Sequence[str]) -> list[str]:
 
 
 def _program_name() -> str:
-    """Return how the user called us; kubectl calls a plugin by its file name."""
+    """Return the program's name as the user typed it. kubectl calls a plugin by its file name."""
     name = Path(sys.argv[0]).stem
     return KUBECTL + name.removeprefix(PLUGIN) if name.startswith(PLUGIN) else "harbormaster"
 

@@ -1,4 +1,4 @@
-"""``harbormaster approve``: a person lets a staged update, or an upgrade run, go on."""
+"""``harbormaster approve``: approve a paused staged update or upgrade run, so that it continues."""
 
 from typing import Final
 
@@ -70,7 +70,7 @@ async def _approve(hub: HubOptions, options: RequestOptions, message: str, names
 
 
 def _open_request(update: RunView, stage: str, request: str) -> str:
-    """Return the name of the request to approve; empty: the one that is meant is approved already."""
+    """Return the name of the request to approve, or an empty string if it is approved already."""
     with as_user_error():
         try:
             return open_approval(update.run, update.situation, stage=stage, request=request).request

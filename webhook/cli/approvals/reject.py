@@ -1,4 +1,4 @@
-"""``harbormaster reject``: a person refuses what a staged update asks for, and the update stops."""
+"""``harbormaster reject``: refuse an approval request of a staged update, which stops the update."""
 
 from typing import Final
 

@@ -16,22 +16,22 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class RequestOptions:
-    """Names what is answered.
+    """The request or gate that a user answers.
 
     Args:
-        name: Of a run, an approval request or a gate.
-        stage: Empty when unset.
+        name: Name of a run, an approval request or a gate.
+        stage: Stage, empty if unset.
     """
 
     name: str
     stage: str
 
     async def gate(self, client: Client, namespace: str) -> tuple[str, str] | None:
-        """Return the gate that is meant and its upgrade run, None for a staged update. Raises `UserError`."""
+        """Return the gate and its upgrade run, or None for a staged update. Raises `UserError`."""
         return None if namespace else await resolve_gate(client, self.name, self.stage)
 
     async def update(self, client: Client, namespace: str) -> tuple[Runs, RunView, str]:
-        """Return the staged updates, the one that is meant, and its approval request if that is named.
+        """Return the staged updates, the one named by the user, and its approval request if that is named.
 
         Raises:
             UserError: No such staged update exists.

@@ -12,19 +12,19 @@ from webhook.cli.staged_updates.run_client import Runs
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 _Gate = tuple[Approve, GateReport]
-"""Where a gate is, and how it stands."""
+"""Path of a gate, and its state."""
 
 
 async def resolve_gate(client: Client, name: str, stage: str) -> tuple[str, str] | None:
-    """Return the gate that is meant, and its run; None: the name is neither that of a gate nor of an upgrade run.
+    """Return the named gate and its run, or None if the name belongs to neither a gate nor an upgrade run.
 
     Args:
-        client: Of the hub.
-        name: Of a gate, or of a run that waits for one approval.
-        stage: The stage that is meant; empty: whichever waits.
+        client: Client of the hub.
+        name: Name of a gate, or of a run that waits for one approval.
+        stage: Stage of the gate. If empty, any pending stage.
 
     Raises:
-        UserError: It is not clear which one is meant, or none is open.
+        UserError: The gate is ambiguous, or no gate is open.
     """
     runs = UpgradeRuns(client)
     if (gate := await runs.gate(name)) is not None:
@@ -43,15 +43,15 @@ async def resolve_gate(client: Client, name: str, stage: str) -> tuple[str, str]
 async def _is_staged_update(client: Client, name: str) -> bool:
     try:
         return await Runs(client, "").find(name) is not None
-    except (HubRefusedError, UserError):  # may not be seen, or there are none on this hub
+    except (HubRefusedError, UserError):  # forbidden, or not served by this hub
         return False
 
 
 def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
-    """Return the name of the only gate of a run whose approval is waited for; if none is, of one approved already.
+    """Return the name of the only pending approval gate of a run. If none is pending, return an approved one.
 
     Raises:
-        UserError: None is waited for, or several are.
+        UserError: No gate is pending, or several are.
     """
     name, stages = run.metadata.name, [stage.name for stage in run.status.stages]
     if stage and stage not in stages:

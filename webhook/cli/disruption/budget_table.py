@@ -1,8 +1,8 @@
-"""Budgets for people: what is allowed now as rows, the calendar as a strip of letters per day and reason.
+"""Human-readable budgets: current limits as rows, the calendar as a strip of letters per day and reason.
 
-A letter stands for half an hour of the reader's clock, or for an hour where the terminal is narrow, and gives the
-smallest number that is allowed within it; beside the strip, words describe the same day exactly. Equal days share a
-line, and so do equal reasons. A day on which the clocks change has 23 or 25 hours: its strip has its own scale.
+A letter stands for half an hour in the reader's time zone, or for an hour on a narrow terminal. It shows the smallest
+number that is allowed within that time. Text beside the strip describes the same day exactly. Equal days share a line,
+and so do equal reasons. A day with a clock change has 23 or 25 hours: its strip has its own scale.
 """
 
 import os
@@ -27,10 +27,10 @@ from webhook.settings.command_line import TerminalSettings
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
 LEGEND: Final = "how many may go at once, + over 9, . none, * no limit"
 WIDE: Final = 100
-"""A terminal with this many columns has room for half hours."""
+"""Minimum number of terminal columns for half hours."""
 PLAIN_WIDTH: Final = 120
 MOST_PARTS: Final = 8
-"""A day with more changes is not described in words."""
+"""Maximum number of changes of a day that is described in words."""
 _MARKED_HOURS: Final = 3
 _NEVER: Final = "never"
 
@@ -60,7 +60,7 @@ def _opens(item: Mapping[str, Any], unusable: Sequence[Mapping[str, Any]], at: d
 
 
 def _moment(instant: datetime, near: datetime, zone: ZoneInfo) -> str:
-    """Return an instant in local time; with the year if that is not the present one."""
+    """Return an instant in local time, with the year unless it is the current one."""
     local = instant.astimezone(zone)
     year = "" if local.year == near.astimezone(zone).year else f" {local.year}"
     return f"{_day(local)}{year} {_clock(instant, zone)}"
@@ -71,7 +71,7 @@ def _day(local: date) -> str:
 
 
 def _clock(instant: datetime, zone: ZoneInfo) -> str:
-    """Return the time of day; with the abbreviation of the zone where the clock shows the same time twice."""
+    """Return the time of day, with the abbreviation of the time zone if the clock shows that time twice."""
     local = instant.astimezone(zone)
     shape = "%H:%M" if not local.second else "%H:%M:%S"
     return f"{local:{shape}} {local:%Z}" if is_shown_twice(local) else f"{local:{shape}}"
@@ -100,7 +100,7 @@ class _Line:
 
     @property
     def look(self) -> tuple[str, ...]:
-        """What days must have in common to share a line."""
+        """Key of days that share a line."""
         return self.hours, self.letters, self.words, self.note
 
 
@@ -123,7 +123,7 @@ def print_calendar(answer: Mapping[str, Any], zone: ZoneInfo, end: datetime) -> 
 
 
 def local_days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[tuple[date, datetime, datetime]]:
-    """Yield every day of *zone* that is partly in [start, end), with the instants it begins and ends at, in UTC."""
+    """Yield each day of *zone* that overlaps [start, end), with its first and last instant in UTC."""
     day = start.astimezone(zone).date()
     while (begins := midnight(day, zone)) < end:
         next_day = day + timedelta(days=1)
@@ -133,7 +133,7 @@ def local_days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[tuple
 
 
 def midnight(day: date, zone: ZoneInfo) -> datetime:
-    """Return when *day* begins in *zone*, in UTC."""
+    """Return the first instant of *day* in *zone*, in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
 
 
@@ -300,7 +300,7 @@ def _painted(letters: str) -> str:
 
 
 def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which budgets cannot be used, and why reasons never open that no warning mentions."""
+    """Yield the unusable budgets, and why reasons never open unless a warning mentions it."""
     for wrong in item["unusable"]:
         yield f"error: budgets[{wrong['budget']}] cannot be used, so nothing is allowed: {wrong['message']}"
     if item["unusable"]:

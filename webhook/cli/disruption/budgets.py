@@ -1,4 +1,4 @@
-"""``harbormaster budgets``: what disruption budgets allow, now and on a calendar; of the running hub or of files."""
+"""``harbormaster budgets``: limits of disruption budgets, now and on a calendar, read from the hub or from files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ Exit codes:
 SHORT = "Show what disruption budgets allow, now and on a calendar."
 LONGEST_DAYS = 400
 MARGIN_DAYS = 8
-"""With -o ics, this many more days are read on both sides, so that events begin and end at their real times."""
+"""With -o ics, read this many more days on both sides, so that events have their real start and end."""
 
 
 class _InstantOrDay(click.ParamType[datetime | date]):
@@ -94,7 +94,7 @@ class _InstantOrDay(click.ParamType[datetime | date]):
     name = "TIME"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime | date:
-        """Return the instant or the day; fail with a message that shows the value."""
+        """Return the instant or the day, or fail with a message that shows the value."""
         if isinstance(value, (datetime, date)):
             return value
         text = str(value)
@@ -108,12 +108,12 @@ class _InstantOrDay(click.ParamType[datetime | date]):
 
 @dataclass(frozen=True, slots=True)
 class _CalendarOptions:
-    """Which days are shown, and where.
+    """Days of the calendar and their time zone.
 
     Args:
-        zone: Name of a time zone; None: that of this machine.
-        days: How many.
-        beginning: An instant, or a day of the zone; None: the present.
+        zone: Name of a time zone. None: unset, the one of this machine.
+        days: Number of days.
+        beginning: An instant, or a day of the zone. None: unset, the current time.
     """
 
     zone: str | None
@@ -233,10 +233,10 @@ def calendar_command(
 
 
 def _bounds(first_day: datetime | date | None, days: int, zone: ZoneInfo, now: datetime) -> tuple[datetime, datetime]:
-    """Return begin and end; days that begin with a day of *zone* may have 23 or 25 hours, others have 24.
+    """Return start and end. Days that start at midnight of *zone* may have 23 or 25 hours, others have 24.
 
     Raises:
-        OverflowError: They, or the days of the zone that they are in, are not all in the years 1 to 9999.
+        OverflowError: Start or end, or a day that contains one of them, is outside the years 1 to 9999.
     """
     from webhook.cli.disruption.budget_table import midnight
 
@@ -257,7 +257,7 @@ def _only_with_files(counts: CountOptions) -> None:
 
 
 def _counts(counts: CountOptions) -> "NodeCounts | None":
-    """Return the counts that options give, None when there are none."""
+    """Return the counts that options give, or None without such options."""
     from scorer.node_budgets.budgets import NodeCounts
 
     counts.check_whole()
@@ -277,11 +277,11 @@ def pools_in_files(
 
     Args:
         objects: NodePools, and the Nodes and NodeClaims to count.
-        names: Which; none: all.
-        counts: Counts for every pool in place of those of the files, or None.
+        names: Names of pools. If empty, all pools.
+        counts: Counts for every pool, in place of those of the files. None: unset.
 
     Raises:
-        UserError: A pool has the wrong shape, or there is no pool of a given name.
+        UserError: A pool is malformed, or no pool has a given name.
     """
     from scorer.api.node_pool import NodePool
     from scorer.node_budgets.documents import BudgetedPool
@@ -324,7 +324,7 @@ def pools_in_files(
 
 
 def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
-    """Tell why nothing is allowed: a percentage of no nodes is no node."""
+    """Warn that a percentage of zero nodes allows nothing."""
     empty = [p.name for p in pools if not p.counts.total and any(b.nodes.endswith("%") for b in p.budgets)]
     if empty:
         few = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
@@ -359,7 +359,7 @@ async def _budgets_of_hub(connection: HubConnection, pools: Sequence[str]) -> Js
 async def _calendar_of_hub(
     connection: HubConnection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
-    """Return the calendar, asked for in parts: one answer has a limit of pools times days."""
+    """Return the calendar, queried in parts, because one response has a limit of pools times days."""
     from scorer.node_budgets.documents import MOST_POOL_DAYS
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError

@@ -1,7 +1,7 @@
 """A cluster dump in files, as ``kubectl get`` writes it, read to plan node disruption.
 
-What a user has written is checked: that documents are objects, and that NodePools are such as admission takes. Live
-objects are read as they are; what is missing or odd is noted, with what follows from it.
+User input is validated: documents must be objects, and NodePools must pass admission. Live objects are read as they
+are. Missing or unexpected data is noted together with its effect.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scorer.node_disruption.cluster.snapshot import NodePoolState
 
 DUMP_LINE: Final = "kubectl get nodepools,nodeclaims,nodes,pods,pdb,namespaces,pv,pvc,daemonsets -A -o yaml > dump.yaml"
-"""What makes a dump."""
+"""Command that writes a dump."""
 
 
 def _kind(word: str) -> Kind:
@@ -57,7 +57,7 @@ DUMPED: Final = (
     PERSISTENT_VOLUME_CLAIM,
     DAEMON_SET,
 )
-"""The kinds that are read; others in the files play no part."""
+"""The kinds that are read. Other kinds in the files are ignored."""
 _MISSING: Final = {
     NODE_CLAIM: "no node can be disrupted, since only those with a claim are",
     POD: "every node counts as empty",
@@ -65,25 +65,25 @@ _MISSING: Final = {
     NAMESPACE: "terms that select namespaces by labels know only their names",
     DAEMON_SET: "only those that run a pod already put one on new nodes",
 }
-"""What follows when there is no object of a kind."""
+"""Effect of a dump without objects of a kind."""
 _MISSING_FOR_DRAIN: Final = {
     NODE_CLAIM: "no terminationGracePeriod is known",
     POD: "nothing would move",
     POD_DISRUPTION_BUDGET: _MISSING[POD_DISRUPTION_BUDGET],
     NAMESPACE: _MISSING[NAMESPACE],
 }
-"""The same, where only the pods of some nodes are to move."""
+"""The same for a drain, which only moves the pods of some nodes."""
 _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What is in a dump.
+    """Content of a dump.
 
     Args:
-        documents: Of the kinds that play a part; NodePools as admission would store them.
-        notes: What is missing or odd, for people.
-        made: When it was made, by the newest heartbeat of a node that is not in the future; None: not known.
+        documents: Objects of the relevant kinds, with NodePools as admission would store them.
+        notes: Notes for the user about missing or unexpected data.
+        made: Creation time, by the newest heartbeat of a node that is not in the future. None: unknown.
     """
 
     documents: tuple[JsonObject, ...]
@@ -95,13 +95,13 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     """Read a dump.
 
     Args:
-        files: What to read.
-        now: The present, for the rules of admission.
-        pools_needed: Whether it is of no use without NodePools.
+        files: The files to read.
+        now: Current time, for the rules of admission.
+        pools_needed: Whether a dump without NodePools is an error.
 
     Raises:
-        UserError: Something cannot be read, is no object, or is a NodePool that admission refuses; or there are no
-            nodes, or no pools though they are needed.
+        UserError: A file cannot be read, a document is not an object, or admission refuses a NodePool. Also if the dump
+            has no nodes, or lacks the required pools.
     """
     entries = read(files)
     by_kind: dict[tuple[str, str], list[SourceDocument]] = {kind.group_kind: [] for kind in DUMPED}
@@ -135,7 +135,7 @@ def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
     """Read NodePools. Objects of unknown kinds beside them, such as node classes, are skipped with a note.
 
     Raises:
-        UserError: Something cannot be read, or is no NodePool that admission takes.
+        UserError: A file cannot be read, or admission refuses a NodePool.
     """
     from scorer.node_disruption.cluster.snapshot import read_pool
 
@@ -163,7 +163,7 @@ def _admitted(objects: Sequence[Loaded], now: datetime) -> list[JsonObject]:
 
 
 def _no_object(document: JsonObject) -> str | None:
-    """Return why a document is no object of Kubernetes; None when it is one."""
+    """Return why a document is not a Kubernetes object, or None if it is one."""
     for key in ("apiVersion", "kind"):
         value = document.get(key)
         if not isinstance(value, str) or not value:
@@ -210,7 +210,7 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
-    """Return the newest heartbeat; one in the future counts only if all are: the clock of one node may be wrong."""
+    """Return the newest heartbeat. One in the future counts only if all are, as the clock of one node may be wrong."""
     beats = (_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
     entries = [beat for beat in beats if beat is not None]
     past = [beat for beat in entries if beat <= now]

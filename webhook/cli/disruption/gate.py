@@ -133,7 +133,7 @@ _WRITTEN: Final = {
     "holder": "--holder",
     "ttlSeconds": "--reserve",
 }
-"""How the user writes what a member of a question says. Of nodes, the mistake itself says which."""
+"""The command-line argument for each member of a question. For nodes, the mistake itself names the argument."""
 
 
 @click.group("gate", help=HELP, short_help=SHORT)
@@ -276,7 +276,7 @@ command.add_command(drain_command)
 async def _of_hub(
     connection: HubConnection, gate: str, question: JsonObject, reservation: _ReservationOptions
 ) -> JsonObject:
-    """Ask one of the gates; an answer with a reservation has the same form as one without."""
+    """Query one of the gates. An answer with a reservation has the same form as one without."""
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 
@@ -342,7 +342,7 @@ async def _release(connection: HubConnection, identity: str) -> None:
 
 
 def _show(answer: Mapping[str, Any], output: str, zone: ZoneInfo) -> int:
-    """Print an answer; returns the exit code."""
+    """Print an answer, and return the exit code."""
     if output == "text":
         click.echo(printable(paragraph(answer, zone)))
     else:

@@ -1,4 +1,4 @@
-"""``harbormaster gate drain``: what a drain of nodes would do, of files or of the cluster of a kubeconfig."""
+"""``harbormaster gate drain``: the effects of draining nodes, from files or from the cluster of a kubeconfig."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ _FATES: Final = {
     "ends": ("ends already", "end already"),
     "without": ("is without a place", "are without a place"),
 }
-"""What becomes of one pod, and of several."""
+"""Fate of a pod, for one pod and for several."""
 _WITHOUT: Final = {
     NODE_POOL: "nodes belong to no pool",
     NODE_CLAIM: "no terminationGracePeriod is known",
@@ -122,7 +122,7 @@ def _of_files(files: Files, now: datetime) -> tuple[Sequence[JsonObject], list[s
 
 
 async def _of_cluster(connection: HubConnection) -> tuple[Sequence[JsonObject], list[str]]:
-    """Read what a drain depends on. Nodes and pods must be readable; without the rest, less is known."""
+    """Read the objects that a drain depends on. Nodes and pods are required, other kinds are best effort."""
     from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 
     documents: list[JsonObject] = []

@@ -1,8 +1,8 @@
-"""iCalendar files for calendar programs, and the calendar of budgets as one.
+"""iCalendar files for calendar programs, and the calendar of budgets in that format.
 
-One event per period in which nothing may be disrupted, and one per period with a limit; no event where there is no
-limit. Reasons with the same limits share an event. An event keeps its UID from one file to the next, so that importing
-a newer file updates the event instead of adding a second one.
+Periods without any disruption are events, and so are periods with a limit. Periods without a limit have no event.
+Reasons with the same limits share an event. The UID of an event is stable, so that importing a newer file updates the
+event instead of adding a second one.
 
 Source: RFC 5545.
 """
@@ -19,7 +19,7 @@ from webhook.cli.disruption.budget_table import describe_budget_row
 
 PRODUCT: Final = "-//harbormaster//disruption budgets//EN"
 LONGEST_LINE: Final = 75
-"""Octets of a line, without its end."""
+"""Maximum octets of a line, excluding its end."""
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,"})
 
 
@@ -28,13 +28,13 @@ class CalendarEvent:
     """An event of a calendar.
 
     Args:
-        identity: What tells it from all others, the same in every file.
-        start: When it begins.
-        end: When it ends.
-        summary: In one line.
-        description: In several.
-        categories: At least one.
-        is_busy: Whether the time is taken.
+        identity: Unique ID of the event, the same in every file.
+        start: Start time.
+        end: End time.
+        summary: One line of text.
+        description: Several lines of text.
+        categories: At least one category.
+        is_busy: Whether the event marks its time as busy.
     """
 
     identity: tuple[str, ...]
@@ -50,10 +50,10 @@ def calendar_file(title: str, events: Iterable[CalendarEvent], timestamp: dateti
     """Return events as an iCalendar stream.
 
     Args:
-        title: Of the calendar.
-        events: In their order.
-        timestamp: When the file is made.
-        product: What makes it.
+        title: Title of the calendar.
+        events: Events in the order of output.
+        timestamp: Creation time of the file.
+        product: Name of the program that creates the file.
     """
     lines = [
         "BEGIN:VCALENDAR",
@@ -83,13 +83,14 @@ def _event_lines(event: CalendarEvent, timestamp: datetime) -> Iterator[str]:
 
 
 def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, timestamp: datetime) -> str:
-    """Return what ``/v1/budgets/calendar`` answers as an iCalendar stream.
+    """Return a response of ``/v1/budgets/calendar`` as an iCalendar stream.
 
     Args:
-        answer: It should reach beyond *start* and *end*, so that the outer events have their true lengths.
-        start: Events that are over by then are left out.
-        end: And those that begin then or later.
-        timestamp: When the file is made.
+        answer: The response. It should extend beyond *start* and *end*, so that the outer events have their true
+            lengths.
+        start: Events that end by then are omitted.
+        end: Events that start then or later are omitted.
+        timestamp: Creation time of the file.
     """
     names = [item["pool"] for item in answer["items"]]
     title = f"disruption budgets of {names[0]}" if len(names) == 1 else "disruption budgets"
@@ -104,7 +105,7 @@ def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, timesta
 
 
 def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObject]]:
-    """Yield every stretch with a limit and the reasons it is for, by beginning."""
+    """Yield each period with a limit and the reasons that it applies to, ordered by start."""
     events: dict[tuple[Any, ...], tuple[list[str], JsonObject]] = {}
     for reason in reasons:
         for span in reason["spans"]:
@@ -136,7 +137,7 @@ def _event(
 
 
 def _edge(start: datetime, end: datetime, bounds: tuple[datetime, datetime]) -> str:
-    """Return what tells the event from others of its pool: its beginning, or its end where the beginning is cut off."""
+    """Return the part of a UID that is unique in a pool: the start, or the end if the start is cut off."""
     return _stamp(start) if start > bounds[0] else f"until {_stamp(end)}" if end < bounds[1] else "always"
 
 
@@ -161,12 +162,12 @@ def _stamp(instant: datetime) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a value of type TEXT, in which no control character may stand."""
+    """Return a value of type TEXT, without control characters."""
     return "\\n".join(printable(line).translate(_ESCAPES) for line in text.split("\n"))
 
 
 def _folded(line: str) -> Iterator[str]:
-    """Yield the pieces of a line that is too long, each but the first after a blank, none within a letter."""
+    """Yield the pieces of a line that is too long, split between characters. Each but the first starts with a blank."""
     piece, size = "", 0
     for letter in line:
         octets = len(letter.encode())

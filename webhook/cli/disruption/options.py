@@ -20,12 +20,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class CountOptions:
-    """What the user says about the nodes of a pool.
+    """Node counts of a pool, as given by the user.
 
     Args:
-        total: How many there are.
-        deleting: How many of them are being deleted.
-        not_ready: How many others are not ready.
+        total: All nodes.
+        deleting: Nodes that are being deleted.
+        not_ready: Other nodes that are not ready.
     """
 
     total: int | None = None
@@ -33,17 +33,17 @@ class CountOptions:
     not_ready: int | None = None
 
     def __bool__(self) -> bool:
-        """Whether any is given."""
+        """Whether any count is given."""
         return any(count is not None for count in (self.total, self.deleting, self.not_ready))
 
     def check_whole(self) -> None:
-        """Raise `click.UsageError` when parts are given, and not the whole."""
+        """Raise `click.UsageError` if parts are given without the total."""
         if self and self.total is None:
             raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
 
 
 def count_options(total: str, deleting_help: str, not_ready: str) -> Callable[[_Command], _Command]:
-    """Return what gives a command these options, with their help texts; it gets them as ``counts``."""
+    """Return a decorator that adds these options with their help texts to a command, as argument ``counts``."""
     count = click.IntRange(0, LARGEST_COUNT)
     return grouped(
         "counts",
@@ -56,13 +56,13 @@ def count_options(total: str, deleting_help: str, not_ready: str) -> Callable[[_
 
 @dataclass(frozen=True, slots=True)
 class _DisruptionOptions:
-    """Which nodes to disrupt, and why.
+    """Nodes to disrupt, and the reason.
 
     Args:
-        pool: Their NodePool.
-        nodes: Their names, the preferred ones first; empty: any *count* of them.
+        pool: NodePool of the nodes.
+        nodes: Names of nodes, preferred ones first. If empty, any *count* of them.
         reason: One of `REASONS`.
-        count: None: *nodes* are named.
+        count: Number of nodes. None: unset, *nodes* are named.
         class_: ``graceful`` or ``eventual``.
         up_to: Accept fewer nodes.
     """
@@ -75,7 +75,7 @@ class _DisruptionOptions:
     up_to: bool
 
     def question(self) -> JsonObject:
-        """Return it as the request body of the gate."""
+        """Return the options as the request body of the gate."""
         question: JsonObject = {"pool": self.pool, "reason": self.reason, "class": self.class_}
         question["mode"] = "upTo" if self.up_to else "all"
         return question | ({"nodes": list(self.nodes)} if self.nodes else {"count": self.count})
@@ -83,11 +83,11 @@ class _DisruptionOptions:
 
 @dataclass(frozen=True, slots=True)
 class _InstantOptions:
-    """Which instant the question is about, and the reader's time zone.
+    """Instant that a question is about, and the reader's time zone.
 
     Args:
-        now: None: the present.
-        zone: Name of a time zone; None: that of this machine.
+        now: The instant. None: unset, the current time.
+        zone: Name of a time zone. None: unset, the one of this machine.
     """
 
     now: datetime | None
@@ -96,18 +96,18 @@ class _InstantOptions:
 
 @dataclass(frozen=True, slots=True)
 class _ReservationOptions:
-    """Whether to reserve; either both are given or neither.
+    """Options of a reservation. Both are given, or neither.
 
     Args:
-        seconds: How long.
-        holder: Who disrupts.
+        seconds: Duration.
+        holder: The caller that disrupts.
     """
 
     seconds: int | None
     holder: str | None
 
     def check(self, files: Files | None = None) -> None:
-        """Raise `click.UsageError` when one of the two is missing, or the answer is to come from files."""
+        """Raise `click.UsageError` if only one of the two is given, or if the answer is computed from files."""
         if files and self.seconds is not None:
             raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
         if (self.seconds is None) != (self.holder is None):
@@ -115,7 +115,7 @@ class _ReservationOptions:
 
 
 def reservation_options(command: _Command) -> _Command:
-    """Give a command the options of a `_ReservationOptions`; it gets them as ``reservation``."""
+    """Add the options of a `_ReservationOptions` to a command, as argument ``reservation``."""
     return grouped(
         "reservation",
         _ReservationOptions,

@@ -1,4 +1,4 @@
-"""``harbormaster simulate``: what would happen to a cluster, played on a moved clock."""
+"""``harbormaster simulate``: simulate disruption in a cluster, with an advanced clock."""
 
 import gc
 from collections.abc import Sequence
@@ -86,12 +86,12 @@ Exit codes:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Which time is played.
+    """Period of a simulation.
 
     Args:
-        days: How many.
-        now: Its beginning; None: when the dump was made.
-        zone: Name of the time zone in which instants are shown; None: that of this machine.
+        days: Number of days.
+        now: Start of the period. None: unset, the creation time of the dump.
+        zone: Name of the time zone of displayed instants. None: unset, the one of this machine.
     """
 
     days: int
@@ -101,12 +101,12 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class _SimulationOptions:
-    """What is played.
+    """Options of a simulation.
 
     Args:
         pools: Files with changed NodePools.
-        prices: File with instance types and prices; None: there is none.
-        graceful: Budgets and do-not-disrupt hold back expiration.
+        prices: File with instance types and prices. None: unset.
+        graceful: Budgets and do-not-disrupt block expiration.
         spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
     """
 
@@ -169,7 +169,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
     cluster = read_cluster(dump.documents, start)
     if catalog is not None and choices.prices is not None:
         check_prices(choices.prices, catalog, cluster)
-    gc.freeze()  # what has been read stays; to look through it again and again would take half of the time
+    gc.freeze()  # exempt parsed objects from garbage collection, which would take half of the run time
     notes = [*dump.notes, *cluster.notes]
     if catalog is not None:
         notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *changed]))
@@ -246,10 +246,10 @@ def read_prices(path: Path) -> InstanceTypeCatalog:
 
 
 def check_prices(path: Path, catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> None:
-    """Make sure that a table has what the nodes of pools are: else they would count as no longer offered, and go.
+    """Require a price for the type of every node in a pool. Without one, the node would count as no longer offered.
 
     Raises:
-        UserError: It lacks some; one line each.
+        UserError: Prices are missing. One line each.
     """
     if lines := [
         f"{path}: there is no price of {kind} in zone {zone} as {capacity_type}; nodes of it: {number}"

@@ -1,4 +1,4 @@
-"""A simulation as a calendar: an event for whatever happens to nodes, and for what holds some for long."""
+"""A simulation as a calendar: events for changes of nodes, and for blockers that last long."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from webhook.cli.disruption.simulate_output import SHORTEST_SHOWN, amount, by_ca
 
 PRODUCT: Final = "-//harbormaster//simulated disruption//EN"
 SHORTEST: Final = timedelta(minutes=1)
-"""An event lasts this long at least, so that calendar programs show it."""
+"""Minimum length of an event, so that calendar programs show it."""
 
 
 def calendar_of(simulation: SimulationResult, timestamp: datetime) -> str:

@@ -1,4 +1,4 @@
-"""A simulation in a terminal: for every pool what happens when, and what holds nodes; two of them side by side."""
+"""A simulation on a terminal: timeline and blocked nodes of each pool. Two simulations are compared side by side."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -18,7 +18,7 @@ HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "WAITE
 HELD_HEADERS: Final = ("NODES", "CANNOT GO FOR", "FROM", "UNTIL", "TIMES", "HELD BY")
 SIDE_BY_SIDE: Final = ("POOL", "", "TODAY", "CHANGED")
 SHORTEST_SHOWN: Final = timedelta(minutes=15)
-"""What holds a node for less than this, in all, is left out of tables and calendars."""
+"""Minimum total blocked time of a node. Shorter times are omitted from tables and calendars."""
 _NAMED: Final = 3
 _LONGEST_MESSAGE: Final = 90
 _NOTHING: Final = "-"
@@ -70,9 +70,9 @@ def amount(price: float) -> str:
 
 
 def by_cause(periods: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]]:
-    """Return stretches that begin and end together for one cause, together; by beginning.
+    """Group blocked periods with the same cause, start and end, ordered by start.
 
-    Budgets that hold what consolidation would only look at are left out: they are the calendar of budgets.
+    Budgets that only block the evaluation of a node for consolidation are omitted: they are the calendar of budgets.
     """
     by_key: dict[tuple[Any, ...], list[BlockedPeriod]] = {}
     for period in periods:
@@ -132,7 +132,7 @@ def _row(event: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
 
 
 def _folded(happenings: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return what happens; nodes that are made later, for pods of one that drains, come in the row of that one."""
+    """Merge events into rows. Nodes that are created later for the pods of a draining node share its row."""
     rows: list[JsonObject] = []
     for event in happenings:
         of = set(event["podsOf"])
@@ -147,7 +147,7 @@ def _folded(happenings: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def _held_rows(periods: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
-    """Yield a row for whatever holds nodes, with all nodes that it holds, at whatever times."""
+    """Yield a row for each blocker, with all nodes that it blocks at any time."""
     by_key: dict[tuple[Any, ...], list[JsonObject]] = {}
     for period in periods:
         if not _only_looked_at(period["wanted"], period["reason"]):
@@ -171,7 +171,7 @@ def _held_rows(periods: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Itera
 
 
 def _brief(period: JsonObject) -> str:
-    """Return what holds a node, without what only held at first."""
+    """Return the reason why a node is blocked, without the part that only applied at first."""
     message: str = period["message"]
     if period["reason"] == "Budget":
         return message.partition(", ")[0]
@@ -183,7 +183,7 @@ def _of(several: Iterable[JsonObject], node: str, purpose: str) -> list[JsonObje
 
 
 def _longest(several: Iterable[JsonObject], end: str) -> timedelta:
-    """Return for how long one node is held from going for one reason, in all."""
+    """Return the longest total time that one node is blocked for one reason."""
     lengths: dict[tuple[str, str], timedelta] = {}
     for period in several:
         key = period["node"], period["wanted"]
@@ -227,7 +227,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _told(document: JsonObject) -> list[tuple[Any, ...]]:
-    """Return what a simulation tells of nodes."""
+    """Return the events and blocked periods of a simulation."""
     return [(pool["happenings"], pool["blocked"]) for pool in document["pools"]]
 
 

@@ -44,7 +44,7 @@ class Loaded:
 
     @property
     def namespace(self) -> str:
-        """``metadata.namespace``, empty for what is cluster-scoped."""
+        """``metadata.namespace``, empty for cluster-scoped objects."""
         return str(self.document["metadata"].get("namespace", ""))
 
     @property
@@ -55,7 +55,7 @@ class Loaded:
 
     @property
     def identity(self) -> Identity:
-        """What identifies the object: group, kind, namespace, name."""
+        """Unique key of the object: group, kind, namespace, name."""
         return (*self.kind.group_kind, self.namespace, self.name)
 
     @property
@@ -76,26 +76,26 @@ def title_of(kind: Kind, name: str) -> str:
 
 
 def load(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:
-    """Read and check all objects of *files*, in order; objects without a namespace that need one get *namespace*.
+    """Read and check all objects of *files*, in order. Namespaced objects without a namespace get *namespace*.
 
     Raises:
-        UserError: Something cannot be read or is no object of a known kind; every such mistake is named.
+        UserError: Some files cannot be read, or hold something other than objects of known kinds. Lists every mistake.
     """
     return resolve(read(files), namespace=namespace)
 
 
 def read(files: Files) -> list[SourceDocument]:
-    """Read all objects of *files*; skipped files are noted on standard error.
+    """Read all objects of *files*. Skipped files are noted on standard error.
 
     Raises:
-        UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.
+        UserError: Files cannot be read, or hold no objects. Lists every unreadable file.
     """
     documents: list[SourceDocument] = []
     search = Search(files)
     for name, text in search.texts():
         try:
             objects = objects_in(name, text, search.problems, confidential=search.is_confidential(name))
-            if name == STDIN_NAME and not objects and not search.problems:  # the left end of a pipe has failed
+            if name == STDIN_NAME and not objects and not search.problems:  # the left side of a pipe failed
                 raise UserError(f"no objects in {STDIN_NAME}")
             documents += objects
         except UnreadableFileError as error:
@@ -111,7 +111,7 @@ def read(files: Files) -> list[SourceDocument]:
 
 
 def read_text(name: str, text: str) -> list[SourceDocument]:
-    """Read all objects in a text; as `read`, but *name* says where it comes from. Raises `UserError`."""
+    """Read all objects in a text as `read` does. *name* names the source of the text. Raises `UserError`."""
     problems: list[FileMistake] = []
     try:
         objects = objects_in(name, text, problems)
@@ -190,14 +190,14 @@ def duplicates(objects: Iterable[Loaded]) -> Iterator[FileMistake]:
 
 
 def duplicate_of(item: Loaded, first: DocumentSource) -> FileMistake:
-    """Return the mistake that an object is also elsewhere."""
+    """Return the mistake that an object is defined twice."""
     location = f" in namespace {item.namespace}" if item.namespace else ""
     message = f"{item.kind.kind} {quote(item.name)}{location} is also in {first}"
     return FileMistake(item.source, message, FieldPath.of("metadata", "name"))
 
 
 def check_metadata(objects: Iterable[Loaded]) -> None:
-    """Make sure that names, labels and annotations are such as every hub demands, before anything is sent to one.
+    """Require names, labels and annotations that every hub accepts, before anything is sent to a hub.
 
     Raises:
         UserError: With every mistake.
@@ -279,5 +279,5 @@ def _wanted(value: Any, type_words: str) -> str:
 
 
 def in_order_of_dependence(objects: Iterable[Loaded]) -> list[Loaded]:
-    """Put namespaces and definitions first; all else keeps its order."""
+    """Sort namespaces and definitions first. Other objects keep their order."""
     return sorted(objects, key=lambda item: item.kind.group_kind not in (("", "Namespace"), DEFINITION))

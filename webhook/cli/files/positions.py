@@ -1,7 +1,7 @@
-"""Where in its file a field of an object is: line and column.
+"""Positions of the fields of an object in its file: line and column.
 
-The file is parsed a second time, into nodes that know their places; this is done only for files that a remark is about.
-Lines and columns count from 1, columns in code points.
+The file is parsed a second time, into nodes with positions. This is done only for files that a finding is about. Lines
+and columns count from 1, columns in code points.
 """
 
 import json
@@ -19,7 +19,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class TextRange(NamedTuple):
-    """Start and end of a text; the end is the place after its last character."""
+    """Start and end of a text. The end is exclusive."""
 
     line: int
     column: int
@@ -33,10 +33,10 @@ _BEGINNING: Final = TextRange(1, 1, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What stands at a field.
+    """The value of a field in its file.
 
     Args:
-        place: From its first character to its last.
+        place: Range from its first character to its last.
         is_flow: Written in brackets or braces, as in JSON.
         is_json: The whole document is JSON.
     """
@@ -69,7 +69,7 @@ class Positions:
         return _BEGINNING if nearest is None else _place(nearest)
 
     def value(self, source: DocumentSource, path: FieldPath) -> Value | None:
-        """Return what is at *path*; None if nothing is, or if YAML aliases may make it stand for other places too."""
+        """Return the value at *path*, or None if it is absent or if YAML aliases may share it with other fields."""
         node, is_json = self._root(source)
         if not is_json and _has_aliases(self.texts.get(source.file, "")):
             return None
@@ -134,7 +134,7 @@ def _json_documents(text: str) -> Iterator[str]:
 
 
 def _member(node: Any, part: str | int) -> tuple[Any, Any]:
-    """Return key and value of a member, which has no key in a list; None when there is none."""
+    """Return key and value of a member, with key None in a list. Both are None if the member is absent."""
     if isinstance(node, yaml.MappingNode) and isinstance(part, str):
         return next(((key, value) for key, value in node.value if key.value == part), (None, None))
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):

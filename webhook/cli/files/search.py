@@ -1,8 +1,8 @@
 """Files that ``-f`` names: single files, folders, standard input, minus ignored paths. Also the example fleet.
 
-A file of a folder is read if its name ends like YAML or JSON and does not begin with a dot. Templates of Helm charts
-are no objects before Helm has rendered them, so they are passed over in folders, and so are files with tests of
-`harbormaster test`. Every mistake is one line that names the file.
+A file of a folder is read if its name has a suffix of YAML or JSON and does not start with a dot. In folders, templates
+of Helm charts are skipped, because they are not objects until Helm has rendered them. Files with tests of `harbormaster
+test` are skipped, too. Every mistake is one line that names the file.
 """
 
 import codecs
@@ -39,13 +39,13 @@ class UnknownKinds(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What the user names.
+    """Files and folders that the user names.
 
     Args:
         paths: Files, folders, or ``-`` for standard input.
-        ignored: Patterns of files and folders to pass over: see `is_ignored`.
+        ignored: Patterns of files and folders to skip: see `is_ignored`.
         named_in: The file that names the paths, if the user does not: see `Search.is_confidential`.
-        searched: Further files and folders, which may hold nothing of ours, as those that pre-commit passes.
+        searched: Further files and folders, which may hold nothing of ours, such as those that pre-commit passes.
         unknown_kinds: Whether unknown kinds fail. None: unset, so they are skipped, but a named file has to hold an
             object of a known kind.
         render: Whether to render kustomizations and charts of ours in folders.
@@ -72,15 +72,15 @@ class Files:
 
 @dataclass(slots=True)
 class Search:
-    """Reads the text of each file, and notes what it passes over.
+    """Reads the text of each file, and notes skipped files.
 
     Args:
-        files: What to read.
-        wanted: Which names of files in folders to read.
-        may_be_empty: Whether a folder without such files is all right.
+        files: The files to read.
+        wanted: Pattern of the names of files in folders to read.
+        may_be_empty: Whether a folder without such files is accepted.
         problems: Files that cannot be read.
-        templates: How many templates of a Helm chart were passed over, by folder.
-        ignored: How many files and folders were ignored.
+        templates: Number of skipped templates of Helm charts, by folder.
+        ignored: Number of ignored files and folders.
         rendered: The folders of *templates* that have been rendered.
     """
 
@@ -165,7 +165,7 @@ class Search:
             raise UnreadableFileError(str(folder), "no *.yaml, *.yml or *.json file in this folder")
 
     def _files_in(self, folder: Path) -> Iterator[Path]:
-        """Yield the wanted files of a folder and its folders; hidden ones are passed over in silence."""
+        """Yield the wanted files of a folder and its subfolders. Hidden ones are skipped silently."""
 
         def fail(error: OSError) -> NoReturn:
             raise UnreadableFileError(str(error.filename), _reason(error)) from error
@@ -196,15 +196,16 @@ class Search:
 
 
 def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
-    """Say whether one of *patterns* means a file or folder.
+    """Return whether a file or folder matches one of *patterns*.
 
-    ``*`` and ``?`` stand for anything but a slash, ``**`` for any number of folders. A pattern without a slash
-    means every file or folder of that name; one with a slash a path, as messages show it or from the named folder on.
+    ``*`` and ``?`` match anything but a slash, ``**`` matches any number of folders. A pattern without a slash matches
+    every file or folder of that name. A pattern with a slash matches a path, either as messages show it or relative to
+    the named folder.
 
     Args:
-        path: As messages show it.
-        below: The same from the folder on that the user named; empty for what the user named.
-        patterns: As the user gave them.
+        path: Path as messages show it.
+        below: Path relative to the folder that the user named, empty for that folder itself.
+        patterns: Patterns as the user gave them.
     """
     wholes = [PurePath(place).parts for place in (path, below)]
     return any(
@@ -216,7 +217,7 @@ def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
 
 
 def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
-    """Say whether a pattern means a path, part by part."""
+    """Return whether a path matches a pattern, part by part."""
     positions = {0}
     for part in pattern:
         if part == "**":
@@ -229,7 +230,7 @@ def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Say whether a name fits a pattern in which only ``*`` and ``?`` are special; brackets in names are not rare."""
+    """Return whether a name matches a pattern of ``*`` and ``?``. Brackets are literal, as names often have them."""
     at = position = 0
     star, retry_position = -1, 0
     while position < len(name):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class HubAnswers(Protocol):
-    """Answers questions about a hub; every method raises `HubRefusedError` when it gives no answer."""
+    """Answers questions about a hub. Every method raises `HubRefusedError` if it gives no answer."""
 
     async def explain(self, ref: PlacementRef) -> JsonObject:
         """Return why a placement got the clusters that it got."""
@@ -42,13 +42,13 @@ class HubAnswers(Protocol):
         ...
 
     async def budgets(self, pools: Sequence[str]) -> JsonObject:
-        """Return what the budgets of node pools allow now; no names: of all."""
+        """Return the current limits of the budgets of node pools. Without *pools*, those of all pools."""
         ...
 
     async def budget_calendar(
         self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
     ) -> JsonObject:
-        """Return what the budgets of node pools allow at which times. *zone*: of the days; None: unset."""
+        """Return the limits of the budgets of node pools over time. *zone* is that of the days. None: unset."""
         ...
 
     async def gate(self, gate: str, question: JsonObject) -> JsonObject:
@@ -64,7 +64,7 @@ class HubAnswers(Protocol):
         ...
 
     async def release(self, identifier: str) -> None:
-        """Give a reservation back."""
+        """Release a reservation."""
         ...
 
 
@@ -127,14 +127,14 @@ class ServedAnswers:
 
 @asynccontextmanager
 async def hub_answers(connection: HubConnection) -> AsyncIterator[HubAnswers]:
-    """Open a hub for questions; see `answers_of`."""
+    """Connect to a hub for questions. See `answers_of`."""
     async with Client(connection) as client, answers_of(client) as answers:
         yield answers
 
 
 @asynccontextmanager
 async def answers_of(client: Client) -> AsyncIterator[HubAnswers]:
-    """Yield what answers questions about the hub of *client*.
+    """Yield a source of answers about the hub of *client*.
 
     Raises:
         UserError: The hub cannot be reached or read.
@@ -182,7 +182,7 @@ def _refusal(problem: "ProblemError") -> HubRefusedError:
 
 
 def _note_unread(unread: Sequence[str]) -> None:
-    """Print where an answer comes from, and what it does not know."""
+    """Print the source of an answer, and the objects that it does not cover."""
     note = "note: computed here from what you may read on the hub; no harbormaster serve is asked"
     missing = f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else ""
     complain(note + missing)

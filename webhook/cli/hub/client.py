@@ -32,7 +32,7 @@ from webhook.kube.transport.serialization import MERGE_PATCH
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
 METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json"
 PAGE: Final = 500
-"""How many objects a hub sends at a time."""
+"""Maximum number of objects per page of a list."""
 
 _Result = TypeVar("_Result")
 
@@ -48,7 +48,7 @@ _PATCHED: Final = re.compile(r'(\A|: patch: )Invalid value: "(?:[^"\\]|\\.)*": '
 
 
 class HubResponse(NamedTuple):
-    """What the hub answered."""
+    """Response of the hub."""
 
     document: JsonObject
     warnings: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class HubRefusedError(Exception):
         return [f"{field}: {_PATCHED.sub('', text) if field == _PATCH else text}" for field, text in texts]
 
     def lines(self) -> list[str]:
-        """Return the refusal in words; an invalid object as kubectl does, one mistake a line."""
+        """Return the refusal as text. For an invalid object, one mistake per line, as kubectl prints it."""
         causes = self.causes
         if self.reason == "Invalid" and causes:
             subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
@@ -123,14 +123,14 @@ class HubWatchEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResourcePath:
-    """Where an object, or a collection, is.
+    """Path of an object or a collection.
 
     Args:
-        kind: Its kind.
-        namespace: None: no namespace, or all of them.
-        name: Empty: the collection.
-        version: One of the kind's; empty: the preferred one.
-        subresource: Of the object, such as ``status``; empty: the object itself.
+        kind: The kind.
+        namespace: The namespace. None: unset, no namespace or all namespaces.
+        name: The name, empty for the collection.
+        version: One of the kind's versions, empty for the preferred one.
+        subresource: Subresource, such as ``status``, empty for the object itself.
     """
 
     kind: Kind
@@ -157,9 +157,9 @@ def place_of(document: JsonObject, kind: Kind) -> ResourcePath:
 
 
 class Client:
-    """A client of one hub; an async context manager.
+    """A client of one hub, and an async context manager.
 
-    Every method raises `UserError` when the hub cannot be reached, `HubRefusedError` when it refuses.
+    Every method raises `UserError` if the hub cannot be reached, and `HubRefusedError` if it refuses the request.
 
     Args:
         connection: The hub.
@@ -169,7 +169,7 @@ class Client:
         self.connection = connection
         self._http: HubHttp | None = None
         self.namespace = connection.namespace
-        """Where to look for objects when the user names no namespace."""
+        """Default namespace if the user names none."""
         self.simulated = connection.ours
         """Whether the hub simulates its members."""
 
@@ -260,7 +260,7 @@ class Client:
         return await self._request("PATCH", place.path, patch, query=query, content_type=MERGE_PATCH)
 
     async def delete(self, place: ResourcePath, *, dry_run: bool = False) -> HubResponse:
-        """Delete an object; with finalizers it stays until they are gone."""
+        """Delete an object. With finalizers, it remains until they are removed."""
         return await self._request("DELETE", place.path, query=_of_write(dry_run))
 
     async def read_json(self, path: str) -> JsonObject:
@@ -337,7 +337,7 @@ class Client:
 
 
 async def find(client: Client, place: ResourcePath) -> JsonObject | None:
-    """Return an object, None when there is none.
+    """Return an object, or None if it does not exist.
 
     Raises:
         HubRefusedError: Any refusal other than NotFound.
@@ -351,7 +351,7 @@ async def find(client: Client, place: ResourcePath) -> JsonObject | None:
 
 
 def _not_served(path: str) -> str:
-    """Return what a 404 without words means: an API server does not know the kind that *path* is of."""
+    """Return the message for a 404 without a body: the API server does not serve the kind in *path*."""
     match path.split("/")[1:]:
         case ["apis", group, version, "namespaces", _, plural, *_] | ["apis", group, version, plural, *_]:
             return f"the hub serves no {plural} of {group}/{version}; their CustomResourceDefinition is not installed"

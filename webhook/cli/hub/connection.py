@@ -16,18 +16,18 @@ from webhook.kube.ports import UnavailableError
 
 @dataclass(frozen=True, slots=True)
 class HubConnection:
-    """A hub, and how to log in to it.
+    """Address and credentials of a hub.
 
     Args:
-        server: Its address.
+        server: URL of the hub.
         token: The bearer token, unless a kubeconfig has the credentials.
-        ca_file: The trusted authorities, unless a kubeconfig has them; None: those of the system.
-        kubeconfig: The kubeconfig with the credentials; None: there is none, or it has only the token.
+        ca_file: The trusted authorities, unless a kubeconfig has them. None: unset, those of the system.
+        kubeconfig: The kubeconfig with the credentials. None: unset, or it only holds the token.
         context: A context of the kubeconfig.
-        namespace: Where to look for objects when the user names no namespace.
-        ours: It is a server of harbormaster, which answers questions itself; that of ``up`` also simulates its
-            members. Any other server that a kubeconfig leads to only has objects.
-        advice: What to do when the server does not answer.
+        namespace: Default namespace if the user names none.
+        ours: Whether the server is a harbormaster, which answers questions itself. The server of ``up`` also simulates
+            its members. Other servers only store objects.
+        advice: Advice for the user if the server does not respond.
     """
 
     server: str
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from webhook.kube.client.api_server import ApiServer
 
 SECONDS: Final = 60.0
-"""How long an answer may take."""
+"""Timeout of a response."""
 
 
 async def login_to(connection: HubConnection) -> Login:
-    """Return the login of a hub; nothing is asked of it yet.
+    """Return the credentials of a hub, without a request.
 
     Raises:
         UserError: The kubeconfig, or the file with the authority, cannot be used.
@@ -72,10 +72,10 @@ async def login_to(connection: HubConnection) -> Login:
 
 
 async def open_server(connection: HubConnection) -> "ApiServer":
-    """Return the server of a hub for a command that watches much of it, to be closed by ``async with``.
+    """Return the server of a hub for a command that watches many objects, to be closed by ``async with``.
 
     Raises:
-        UserError: As `login_to`; or the address is no URL.
+        UserError: As `login_to`, or if the address is not a URL.
     """
     from webhook.kube.client.api_server import ApiServer
 
@@ -87,18 +87,18 @@ async def open_server(connection: HubConnection) -> "ApiServer":
 
 
 def no_address(connection: HubConnection, error: ValueError) -> UserError:
-    """Say that the address of a hub is none."""
+    """Return the error for a hub whose address is not a URL."""
     location = f"kubeconfig {connection.kubeconfig}" if connection.kubeconfig else f"--server {connection.server!r}"
     return UserError(f"{location}: {error}")
 
 
 def unreachable(connection: HubConnection, error: Exception) -> UserError:
-    """Say why no answer came.
+    """Return the error for a hub that does not respond.
 
     Args:
         connection: The hub.
-        error: An `UnavailableError` of `webhook.kube.client.cli_client` or `webhook.kube.client.api_server`, or one of
-            time.
+        error: An `UnavailableError` of `webhook.kube.client.cli_client` or `webhook.kube.client.api_server`, or a
+            timeout.
     """
     if isinstance(error, UnavailableError):
         if connection.kubeconfig is not None:
@@ -119,11 +119,11 @@ def unreachable(connection: HubConnection, error: Exception) -> UserError:
 
 
 def unauthorized_hint(connection: HubConnection, content: bytes) -> UserError:
-    """Return what may be wrong with the credentials; a server on a real hub tells which audience a token needs.
+    """Return the likely cause of a 401. A harbormaster on a real hub reports the audience that a token needs.
 
     Args:
         connection: The hub.
-        content: Of its answer.
+        content: Body of the response.
     """
     if connection.kubeconfig is not None:
         return UserError(f"{connection} does not accept the token or certificate of this context")

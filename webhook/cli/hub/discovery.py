@@ -23,9 +23,9 @@ class ApiResource:
     Args:
         kind: The kind.
         version: The ``apiVersion`` that the hub prefers.
-        short_names: Those by which the hub knows it.
-        verbs: What can be done with its objects.
-        categories: Words that mean several kinds, as ``all``.
+        short_names: Short names on the hub.
+        verbs: Supported verbs.
+        categories: Names of groups of kinds, such as ``all``.
     """
 
     kind: Kind
@@ -45,14 +45,14 @@ class ApiResource:
 
 
 async def discover(client: Client) -> list[ApiResource]:
-    """Return what the hub serves, by group and name; a group whose own server does not answer is left out."""
+    """Return the served kinds, by group and name. A group whose own server does not respond is omitted."""
     groups = dicts_at(await client.read_discovery("apis"), "groups")
     versions = [version for group in groups for version in _preferred_first(group)]
     places = [("api", "v1"), *(("apis", *version.split("/")) for version in versions)]
     answers = await asyncio.gather(*(_read(client, place) for place in places))
     resources: dict[tuple[str, str], ApiResource] = {}
     for answer in answers:
-        for resource in _resources(answer):  # a kind that only an older version has is served all the same
+        for resource in _resources(answer):  # a kind that only an older version serves counts, too
             resources.setdefault((resource.kind.group, resource.kind.plural), resource)
     return [resources[key] for key in sorted(resources)]
 
@@ -97,10 +97,10 @@ async def server_version(client: Client) -> str:
 
 
 async def resolve_objects(client: Client, documents: Sequence[SourceDocument], namespace: str | None) -> list[Loaded]:
-    """Check what was read; if it has kinds that are not known here, ask the hub for them.
+    """Resolve documents to objects. If their kinds are not known here, query discovery of the hub.
 
     Raises:
-        UserError: As `resolve`; or an object is in another namespace than *namespace*.
+        UserError: As `resolve`, or if an object is in another namespace than *namespace*.
     """
     space = namespace or client.namespace
     try:

@@ -49,7 +49,12 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
 
 
 def context_names(file: Path | None, environment: Mapping[str, str]) -> list[str]:
-    """Return the names of all contexts in a kubeconfig, None: in those of kubectl; none of a file that is no such."""
+    """Return the names of all contexts in a kubeconfig. An unreadable file is skipped.
+
+    Args:
+        file: The kubeconfig. None: unset, the files of kubectl.
+        environment: The variables of the process.
+    """
     names: list[str] = []
     for path in [file] if file is not None else files_of_kubectl(environment):
         try:

@@ -39,7 +39,7 @@ class ResourceArgument:
 
 
 async def parse_resources(words: Sequence[str], client: Client) -> list[ResourceArgument]:
-    """Return what *words* name; a kind that is not known here is looked up on the hub.
+    """Return the resources that *words* name. A kind that is not known here is resolved by discovery of the hub.
 
     Raises:
         UserError: A word is no kind, or the words do not fit together.
@@ -88,11 +88,11 @@ async def _wanted(word: str, name: str, client: Client) -> list[ResourceArgument
 
 
 def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
-    """Say that *word* is no kind, and what the user may have meant.
+    """Return the error for an unknown kind, with suggestions.
 
     Args:
-        word: What was typed.
-        others: Kinds that are known besides ours and Kubernetes' own.
+        word: The word as typed.
+        others: Further known kinds, besides ours and those of Kubernetes.
     """
     short = word.lower().partition(".")[0]
     kinds = {kind.group_kind: kind for kind in (*KINDS.values(), *others)}.values()
@@ -110,9 +110,9 @@ def _suggestions(word: str, choices: Iterable[Kind]) -> list[str]:
 
 
 MOST: Final = 500
-"""Names that are read at most."""
+"""Maximum number of names to read."""
 _ALIKE: Final = 0.8
-"""How much a name has to be like another one to be meant by it, from 0 to 1."""
+"""Minimum similarity of a suggested name, from 0 to 1."""
 
 
 async def object_names(client: Client, place: ResourcePath) -> list[str]:
@@ -122,7 +122,7 @@ async def object_names(client: Client, place: ResourcePath) -> list[str]:
 
 
 async def suggestion(client: Client, place: ResourcePath) -> str:
-    """Return what to say behind the news that there is no object at *place*; empty: no name is like that one."""
+    """Return the suggestion to append to a NotFound message, or an empty string if no name is similar."""
     try:
         names = await object_names(client, ResourcePath(place.kind, place.namespace))
     except HubRefusedError:
@@ -147,7 +147,7 @@ def parse_reference(text: str) -> tuple[Kind, str, str]:
 
 
 def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
-    """Return where to ask about a run; empty: it is none."""
+    """Return the hint which command shows a run, or an empty string for other kinds."""
     if kind == UPGRADE_RUN:
         name = names[0] if names and names[0] else "NAME"
         return f"; about an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"

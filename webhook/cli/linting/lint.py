@@ -72,12 +72,12 @@ Exit codes:
 FORMATS: Final = ("text", "json", "sarif", "github")
 ERROR: Final = "error"
 UNUSABLE: Final = "file"
-"""Takes the place of a rule id where a file, or an object in it, cannot be used."""
+"""Replaces the rule ID of a file, or of an object in it, that cannot be used."""
 WARNING: Final = "warning"
 
 _AND_MORE: Final = re.compile(r"and [0-9]+ more warnings")
 _LARGEST_FIX: Final = 16 * 1024
-"""Bytes of the corrected budgets of one pool."""
+"""Maximum size of the corrected budgets of one pool, in bytes."""
 _ADMINISTRATOR: Final = UserInfo("harbormaster:lint", frozenset({"system:masters", "system:authenticated"}))
 _BUDGETS: Final = FieldPath.of("spec", "disruption", "budgets")
 _REPLACES: Final = "Write the corrected budgets; comments between the old ones are lost."

@@ -42,7 +42,7 @@ class _ReportType(click.ParamType[Report]):
 
 
 def report_option(*formats: str) -> Callable[[_Command], _Command]:
-    """Return the option ``--report``; the command gets a sequence of `Report` as ``reports``."""
+    """Return the option ``--report``, which passes a sequence of `Report` as argument ``reports``."""
     return click.option(
         "--report",
         "reports",

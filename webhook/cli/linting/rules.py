@@ -1,4 +1,4 @@
-"""``harbormaster rules``: everything that admission demands, taken from the code."""
+"""``harbormaster rules``: every rule of admission, taken from the code."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ Exit codes:
 """
 
 _LONGEST_KINDS: Final = 32
-"""Kinds that take more room are counted, except with ``-o wide``."""
+"""Maximum width of kinds. Longer lists are counted, except with ``-o wide``."""
 
 
 @click.command("rules", help=HELP, short_help="Print the rules of admission.")
@@ -70,14 +70,14 @@ def command(words: Sequence[str], output: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What was asked for: rules and groups by name, and kinds; nothing of a sort means all."""
+    """Selection of rules and groups by name, and of kinds. An empty selection means all."""
 
     names: frozenset[str]
     kinds: frozenset[Kind]
 
     @classmethod
     def read(cls, words: Sequence[str], entries: Sequence[CatalogueEntry]) -> "_Wanted":
-        """Understand *words*.
+        """Parse *words*.
 
         Raises:
             UserError: A word is none of the three, or a kind without rules.
@@ -98,7 +98,7 @@ class _Wanted:
         return cls(frozenset(names), frozenset(kinds))
 
     def among(self, entries: Iterable[CatalogueEntry]) -> Iterator[CatalogueEntry]:
-        """Yield what of *entries* is wanted, each for the wanted kinds only."""
+        """Yield the selected *entries*, each for the selected kinds only."""
         for entry in entries:
             if self.names and self.names.isdisjoint((entry.rule.id, entry.rule.group)):
                 continue

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts show beside changed lines; admission errors of a plan as findings.
+"""Findings as SARIF 2.1.0, which code hosts show beside changed lines. Also converts admission errors of a plan.
 
 Source: OASIS SARIF 2.1.0, sections 3.13 (log), 3.14 (run), 3.20 (invocation), 3.27 (result), 3.30 (region), 3.55 (fix).
 """
@@ -22,12 +22,12 @@ SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Text that puts a finding right.
+    """Text that fixes a finding.
 
     Args:
-        place: What it takes the place of.
-        text: What is written there.
-        description: What that does.
+        place: Range to replace.
+        text: New text.
+        description: Effect of the fix.
     """
 
     place: TextRange
@@ -62,10 +62,10 @@ def sarif_log(
     """Return the log of one run.
 
     Args:
-        results: In the order in which they are shown.
-        rules: What each rule demands, by id; those without words go without a description.
-        folder: Names of files within it are relative to it.
-        failures: Why there are no results, where files could not be used.
+        results: Findings in the order of output.
+        rules: Description of each rule, by ID. A rule with an empty text gets no description.
+        folder: File names within it are relative to it.
+        failures: Reasons why files could not be used, so that results are missing.
     """
     ids = sorted({result.rule for result in results})
     driver = {
@@ -132,7 +132,7 @@ def relative_path(file: str, folder: Path) -> str:
 
 
 ADMISSION: Final = "admission"
-"""Takes the place of a rule id where admission names no rule."""
+"""Replaces the rule ID if admission names no rule."""
 
 
 def findings(
@@ -161,7 +161,7 @@ def findings(
 
 
 def _nearest(positions: Positions, item: Loaded, field: str) -> FieldPath:
-    """Return the path of a field, or of the nearest parent that is there."""
+    """Return the path of a field, or of its nearest existing parent."""
     while field:
         if (path := positions.path(item.source, field)) is not None:
             return path

@@ -1,4 +1,4 @@
-"""``harbormaster cordon``: a member gets no new placements."""
+"""``harbormaster cordon``: mark a member unschedulable."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""``harbormaster drain``: everything that is placed on a member goes, within the disruption budgets."""
+"""``harbormaster drain``: evict all placements from a member, within the disruption budgets."""
 
 from datetime import timedelta
 from typing import Final

@@ -39,7 +39,7 @@ from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_
 POLL_SECONDS: Final = 0.5
 FIRST_PAUSE: Final = 2.0
 LONGEST_PAUSE: Final = 60.0
-"""Seconds until a placement whose budget allows no eviction now is asked for again."""
+"""Maximum seconds until the eviction of a placement is retried after its budget refused one."""
 _FORBIDDEN: Final = 403
 _MISSING: Final = 404
 _LONGEST_NAME: Final = 50
@@ -47,7 +47,7 @@ _TAINT: Final = {"key": CORDON.key, "value": CORDON.value, "effect": str(CORDON.
 
 
 class RemovalPhase(StrEnum):
-    """How far the removal of one placement is."""
+    """Progress of the removal of one placement."""
 
     WAITS = "waits"
     GOING = "going"
@@ -67,12 +67,12 @@ class PlacementRemoval:
     """The removal of one placement from the member.
 
     Args:
-        placement: Its name; with its namespace where it has one.
-        standing: How far it is.
-        message: Why it waits or stays.
-        eviction: The eviction that has been asked for; empty: none.
-        pause: Seconds until the next one after a refusal.
-        due: When that is, by the clock of the event loop.
+        placement: Name of the placement, with its namespace if it has one.
+        standing: Progress.
+        message: Why the removal waits, or why the placement remains.
+        eviction: Name of the requested eviction, empty if none.
+        pause: Backoff in seconds after a refusal.
+        due: Time of the next retry, by the clock of the event loop.
     """
 
     placement: str
@@ -84,13 +84,13 @@ class PlacementRemoval:
 
 
 def is_there(binding: JsonObject) -> bool:
-    """Say whether anything may have been placed for a binding; before that, it only says where something shall go."""
+    """Return whether content may have been placed for a binding. Before it is bound, a binding is only a decision."""
     before = annotation(binding, PREVIOUS_BINDING_STATE)
     return BindingState.BOUND in (text_at(binding, "spec", "state"), before)
 
 
 def is_replaced_on_cordoned(placement: JsonObject) -> bool:
-    """Return whether a placement is placed on a cordoned member all the same."""
+    """Return whether the scheduler picks a cordoned member for a placement again."""
     policy = dict_at(spec_of(placement), "policy")
     if policy.get("placementType") == PlacementType.PICK_FIXED:
         return False
@@ -104,13 +104,13 @@ def is_replaced_on_cordoned(placement: JsonObject) -> bool:
 def judged(
     placement: JsonObject | None, member: str, bindings: Sequence[JsonObject], budget: JsonObject | None
 ) -> tuple[RemovalPhase, str]:
-    """Return what a drain of a member would come to for one placement.
+    """Return the expected outcome of draining a member for one placement.
 
     Args:
-        placement: The ClusterResourcePlacement; None: it is gone, or cannot be seen.
+        placement: The ClusterResourcePlacement. None: unknown, it was deleted or may not be read.
         member: The member.
         bindings: All bindings of the placement.
-        budget: Its disruption budget; None: there is none.
+        budget: Its disruption budget. None: unset.
     """
     bindings_of_member = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == member]
     if not any(map(is_there, bindings_of_member)):
@@ -131,10 +131,10 @@ def judged(
 
 
 async def cordon(client: Client, member: str, *, cordoned: bool) -> bool:
-    """Put the taint of a drain on a member, or remove it, and return whether that changes anything.
+    """Add the drain taint to a member, or remove it, and return whether that changes the member.
 
     Raises:
-        UserError: There is no such member.
+        UserError: The member does not exist.
     """
 
     async def attempt() -> bool:
@@ -159,7 +159,7 @@ async def read_member(client: Client, member: str) -> JsonObject:
     """Return a member.
 
     Raises:
-        UserError: There is none of that name.
+        UserError: The member does not exist.
     """
     try:
         return await client.get(ResourcePath(MEMBER_CLUSTER, name=member))
@@ -173,9 +173,9 @@ class MemberDrain:
     """The removal of all placements from one member.
 
     Args:
-        client: Of the hub.
+        client: Client of the hub.
         member: The member.
-        tell: Is called with a line whenever something changes.
+        tell: Called with a line on every change.
     """
 
     def __init__(self, client: Client, member: str, tell: Callable[[str], None]) -> None:
@@ -185,7 +185,7 @@ class MemberDrain:
         self._removals: dict[str, PlacementRemoval] = {}
 
     async def expected(self) -> list[PlacementRemoval]:
-        """Return what a drain would come to now, without doing anything; judged as evictions are."""
+        """Return the expected outcome of a drain without evicting, by the rules of evictions."""
         bindings_by_placement = await self._bindings(CLUSTER.binding)
         expected = []
         for name in sorted(bindings_by_placement):
@@ -211,7 +211,7 @@ class MemberDrain:
         return [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == self._member]
 
     async def _find(self, kind: Kind, name: str) -> JsonObject | None:
-        """Return an object; None: there is none of that name."""
+        """Return an object, or None if it does not exist."""
         try:
             return await self._client.get(ResourcePath(kind, name=name))
         except HubRefusedError as error:
@@ -220,20 +220,20 @@ class MemberDrain:
             return None
 
     async def _comes_back(self, placement: str) -> bool:
-        """Say whether it is known of a placement that evicting it leads to nothing."""
+        """Return whether a placement is known to be placed on the member again after an eviction."""
         try:
             document = await self._find(CLUSTER.placement, placement)
         except HubRefusedError as error:
-            if error.code != _FORBIDDEN:  # whoever may only evict finds out by that
+            if error.code != _FORBIDDEN:  # a user who may only evict learns that from the eviction
                 raise
             return False
         return document is not None and is_replaced_on_cordoned(document)
 
     async def run(self, seconds: float | None) -> list[PlacementRemoval]:
-        """Evict everything; return what has not gone: what cannot be evicted, and what waits when the time is up.
+        """Evict all placements. Return those that remain: not evictable, or still waiting at the timeout.
 
         Args:
-            seconds: The longest; None: until only what cannot be evicted is left.
+            seconds: Timeout. None: unlimited, wait until only placements that cannot be evicted remain.
         """
         clock = asyncio.get_running_loop().time
         end = None if seconds is None else clock() + seconds
@@ -266,7 +266,7 @@ class MemberDrain:
             return
         if removal.standing is RemovalPhase.STAYS:
             return
-        if removal.standing in _NOT_LEFT:  # bound since
+        if removal.standing in _NOT_LEFT:  # bound since the last pass
             removal.standing, removal.eviction = RemovalPhase.WAITS, ""
         if not removal.eviction:
             if now >= removal.due:
@@ -292,7 +292,7 @@ class MemberDrain:
         return name
 
     async def _look(self, removal: PlacementRemoval, now: float) -> None:
-        """Follow an eviction; one that was refused is asked for again later, and its object is removed."""
+        """Poll an eviction. If it was refused, delete its object and schedule a retry."""
         try:
             eviction = await self._client.get(ResourcePath(EVICTION, name=removal.eviction))
         except HubRefusedError as error:

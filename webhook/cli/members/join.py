@@ -1,4 +1,4 @@
-"""``harbormaster join``: makes a cluster a member of the fleet."""
+"""``harbormaster join``: join a cluster to the fleet as a member."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -49,16 +49,16 @@ _POLL_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be made.
+    """Objects to create, and how.
 
     Args:
         labels: ``key=value`` each.
-        hub_server: Address of the hub as the member reaches it; None: that of the context.
-        apply: Kinds that the agent may apply; none: those that it applies by default.
+        hub_server: Address of the hub for the member. None: unset, the one of the context.
+        apply: Kinds that the agent may apply. If empty, the default ones.
         apply_rbac: Whether it may apply roles.
         apply_control_plane: Whether it may apply kinds that act on every request to the member.
         take_over: Make the cluster this member, even if it was another member before.
-        image: For the agent's Deployment; None: it comes from elsewhere.
+        image: Image of the agent's Deployment. None: unset, the agent is deployed in another way.
         dry_run: Write nothing.
         timeout: Seconds to wait until the member has joined.
     """
@@ -135,7 +135,7 @@ def command(name: str, sides: Sides, wish: Wish) -> int:
 
 
 def parse_label(text: str) -> tuple[str, str]:
-    """Read ``key=value``. Raises `UserError`; whether a label can be so, the hub says."""
+    """Parse ``key=value``. The hub validates the label. Raises `UserError`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise UserError(f"--label {text[:64]!r}: write KEY=VALUE")
@@ -205,14 +205,14 @@ async def _endpoint(hub: HubConnection, server: str | None) -> "ApiServerEndpoin
 
 
 async def wait_for(missing: Callable[[], Awaitable[str]], seconds: float) -> str:
-    """Ask until nothing is missing; return what still is after *seconds*, and say meanwhile what is waited for."""
+    """Poll until nothing is missing, and show progress. On timeout, return the missing parts."""
     from webhook.processes.sides import JoinError
 
     end, time = asyncio.get_running_loop().time() + seconds, ""
     while True:
         try:
             missing_parts = await missing()
-        except JoinError as error:  # an API server that is away for a moment
+        except JoinError as error:  # an API server that is unavailable for a moment
             missing_parts = str(error)
         if not missing_parts or asyncio.get_running_loop().time() >= end:
             return missing_parts

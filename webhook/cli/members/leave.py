@@ -1,4 +1,4 @@
-"""``harbormaster leave``: lets a member go."""
+"""``harbormaster leave``: remove a member from the fleet."""
 
 from typing import TYPE_CHECKING
 

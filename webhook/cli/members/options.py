@@ -1,4 +1,4 @@
-"""Options of a command that needs the hub and a member: one context each."""
+"""Options of a command that needs the hub and a member: one context for each."""
 
 import os
 from collections.abc import AsyncIterator, Callable
@@ -24,15 +24,15 @@ _file = click.Path(path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Which contexts of which files are the hub and the member.
+    """Contexts and kubeconfigs of the hub and the member.
 
     Args:
-        context: The hub.
-        kubeconfig: With that context; None: those of kubectl.
-        member_context: The member; None: it is not reached.
-        member_kubeconfig: With that context; None: as *kubeconfig*.
-        hub_namespace: Of harbormaster on the hub; None: as the settings say.
-        namespace: Of the agent in the member; None: as the settings say.
+        context: Context of the hub.
+        kubeconfig: File with that context. None: unset, those of kubectl.
+        member_context: Context of the member. None: unset, the member is not contacted.
+        member_kubeconfig: File with that context. None: unset, as *kubeconfig*.
+        hub_namespace: Namespace of harbormaster on the hub. None: unset, the one of the settings.
+        namespace: Namespace of the agent in the member. None: unset, the one of the settings.
     """
 
     context: str
@@ -50,7 +50,7 @@ class Sides:
         return kubeconfig
 
     def find_member(self) -> HubConnection | None:
-        """Return the member; None: it is not named. Raises `UserError`."""
+        """Return the member, or None if the user names none. Raises `UserError`."""
         if self.member_context is None:
             return None
         return find_kubeconfig(self.member_kubeconfig or self.kubeconfig, self.member_context, os.environ)

@@ -1,4 +1,4 @@
-"""``harbormaster uncordon``: a member gets placements again."""
+"""``harbormaster uncordon``: mark a member schedulable."""
 
 from typing import Final
 

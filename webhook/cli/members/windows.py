@@ -59,9 +59,9 @@ Exit codes:
 """
 HEADERS: Final = ("MEMBER", "FOR", "NOW", "UNTIL", "IN", "WINDOWS")
 UPDATES: Final = "Updates"
-"""Of what is placed on a member; not an upgrade of it."""
+"""Changes to the content of a member, as opposed to upgrades of the member itself."""
 PURPOSES: Final = (UPDATES, *(upgrade_type.value for upgrade_type in UpgradeType))
-"""What a window may be for."""
+"""Purposes of a window."""
 _NO_WINDOWS: Final = "-"
 
 
@@ -70,11 +70,11 @@ class MemberWindowState:
     """The windows of a member at one moment.
 
     Args:
-        member: Its name.
-        purposes: What this is about.
-        windows: Those that apply.
+        member: Name of the member.
+        purposes: Purposes that this state applies to.
+        windows: Windows for these purposes.
         unreadable: Those of them that cannot be read.
-        found: Whether one of the others is open; None: the member has no window.
+        found: Whether one of the others is open. None: unset, the member has no window.
     """
 
     member: str
@@ -85,7 +85,7 @@ class MemberWindowState:
 
     @property
     def is_open(self) -> bool:
-        """Whether the member may be touched; a window that is missing or cannot be read counts as closed."""
+        """Whether the member may be changed. A window that is missing or cannot be read counts as closed."""
         return self.found is None or self.found.is_open
 
 
@@ -136,7 +136,7 @@ async def _all(client: Client, kind: Kind) -> list[JsonObject]:
 def _alike(
     member: JsonObject, definitions: dict[str, WindowDefinition], purposes: Sequence[str], now: datetime
 ) -> Iterator[MemberWindowState]:
-    """Yield how a member stands, once for the purposes of which the same holds."""
+    """Yield the states of a member. Purposes with the same state share one."""
     alike: list[MemberWindowState] = []
     for purpose in purposes:
         state = _standing(member, definitions, purpose, now)

@@ -28,11 +28,11 @@ Exit codes:
 
 @dataclass(frozen=True, slots=True)
 class _ResourceFilter:
-    """Which kinds are shown.
+    """Selection of kinds.
 
     Args:
-        group: Of this API group; None: of all.
-        namespaced: Those whose objects have a namespace, or have none; None: both.
+        group: API group. None: unset, all groups.
+        namespaced: Only namespaced kinds, or only cluster-scoped ones. None: unset, both.
         headers: Whether a table has headers.
     """
 
@@ -41,7 +41,7 @@ class _ResourceFilter:
     headers: bool
 
     def has(self, resource: ApiResource) -> bool:
-        """Say whether a kind is one of them."""
+        """Return whether a kind is selected."""
         kind = resource.kind
         return self.group in (None, kind.group) and self.namespaced in (None, kind.namespaced)
 

@@ -66,7 +66,7 @@ async def _apply(
         objects = await resolve_objects(client, documents, namespace)
         check_metadata(objects)
         fields = FieldCheck.of(validation, objects)
-        if dry_run is DryRun.CLIENT:  # the hub is sent nothing that it could judge
+        if dry_run is DryRun.CLIENT:  # a client dry run sends nothing for the hub to validate
             fields.check(objects)
         async for outcome in apply_all(client, objects, dry_run=dry_run, validation=validation):
             print_outcome(outcome, fields, dry_run=dry_run)
@@ -75,7 +75,7 @@ async def _apply(
 
 
 def print_outcome(outcome: ApplyOutcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
-    """Print what became of one object: the result to standard output, warnings and refusals to standard error."""
+    """Print the outcome for one object: the result to standard output, warnings and refusals to standard error."""
     item = outcome.loaded
     for warning in outcome.warnings:
         complain(f"Warning: {item.title}: {warning}")

@@ -43,16 +43,16 @@ _MISSING = 404
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How objects are deleted.
+    """Options of a deletion.
 
     Args:
-        selector: Labels that the objects have; empty: they are named.
-        everything: All objects of a kind are meant.
+        selector: Label selector, empty if the objects are named.
+        everything: Delete all objects of a kind.
         everywhere: In all namespaces.
-        ignore_not_found: An object that does not exist is no error.
-        wait: Wait until the objects are gone.
+        ignore_not_found: A missing object is no error.
+        wait: Wait until the objects are deleted.
         timeout: Seconds to wait.
-        dry_run: How far it goes.
+        dry_run: Kind of dry run.
     """
 
     selector: str
@@ -65,7 +65,7 @@ class Manner:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something to wait for."""
+        """Whether the command waits for deletions."""
         return self.wait and not self.dry_run
 
 
@@ -139,7 +139,7 @@ async def _delete(
 
 
 async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[ResourcePath]:
-    """Return where the objects are that the user names or selects."""
+    """Return the paths of the objects that the user names or selects."""
     arguments = await parse_resources(words, client)
     selected = bool(manner.selector) or manner.everything
     if manner.everywhere and not selected:
@@ -169,7 +169,7 @@ async def _selected(client: Client, argument: ResourceArgument, space: str | Non
 
 
 def _why_held(namespace: JsonObject) -> str:
-    """Return what a namespace that is being deleted says is left in it; it has no finalizers of its own."""
+    """Return what keeps a namespace from being deleted, by its conditions: it has no finalizers of its own."""
     reasons = [
         text_at(condition, "message") for condition in conditions_of(namespace) if condition.get("status") == "True"
     ]
@@ -177,10 +177,11 @@ def _why_held(namespace: JsonObject) -> str:
 
 
 async def _gone(client: Client, deletions: list[tuple[ResourcePath, str]], seconds: float) -> bool:
-    """Wait until all finalizers have been removed; say what is left after *seconds*."""
+    """Wait until all finalizers have been removed. On timeout, report the remaining objects."""
     end = asyncio.get_running_loop().time() + seconds
     for place, uid in deletions:
-        # By uid: a new object of the same name, which another client may create at once, is not the one we wait for.
+        # By uid: another client may have created a new object of the same name, whose deletion this command does not
+        # await.
         while (live := await find(client, place)) is not None and live["metadata"].get("uid") == uid:
             if asyncio.get_running_loop().time() >= end:
                 reason = ", ".join(finalizers_of(live)) or _why_held(live)

@@ -1,4 +1,4 @@
-"""``harbormaster describe``: all about objects, for people: what they are, where they stand, and their Events."""
+"""``harbormaster describe``: human-readable details of objects: fields, conditions and Events."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -106,7 +106,7 @@ async def _read(client: Client, argument: ResourceArgument, space: str | None, s
 
 
 async def _events(client: Client, document: JsonObject) -> list[JsonObject]:
-    """Return the Events about an object, the latest last; none if they may not be read."""
+    """Return the Events about an object, the latest last, or nothing if they may not be read."""
     place = ResourcePath(EVENT, namespace_of(document) or DEFAULT_NAMESPACE)
     fields = "" if client.simulated else f"regarding.name={name_of(document)}"
     try:
@@ -154,7 +154,7 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
 
 
 def _annotations(metadata: JsonObject) -> JsonObject:
-    """Leave out the copies of the whole object that were made when it was applied: they tell what a Secret holds."""
+    """Omit copies of the whole object that clients stored on apply, as they reveal the content of a Secret."""
     annotations = dict_at(metadata, "annotations")
     return {key: value for key, value in annotations.items() if not key.endswith(_COPY)}
 
@@ -170,7 +170,7 @@ def _map(name: str, values: JsonObject, between: str) -> Iterator[str]:
 
 
 def _lengths(values: Any) -> Any:
-    """Show how long the values of a Secret are, and not what they are."""
+    """Show only the lengths of the values of a Secret."""
     if isinstance(values, dict):
         return {key: f"{len(str(value))} characters" for key, value in values.items()}
     return f"{len(str(values))} characters"

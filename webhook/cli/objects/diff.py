@@ -1,4 +1,4 @@
-"""``harbormaster diff``: what ``apply`` would change."""
+"""``harbormaster diff``: changes that ``apply`` would make."""
 
 import difflib
 import os
@@ -51,7 +51,7 @@ FAILED: Final = 2
 
 
 class DiffCommand(click.Command):
-    """A command whose errors are told apart from differences."""
+    """A command whose exit code differs between errors and differences."""
 
     error_code = FAILED
 
@@ -75,7 +75,7 @@ def command(files: ObjectFiles, namespace: str | None, validation: Validation, h
 
 
 class Pair(tuple[str, str, str]):
-    """Name of an object, and its text now and then."""
+    """Name of an object, and its text before and after."""
 
     __slots__ = ()
 
@@ -109,7 +109,7 @@ def _texts(live: JsonObject | None, then: JsonObject) -> tuple[str, str]:
 
 
 def _without_noise(document: JsonObject) -> JsonObject:
-    """Leave out what says only how the object was written."""
+    """Omit metadata that only describes how the object was written."""
     metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
     annotations = {name: text for name, text in annotations_of(document).items() if name != LAST_APPLIED}
     metadata.pop("annotations", None)
@@ -129,7 +129,7 @@ def _shown(pairs: Sequence[Pair]) -> int:
 
 
 def _external(pairs: Sequence[Pair]) -> int:
-    """Have the user's program compare two folders; what it returns is what it means."""
+    """Compare two folders with the user's diff program, and return its exit code."""
     external_diff = TerminalSettings.read(os.environ).external_diff
     try:
         words = shlex.split(external_diff)

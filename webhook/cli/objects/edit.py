@@ -112,8 +112,8 @@ class _Session:
             except ValueError as error:
                 reasons = [str(error)]
                 continue
-            # Only what the user has changed, without resourceVersion: an object may stay open in an editor for long,
-            # and what other clients write to other fields meanwhile is neither undone nor a conflict.
+            # Send only the user's changes, without resourceVersion: an object may be open in an editor for long, and
+            # writes of other clients to other fields in that time are neither undone nor a conflict.
             patch = two_way_patch(self._shown, document)
             if not patch:
                 click.echo("Edit cancelled, no changes made.")
@@ -137,7 +137,7 @@ class _Session:
         self._file.write_text(text, encoding="utf-8")
         words = shlex.split(TerminalSettings.read(os.environ).editor)
         try:
-            # Blocks the event loop, which has nothing else to do until the editor ends.
+            # Blocks the event loop, which is idle until the editor exits.
             code = subprocess.call([*words, str(self._file)])  # noqa: S603, ASYNC221 - the user's own editor
         except OSError as error:
             raise UserError(f"$EDITOR {words[0]!r}: {(error.strerror or str(error)).lower()}") from error
@@ -182,7 +182,7 @@ def _introduction(reasons: list[str]) -> str:
 
 
 def _without_introduction(text: str) -> str:
-    """Drop the comment lines at the top; comments further down are the user's."""
+    """Drop the comment lines at the top. Comments further down are the user's."""
     lines = text.splitlines(keepends=True)
     while lines and lines[0].startswith("#"):
         del lines[0]

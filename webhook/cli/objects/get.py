@@ -53,18 +53,18 @@ Exit codes:
 
 @dataclass(frozen=True, slots=True)
 class _ViewOptions:
-    """Which objects of a kind are shown, and for how long.
+    """Options of ``get``.
 
     Args:
-        namespace: None: the default one of the connection.
+        namespace: The namespace. None: unset, the default one of the connection.
         everywhere: In all namespaces.
-        selector: Label selector; empty: all.
-        fields: Field selector; empty: all.
+        selector: Label selector, empty for all objects.
+        fields: Field selector, empty for all objects.
         watch: Keep running and show every change.
-        ignore_not_found: An object that does not exist is no error.
-        sort_by: A path by which objects are sorted; empty: as the hub sends them.
+        ignore_not_found: A missing object is no error.
+        sort_by: Sort key as a path. If empty, the order of the hub.
         no_headers: Tables have no headers.
-        label_columns: Labels that have a column each.
+        label_columns: Labels with a column each.
         show_labels: Tables have a column with all labels.
     """
 
@@ -80,13 +80,13 @@ class _ViewOptions:
     show_labels: bool
 
     def style(self, output: Format, *, kind: bool = False, everywhere: bool = False) -> Style:
-        """Return what tables show."""
+        """Return the style of tables."""
         labels = [label for column in self.label_columns for label in column.split(",") if label]
         everywhere = everywhere or self.everywhere
         return Style(output.name == "wide", everywhere, labels, self.show_labels, not self.no_headers, kind)
 
     def check(self, arguments: Sequence[ResourceArgument]) -> None:
-        """Raise `UserError` when what is asked for does not fit together."""
+        """Raise `UserError` if options and arguments do not fit together."""
         if any(argument.name for argument in arguments):
             for option, value in (("--selector", self.selector), ("--field-selector", self.fields)):
                 if value:
@@ -171,8 +171,8 @@ class _Group:
 
     Args:
         wanted: Their kind.
-        items: As the hub sends them.
-        served: The API server's table of them, if that is what is shown.
+        items: Objects as the hub sends them.
+        served: The API server's table of them, if that is shown.
     """
 
     wanted: ResourceArgument
@@ -223,7 +223,7 @@ def _items(listing: JsonObject) -> list[JsonObject]:
 
 
 def _sorted(groups: list[_Group], path: str, *, whole: bool) -> list[_Group]:
-    """Return the groups in order; *whole*: as one group, because what is shown is one list."""
+    """Return the sorted groups. If *whole*, merge them into one group, because the output is one list."""
     if whole and groups:
         items = [item for group in groups for item in group.items]
         return [_Group(groups[0].wanted, sort_objects(items, path))]
@@ -264,7 +264,7 @@ def _print(groups: list[_Group], output: Format, view: _ViewOptions, client: Cli
 
 
 class _Watch:
-    """Shows objects and then every change of them."""
+    """Shows objects, then every change of them."""
 
     def __init__(self, client: Client, argument: ResourceArgument, output: Format, view: _ViewOptions) -> None:
         self._client = client
@@ -279,7 +279,7 @@ class _Watch:
         self._widths: list[int] = []
 
     async def run(self) -> None:
-        """Show until the process is interrupted; a watch that ends, or whose version is too old, is started again."""
+        """Print changes until interrupted. A watch that ends, or whose version is too old, is restarted."""
         # By resourceVersion: after a watch ends, the list is read again, and most of its objects were shown already.
         printed_versions: dict[tuple[str, str], str] = {}
         while True:

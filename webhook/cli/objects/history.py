@@ -1,4 +1,4 @@
-"""``harbormaster history``: what has happened in the last days, from the record on the hub."""
+"""``harbormaster history``: events of the last days, from the record on the hub."""
 
 import os
 from collections.abc import Sequence
@@ -58,16 +58,16 @@ HEADERS: Final = ("LAST", "TYPE", "OBJECT", "REASON", "BY", "MESSAGE")
 
 @dataclass(frozen=True, slots=True)
 class _HistoryFilter:
-    """Which entries are shown.
+    """Selection of entries.
 
     Args:
-        types: Their types; none: all.
-        reason: Their reason, or the id of a rule.
-        by: Who caused them.
-        since: How old they are at most; None: as old as the record.
-        limit: How many at most.
-        namespace: Of their objects; None: any.
-        installed_in: Where the record is.
+        types: Types of entries. If empty, all types.
+        reason: Reason of entries, or the ID of a rule.
+        by: User or controller that caused them.
+        since: Maximum age. None: unlimited, the whole record.
+        limit: Maximum number of entries.
+        namespace: Namespace of their objects. None: unset, any.
+        installed_in: Namespace of the record.
     """
 
     types: tuple[str, ...]
@@ -137,7 +137,7 @@ async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter
 
 
 async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
-    """Return which objects are meant; None: all."""
+    """Return the selected object or kind, or None for all objects."""
     if not words:
         return None
     resources = await parse_resources(words, client)

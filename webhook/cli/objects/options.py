@@ -20,13 +20,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class ObjectFiles:
-    """Which files the user names.
+    """Files that the user names.
 
     Args:
         paths: Files, folders, or ``-`` for standard input.
-        ignored: Patterns of files and folders to pass over.
-        recursive: Folders with everything below them, as they are read in any case.
-        kustomization: A folder with a kustomization; None: none is named.
+        ignored: Patterns of files and folders to skip.
+        recursive: Accepted for kubectl users. Folders are always read recursively.
+        kustomization: A folder with a kustomization. None: unset.
     """
 
     paths: Sequence[str] = ()
@@ -35,15 +35,15 @@ class ObjectFiles:
     kustomization: str | None = None
 
     def __bool__(self) -> bool:
-        """Whether any is named."""
+        """Whether any file is named."""
         return bool(self.paths) or self.kustomization is not None
 
     def read(self) -> list[SourceDocument]:
-        """Return what is in them.
+        """Return the objects in the files.
 
         Raises:
             click.UsageError: The options do not fit together.
-            UserError: Something cannot be read.
+            UserError: A file cannot be read.
         """
         if self.kustomization is None:
             return read(Files(self.paths, self.ignored))
@@ -54,7 +54,7 @@ class ObjectFiles:
 
 
 def file_options(command: _Command) -> _Command:
-    """Give a command ``-f``, ``-R`` and ``-k``; it gets them as one `ObjectFiles` named ``files``."""
+    """Add ``-f``, ``-R`` and ``-k`` to a command, as an `ObjectFiles` named ``files``."""
     return grouped(
         "files",
         ObjectFiles,
@@ -75,7 +75,7 @@ def file_options(command: _Command) -> _Command:
 
 
 def _built(folder: str) -> str:
-    """Return what kustomize makes of a folder."""
+    """Return the output of kustomize for a folder."""
     if "://" in folder:
         raise UserError(f"-k {folder}: addresses are not fetched; download it, and name the folder")
     if not Path(folder).is_dir():
@@ -90,7 +90,7 @@ def _built(folder: str) -> str:
 
 
 class DryRun(StrEnum):
-    """How far a change goes."""
+    """Kind of dry run."""
 
     NONE = "none"
     CLIENT = "client"
@@ -98,11 +98,11 @@ class DryRun(StrEnum):
 
     @property
     def note(self) -> str:
-        """What follows the outcome of a change."""
+        """Suffix of a reported change."""
         return {DryRun.NONE: "", DryRun.CLIENT: " (dry run)", DryRun.SERVER: " (server dry run)"}[self]
 
     def __bool__(self) -> bool:
-        """Whether nothing is changed."""
+        """Whether nothing is written."""
         return self is not DryRun.NONE
 
 
@@ -110,14 +110,14 @@ class DryRunCommand(click.Command):
     """A command whose ``--dry-run`` may stand alone: the word after it is never its value, as in kubectl."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments."""
+        """Parse the arguments."""
         end = args.index("--") if "--" in args else len(args)
         words = [f"--dry-run={DryRun.SERVER}" if word == "--dry-run" else word for word in args[:end]]
         return super().parse_args(ctx, words + args[end:])
 
 
 def dry_run_option(does: str) -> Callable[[_Command], _Command]:
-    """Return the option; *does* is what a dry run does with the hub, such as ``store nothing``."""
+    """Return the option. *does* describes the effect of a dry run on the hub, such as ``store nothing``."""
     return click.option(
         "--dry-run",
         type=click.Choice([dry_run.value for dry_run in DryRun]),

@@ -22,7 +22,7 @@ _METAVAR: Final = "table|wide|json|yaml|name|jsonpath=…|custom-columns=…"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How objects are shown.
+    """Output format of objects.
 
     Args:
         name: One of `WORDS`, ``jsonpath``, ``jsonpath-as-json`` or ``custom-columns``.
@@ -61,16 +61,16 @@ class Format:
 
 
 class FormatType(click.ParamType[Format]):
-    """What ``-o`` takes."""
+    """Parameter type of ``-o``."""
 
     name = "format"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
-        """Return what the help shows."""
+        """Return the placeholder for the help."""
         return _METAVAR
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Format:
-        """Return the format; fail with what there is."""
+        """Return the format, or fail with a list of the formats."""
         if isinstance(value, Format):
             return value
         word, equals, argument = str(value).partition("=")
@@ -109,7 +109,7 @@ _EXAMPLES: Final = {
 
 
 def format_option(command: Any) -> Any:
-    """Give a command the option ``-o`` with all formats of objects; it gets a `Format` as ``output``."""
+    """Add the option ``-o`` with all formats of objects to a command, as a `Format` named ``output``."""
     return click.option("-o", "--output", type=FormatType(), default="table", help="Format.  [default: table]")(command)
 
 
@@ -135,10 +135,10 @@ class CustomColumns:
 
     @classmethod
     def parse(cls, text: str) -> "CustomColumns":
-        """Read them; in a file, the headers are in one line and the paths in the next.
+        """Parse columns. In a file, the first line has the headers and the second the paths.
 
         Raises:
-            JsonPathError: They cannot be read.
+            JsonPathError: The columns cannot be parsed.
         """
         lines = text.strip().splitlines()
         if len(lines) > 1:
@@ -166,7 +166,7 @@ class CustomColumns:
         return cells
 
     def show(self, documents: Sequence[JsonObject], *, headers: bool) -> None:
-        """Print rows; headers only before the first ones."""
+        """Print rows. Headers are printed only before the first ones."""
         first = headers and self._widths is None
         self._widths = print_plain(
             self.headers if first else [], [self.row(document) for document in documents], self._widths

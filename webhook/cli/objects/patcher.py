@@ -1,7 +1,7 @@
 """Creates and patches objects as ``kubectl apply`` does: three-way merge, last applied configuration, dry run.
 
-kubectl's own annotation keeps what the file said last time. So a field that is no longer in the file is removed, a
-field that another client has set stays, and users can apply the same object with kubectl and harbormaster in turn.
+kubectl's own annotation records the file as last applied. So a field that was removed from the file is removed from the
+object, fields of other clients are kept, and users can apply the same object with kubectl and harbormaster in turn.
 
 Source: Kubernetes ``kubectl apply``, three-way JSON merge patch.
 """
@@ -36,14 +36,14 @@ _SET_BY_HUB: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ApplyOutcome:
-    """What became of one object.
+    """Outcome of applying one object.
 
     Args:
-        loaded: As read.
-        action: ``created``, ``configured``, ``unchanged``, ``kept`` (changed on the hub since, and left like that);
-            empty when refused.
+        loaded: The object as read.
+        action: ``created``, ``configured``, ``unchanged``, or ``kept`` if it was edited on the hub and left alone.
+            Empty if refused.
         warnings: The hub's warnings.
-        refusal: Why it was refused.
+        refusal: Reason of a refusal.
     """
 
     loaded: Loaded
@@ -53,10 +53,10 @@ class ApplyOutcome:
 
 
 def request_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
-    """Return what to send to the hub: without fields that only the hub sets, but with the status of simulated members.
+    """Return the request body: without fields that only the hub sets, but with the status of simulated members.
 
     Args:
-        document: What the file says.
+        document: The object as in the file.
         simulated: Whether the hub simulates its members.
     """
     document = status_in_annotation(document) if simulated else document
@@ -78,13 +78,13 @@ async def apply_all(
     keep_edits: bool = False,
     validation: Validation = Validation.WARN,
 ) -> AsyncIterator[ApplyOutcome]:
-    """Apply objects one after the other, namespaces and definitions first; a refusal does not stop the others.
+    """Apply objects one by one, namespaces and definitions first. Continue after a refusal.
 
     Args:
-        client: Of the hub.
+        client: Client of the hub.
         objects: The objects to apply.
-        dry_run: How far it goes.
-        keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
+        dry_run: Kind of dry run.
+        keep_edits: Skip an object that was changed on the hub while its file is unchanged.
         validation: How the hub treats unknown fields.
     """
     new_members: list[ResourcePath] = []
@@ -101,9 +101,9 @@ async def apply_all(
 
 
 async def _let_join(client: Client, new_members: list[ResourcePath]) -> None:
-    """Wait until the simulated members that were just made have joined, or it takes too long.
+    """Wait until the simulated members that were just created have joined, or time out.
 
-    An upgrade run has the members that are there when it starts. On a real hub, they have long been there.
+    An upgrade run covers the members that exist when it starts. On a real hub, they joined long before.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_ARRIVAL_SECONDS):
@@ -124,7 +124,7 @@ async def apply_one(
     keep_edits: bool = False,
     validation: Validation = Validation.WARN,
 ) -> ApplyOutcome:
-    """Create the object, or change it to what is wanted.
+    """Create the object, or patch it to the desired state.
 
     Raises:
         HubRefusedError: The hub refuses it.
@@ -141,19 +141,19 @@ async def apply_one(
         except HubRefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
-            # Another client created it between our read and our write: go on as for an object that was there before.
+            # Another client created it between our read and our write. Continue as for an existing object.
             current = await client.get(place)
-    # The patch below has no resourceVersion, like kubectl's: it names only fields of the file, so what another client
-    # writes to other fields after our read is neither lost nor a conflict.
+    # The patch below has no resourceVersion, like kubectl's. It names only fields of the file, so writes of other
+    # clients to other fields after our read are neither lost nor a conflict.
     last = _last_applied(current)
     is_unchanged = json_equal(last, _last_applied(desired))
-    if is_unchanged:  # a note of kubectl's that says the same in other words stays
+    if is_unchanged:  # a note of kubectl's with the same meaning is kept
         desired["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
     patch = three_way_patch(last, desired, current)
     if not patch:
         return ApplyOutcome(item, "unchanged")
     if keep_edits and is_unchanged:
-        # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
+        # The patch may differ from the stored object only by fields that defaulting fills in. A dry run finds out.
         result = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
         return ApplyOutcome(item, "kept" if _differ(result, current, dry_run=True) else "unchanged")
     if dry_run is DryRun.CLIENT:
@@ -165,7 +165,7 @@ async def apply_one(
 
 
 async def merged(client: Client, item: Loaded, validation: Validation) -> tuple[JsonObject | None, HubResponse]:
-    """Return an object as it is, None: there is none, and the hub's answer to a dry run of applying it.
+    """Return the live object, or None, and the hub's response to a dry run of applying it.
 
     Raises:
         HubRefusedError: The hub refuses it.
@@ -182,16 +182,16 @@ async def merged(client: Client, item: Loaded, validation: Validation) -> tuple[
 
 
 def _differ(answer: HubResponse, current: JsonObject, *, dry_run: bool) -> bool:
-    """Say whether a write changed anything: after defaulting, a patch may turn out to change nothing."""
+    """Return whether a write changed the object. After defaulting, a patch may be a no-op."""
     if dry_run:
         return answer.document != current
     return bool(answer.document["metadata"].get("resourceVersion") != current["metadata"].get("resourceVersion"))
 
 
 def _last_applied(document: JsonObject) -> JsonObject:
-    """Return what the file said that *document* was last applied from; empty when that is not known.
+    """Return the file content that *document* was last applied from, or an empty object if unknown.
 
-    kubectl also notes empty annotations, the status, and fields that only the hub sets; these are left out.
+    kubectl also records empty annotations, the status, and fields that only the hub sets. They are omitted.
     """
     text = annotation(document, LAST_APPLIED)
     try:
@@ -211,9 +211,9 @@ def three_way_patch(last: Mapping[str, Any], desired: Mapping[str, Any], current
     """Return the merge patch that leads to *desired*.
 
     Args:
-        last: What was wanted last time: its members that are no longer wanted are removed.
+        last: The last applied state. Members that are not in *desired* are removed.
         desired: The desired state. Members that are null are removed.
-        current: What is stored; members that are only there stay.
+        current: The stored object. Members that only it has are kept.
     """
     patch: JsonObject = {name: None for name in last if name not in desired and current.get(name) is not None}
     for name, value in desired.items():

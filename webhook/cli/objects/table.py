@@ -1,6 +1,6 @@
 """Tables of objects: columns of a kind or of its API server, and the order of ``--sort-by``.
 
-Texts are compared as quantities if both are, else letter by letter; what has no such field comes first.
+Texts are compared as quantities if both are, else alphabetically. Objects without the field come first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ _BREAKS = "\f\n\r"
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a table shows besides the columns of a kind.
+    """Contents of a table besides the columns of a kind.
 
     Args:
-        wide: The columns that are shown only then.
-        everywhere: The namespace, because objects of all namespaces are shown.
-        label_columns: Labels that have a column each.
-        all_labels: A column with all labels.
-        headers: Whether there are headers.
-        kind: The kind, before each name.
+        wide: Add the columns of wide tables.
+        everywhere: Add the namespace, because objects of all namespaces are shown.
+        label_columns: Labels with a column each.
+        all_labels: Add a column with all labels.
+        headers: Whether the table has headers.
+        kind: Prefix each name with the kind.
     """
 
     wide: bool = False
@@ -85,7 +85,7 @@ class ObjectTable:
 
     Args:
         wanted: The kind.
-        style: What is shown.
+        style: Contents of the table.
         served: The API server's own table, if the kind has no columns here.
     """
 
@@ -108,7 +108,7 @@ class ObjectTable:
         return [name.upper() for name in (["Namespace", *names] if self._spaced else names)]
 
     def row(self, item: JsonObject) -> list[str]:
-        """Return what is shown of one object."""
+        """Return the cells of one object."""
         namespace, name = _key(item)
         labels = {key: value for key, value in dict_at(item, "metadata", "labels").items() if isinstance(value, str)}
         row = [*self._cells(item, namespace, name), *(labels.get(label, "") for label in self._style.label_columns)]
@@ -130,10 +130,10 @@ class ObjectTable:
 
 
 def sort_objects(documents: Sequence[JsonObject], path: str) -> list[JsonObject]:
-    """Return *documents* in the order of what *path* finds in each.
+    """Return *documents* sorted by the value at *path*.
 
     Raises:
-        UserError: The path cannot be read, or finds nothing in any of them, or things that have no order.
+        UserError: The path cannot be parsed, matches nothing in any document, or matches values without an order.
     """
     try:
         sort_path = parse_path(path)

@@ -27,10 +27,10 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import is_terminal, print_document
 
 Draw = Callable[[JsonObject, str], None]
-"""Shows a tree, and why it may be out of date."""
+"""Draws a tree, with the reason why it may be stale."""
 
 SECONDS_BETWEEN: Final = 0.25
-"""The shortest time between two drawings on a terminal; longer for a large fleet, so that drawing takes at most a fifth
+"""Minimum time between two redraws on a terminal. It is longer for a large fleet, so that drawing takes at most a fifth
 of the time."""
 RETRY_SECONDS: Final = 2.0
 
@@ -102,7 +102,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where documents of one kind are found.
+    """Collection of documents of one kind.
 
     Args:
         place: The collection.
@@ -117,10 +117,10 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Where everything about one placement is found.
+    """The collections with everything about one placement.
 
     Args:
-        ref: As the user wrote it.
+        ref: Reference as the user wrote it.
         placement: The placement itself.
         parts: The placement as a collection of one, its bindings, Works and latest resource snapshots.
     """
@@ -131,7 +131,7 @@ class Branches:
 
     @classmethod
     def of(cls, ref: str) -> "Branches":
-        """Read ``crp/NAME`` or ``rp/NAMESPACE/NAME``. Raises `UserError`."""
+        """Parse ``crp/NAME`` or ``rp/NAMESPACE/NAME``. Raises `UserError`."""
         kind, namespace, name = parse_reference(ref)
         family, space = FAMILY_OF[kind.kind], namespace or None
         ours = f"{PARENT_PLACEMENT}={name}"
@@ -147,10 +147,10 @@ class Branches:
 
 @asynccontextmanager
 async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[Client, JsonObject]]:
-    """Open the hub and find the placement there.
+    """Connect to the hub and read the placement.
 
     Raises:
-        UserError: There is none, the hub is none of ours, or it refuses.
+        UserError: The placement does not exist, the hub is none of ours, or it refuses.
     """
     async with Client(hub) as reader:
         try:
@@ -165,7 +165,7 @@ async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[C
 
 
 async def _read(hub: HubConnection, branches: Branches) -> JsonObject:
-    """Return the tree of this moment."""
+    """Return the current tree."""
     async with _open(hub, branches) as (reader, placement):
         lists = await asyncio.gather(*(_items(reader, part) for part in branches.parts[1:]))
     bindings, works, snapshots = (items for items, _ in lists)
@@ -173,28 +173,28 @@ async def _read(hub: HubConnection, branches: Branches) -> JsonObject:
 
 
 async def _items(reader: Client, branch: Branch) -> tuple[list[JsonObject], str]:
-    """Return the documents of a branch, as far as they matter, and the version to watch from."""
+    """Return the relevant parts of the documents of a branch, and the resource version to watch from."""
     listing = await reader.list(branch.place, branch.selector, branch.fields)
     items = [_document(branch.place.kind, item) for item in listing.get("items") or ()]
     return items, str(listing["metadata"]["resourceVersion"])
 
 
 def _document(kind: Kind, item: JsonObject) -> JsonObject:
-    """Return what matters of an item, with the type that a list may leave out."""
+    """Return the relevant parts of an item, with the type that a list may omit."""
     item = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
     return item if kind.kind.endswith("Placement") or kind.kind.endswith("Binding") else essentials(kind, item)
 
 
 class Follower:
-    """Keeps the documents of a placement as the hub has them.
+    """Mirrors the documents of a placement from the hub.
 
     Attributes:
-        changed: Set whenever something is new.
-        trouble: Why the hub cannot be followed at the moment; empty: it can.
+        changed: Set on every change.
+        trouble: Why the hub cannot be watched at the moment, empty if it can.
 
     Args:
         reader: The hub.
-        branches: What is followed.
+        branches: The collections to watch.
     """
 
     def __init__(self, reader: Client, branches: Branches) -> None:
@@ -205,7 +205,7 @@ class Follower:
         self.trouble = ""
 
     async def run(self) -> None:
-        """Follow until cancelled; what cannot be read is tried again."""
+        """Watch until cancelled. Failed reads are retried."""
         async with asyncio.TaskGroup() as tasks:
             for branch in self._branches.parts:
                 tasks.create_task(self._keep(branch))
@@ -216,7 +216,7 @@ class Follower:
         return len(self._found) == len(self._branches.parts)
 
     def tree(self) -> JsonObject | None:
-        """Return the tree as of now, None when the placement is gone."""
+        """Return the current tree, or None if the placement was deleted."""
         placements, bindings, works, snapshots = (
             tuple(self._found.get(part, {}).values()) for part in self._branches.parts
         )
@@ -226,14 +226,14 @@ class Follower:
         while True:
             try:
                 await self._watch(branch)
-                pause = SECONDS_BETWEEN  # a hub that ends every watch at once is not asked without end
+                pause = SECONDS_BETWEEN  # back off from a hub that ends every watch immediately
             except (HubRefusedError, UserError) as error:
                 self.trouble, pause = error.message, RETRY_SECONDS
                 self.changed.set()
             await asyncio.sleep(pause)
 
     async def _watch(self, branch: Branch) -> None:
-        """Read the branch once and every change of it, until the watch ends."""
+        """List the branch, then watch it until the watch ends."""
         items, since = await _items(self._reader, branch)
         items_by_name = self._found[branch] = {_name(item): item for item in items}
         self.trouble = ""
@@ -255,7 +255,7 @@ def _name(document: JsonObject) -> str:
 
 
 async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None:
-    """Show every change until the placement is gone."""
+    """Show every change until the placement is deleted."""
     async with _open(hub, branches) as (reader, _):
         follower = Follower(reader, branches)
         task = asyncio.create_task(follower.run())
@@ -265,7 +265,7 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
                 elapsed = 0.0
                 while not task.done():
                     await follower.changed.wait()
-                    await asyncio.sleep(max(SECONDS_BETWEEN, 4 * elapsed))  # what belongs together comes together
+                    await asyncio.sleep(max(SECONDS_BETWEEN, 4 * elapsed))  # coalesce related changes
                     follower.changed.clear()
                     start = time.monotonic()
                     if follower.complete:
@@ -274,7 +274,7 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
                             break
                         draw(tree, follower.trouble)
                     elif follower.trouble:
-                        raise UserError(follower.trouble)  # never readable so far: a missing right, say
+                        raise UserError(follower.trouble)  # not readable so far, for example for lack of permission
                     elapsed = time.monotonic() - start
                 else:
                     task.result()
@@ -309,7 +309,7 @@ class _Show:
 
     @contextmanager
     def live(self) -> Iterator[Draw]:
-        """Return what shows a tree in the place of the one before, or what is new about it."""
+        """Yield a function that redraws the tree in place, or prints its changes."""
         draw = self._documents if self._output != "text" else self._changes()
         if self._output != "text" or not is_terminal():
             yield _only_news(draw)
@@ -336,7 +336,7 @@ class _Show:
         sys.stdout.flush()
 
     def _changes(self) -> Draw:
-        """Return what prints the tree once and then a line, with the time, for whatever changes."""
+        """Return a function that prints the tree once, then a line with the time for each change."""
         changes = TreeChangeLog()
         first = True
 
@@ -359,7 +359,7 @@ class _Show:
 
 
 def _only_news(draw: Draw) -> Draw:
-    """Return *draw* without the calls that would show the same again."""
+    """Return *draw* without calls that would repeat the same output."""
     previous: tuple[JsonObject, str] | None = None
 
     def once(tree: JsonObject, trouble: str) -> None:
@@ -376,7 +376,7 @@ def _lost(trouble: str) -> str:
 
 
 def _has_lines() -> bool:
-    """Whether standard output can show the lines of a tree."""
+    """Whether standard output supports box-drawing characters."""
     try:
         "│├└─…".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -1,7 +1,7 @@
-"""A placement's tree for people: the worst first, and what is well in one line.
+"""A placement's tree for terminals: problems first, healthy clusters in one line.
 
-Nodes are made of what `scorer.rollout.views.tree` found out; on a terminal they are wrapped and coloured, anywhere else
-every node is one line, never cut, that ``grep`` can read.
+Nodes are made from the results of `scorer.rollout.views.tree`. On a terminal they are wrapped and coloured. Elsewhere,
+every node is one line for ``grep`` and never cut.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 MOST_CLUSTERS: Final = 20
-"""How many clusters with a problem are shown one by one; the others are counted by state."""
+"""Maximum number of clusters with a problem that are shown one by one. The others are counted by state."""
 MOST_NAMES: Final = 10
 MOST_FIELDS: Final = 3
 MOST_MISSING: Final = 5
@@ -49,7 +49,7 @@ _STYLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some words of a line and how they look."""
+    """Some words of a line and their style."""
 
     text: str
     style: str = ""
@@ -57,7 +57,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _TreeNode:
-    """One line and what hangs below it."""
+    """One line and its children."""
 
     parts: tuple[Part, ...]
     children: "tuple[_TreeNode, ...]" = ()
@@ -72,7 +72,7 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
     """Return the tree as lines.
 
     Args:
-        tree: What `scorer.rollout.views.tree.placement_tree` returns.
+        tree: Result of `scorer.rollout.views.tree.placement_tree`.
         everything: Show every cluster and every object by itself.
     """
     clusters, missing = tree["clusters"], tree["missing"]
@@ -100,7 +100,7 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
 
 
 def _is_told_in_one_line(cluster: Mapping[str, Any]) -> bool:
-    """Whether a cluster needs no line of its own: all is well there, or well until its turn comes."""
+    """Whether a cluster needs no line of its own: it is healthy, or healthy until its turn in the rollout."""
     objects = (item for work in cluster["works"] for item in work["objects"])
     return bool(cluster["healthy"]) or (cluster["state"] == ClusterState.WAITING and all(map(_is_quiet, objects)))
 
@@ -357,17 +357,17 @@ def _rich_text(node: _TreeNode) -> Any:
 
 
 class TreeChangeLog:
-    """What has changed since the last look, one line each: for a log instead of a terminal."""
+    """Changes of a tree since the last call, one line each: for a log instead of a terminal."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def lines(self, tree: JsonObject, *, everything: bool = False) -> list[str]:
-        """Return the lines that are new, in the order of the tree, and what is gone.
+        """Return the new lines in the order of the tree, then those of removed items.
 
         Args:
-            tree: What `scorer.rollout.views.tree.placement_tree` returns.
-            everything: Tell of Works and objects too, not only of clusters.
+            tree: Result of `scorer.rollout.views.tree.placement_tree`.
+            everything: Also report Works and objects, not only clusters.
         """
         entries = dict(_entries(tree, everything=everything))
         lines = [text for key, text in entries.items() if self._known.get(key) != text]
@@ -377,7 +377,7 @@ class TreeChangeLog:
 
 
 def _entries(tree: JsonObject, *, everything: bool) -> Iterator[tuple[str, str]]:
-    """Yield every line that can change, by what it is about; one cluster may have several bindings, old and new."""
+    """Yield every line that can change, by its subject. A cluster may have several bindings, old and new."""
     placement = tree["placement"]
     yield placement["ref"], _TreeNode(placement_line(placement)).text
     if missing := tree["missing"]:

@@ -1,4 +1,4 @@
-"""``harbormaster wait``: until objects are as somebody needs them."""
+"""``harbormaster wait``: wait until objects meet a condition."""
 
 import asyncio
 import math
@@ -55,12 +55,12 @@ Test = Callable[[JsonObject | None], bool]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is waited for.
+    """Condition to wait for.
 
     Args:
-        words: As the user has written it.
-        met: Whether an object, None: there is none, is so.
-        may_be_missing: Whether an object that does not exist is waited for, or is what is waited for.
+        words: The condition as the user wrote it.
+        met: Whether an object meets it. The argument is None for a missing object.
+        may_be_missing: Whether a missing object is awaited, or is the condition itself.
     """
 
     words: str
@@ -69,12 +69,12 @@ class Goal:
 
 
 class GoalType(click.ParamType[Goal]):
-    """What ``--for`` takes."""
+    """Parameter type of ``--for``."""
 
     name = "goal"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
-        """Return the goal; fail with what there is."""
+        """Return the goal, or fail with a list of the possible ones."""
         if isinstance(value, Goal):
             return value
         text = str(value)
@@ -108,7 +108,7 @@ def _condition(kind: str, status: str) -> Test:
 
 
 def _field(text: str) -> Test:
-    """Read ``{.path}=value`` or ``{.path}``. Raises `JsonPathError`."""
+    """Parse ``{.path}=value`` or ``{.path}``. Raises `JsonPathError`."""
     end = text.rfind("}") + 1
     path, equals, value = (text[:end], text[end : end + 1], text[end + 1 :]) if end else text.partition("=")
     if end and equals not in ("", "="):
@@ -128,12 +128,12 @@ def _field(text: str) -> Test:
 
 
 class Patience(click.ParamType[float]):
-    """How long to wait: ``30s``, ``1h30m``; 0: look once; less than 0: a week, as in kubectl."""
+    """Timeout: ``30s``, ``1h30m``. 0 checks once, a negative value waits for a week, as in kubectl."""
 
     name = "DURATION"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds; fail with a message that shows the value."""
+        """Return seconds, or fail with a message that shows the value."""
         if isinstance(value, float):
             return value
         text = str(value)
@@ -147,11 +147,11 @@ class Patience(click.ParamType[float]):
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which objects of a kind, if they are not named.
+    """Selection of objects of a kind that are not named.
 
     Args:
-        selector: Those with these labels; empty: any.
-        everything: All.
+        selector: Label selector, empty for any labels.
+        everything: All objects.
         everywhere: In all namespaces.
     """
 
@@ -223,7 +223,7 @@ async def _wait(
 
 
 async def _until(client: Client, place: ResourcePath, goal: Goal, *, once: bool) -> bool:
-    """Look at an object until the goal is met; *once*: only once."""
+    """Poll an object until the goal is met. If *once*, only one time."""
     while True:
         live = await find(client, place)
         if live is None and not goal.may_be_missing:

@@ -1,4 +1,4 @@
-"""What admission would say about an object in a file: the steps of a write to the hub, without the hub.
+"""Verdicts of admission on objects in files: the steps of a write to the hub, without the hub.
 
 Source: placement-api.md 2.8.
 """
@@ -34,16 +34,16 @@ ANY_NAME: Final = "A-01"
 
 @dataclass(frozen=True, slots=True)
 class OfflineVerdict:
-    """What admission would say about one object.
+    """Verdict of admission on one object.
 
     Args:
-        loaded: As read; what is deleted, as it is stored.
-        document: As it would be stored.
-        errors: Why it is refused, by path.
-        refusal: Why it is refused, if the reason concerns no field.
-        warnings: What the user is told besides.
-        has_rules: Whether there are rules for its kind.
-        operation: What is done to it.
+        loaded: The object as read. For a deletion, as stored.
+        document: The object as it would be stored.
+        errors: Reasons of a refusal, by path.
+        refusal: Reason of a refusal that concerns no field.
+        warnings: Warnings for the user.
+        has_rules: Whether the kind has rules.
+        operation: The operation.
         old: The stored object, on an update.
     """
 
@@ -58,7 +58,7 @@ class OfflineVerdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether it may be written."""
+        """Whether the write is allowed."""
         return not self.errors and not self.refusal
 
     def lines(self) -> list[str]:
@@ -85,11 +85,11 @@ def offline_context(
 def admit(
     item: Loaded, context: Context, old: JsonObject | None = None, fields: FieldCheck | None = None
 ) -> OfflineVerdict:
-    """Do to one object what the hub does when it is created, or when it replaces *old*.
+    """Run admission for an object that is created, or that replaces *old*.
 
     Args:
         item: The object.
-        context: What rules may read.
+        context: Objects and settings that rules may read.
         old: The stored object, on an update.
         fields: The check for unknown fields. None: unset, so unknown fields of kinds with rules are warnings.
     """
@@ -105,7 +105,7 @@ def admit(
 
 
 def admit_deletion(live: Loaded, context: Context) -> OfflineVerdict:
-    """Do to one object what the hub does when it is deleted."""
+    """Run admission for an object that is deleted."""
     any_rules = has_rules(live.document)
     judgement = judge("DELETE", None, live.document, context)
     refusal = "" if judgement.allowed or judgement.errors else judgement.message
@@ -114,7 +114,7 @@ def admit_deletion(live: Loaded, context: Context) -> OfflineVerdict:
 
 
 def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarning]:
-    """Return the warnings of the rules of a kind; the verdict has only the first few of them, as text."""
+    """Return the warnings of a kind's rules as objects. The verdict only has the first few, as text."""
     entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind) if verdict.has_rules else None
     if entry is None:
         return []
@@ -125,7 +125,7 @@ def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarni
         if verdict.allowed and context.settings.live_warnings:
             warnings += run_checks(entry.live_on_deletion, None, verdict.document, context)
         return [warning for warning in dict.fromkeys(warnings) if as_warnings([warning])[0] in verdict.warnings]
-    if entry.default is not None:  # of the object as written it may say more than of the one that was judged
+    if entry.default is not None:  # the object as written may yield more warnings than the judged one
         default_warnings = entry.default(verdict.loaded.document, verdict.old).warnings
         warnings += (warning for warning in default_warnings if as_warnings([warning])[0] in verdict.warnings)
     if entry.validate is not None:
@@ -158,6 +158,6 @@ def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]
 
 
 def _said_once(errors: tuple[FieldError, ...]) -> tuple[FieldError, ...]:
-    """Leave out that a name has not the grammar of all names, where the kind's own, which is narrower, says so too."""
+    """Drop an error about the grammar of all names if the kind's own, narrower grammar reports the same field."""
     own = {error.field for error in errors if error.rule != ANY_NAME}
     return tuple(error for error in errors if error.rule != ANY_NAME or error.field not in own)

@@ -33,20 +33,20 @@ from webhook.validation.framework.field import shape_errors
 BINDINGS = tuple(family.binding for family in FAMILIES)
 SNAPSHOTS = tuple(family.policy_snapshot for family in FAMILIES)
 _READ = (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS)
-"""What decisions read, apart from placements."""
+"""Kinds that decisions depend on, apart from placements."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineHub:
-    """Everything a decision depends on.
+    """All inputs of a decision.
 
     Args:
-        placements: As admission would store them.
+        placements: Placements as admission would store them.
         fleet: All members.
-        bindings: Of any placement.
+        bindings: Bindings of any placement.
         snapshots: Policy snapshots of any placement.
-        now: The instant to judge by.
-        warnings: What admission says about the placements, each with its place.
+        now: The instant of the evaluation.
+        warnings: Warnings of admission about the placements, each with its source.
     """
 
     placements: tuple[JsonObject, ...]
@@ -58,15 +58,15 @@ class OfflineHub:
 
 
 def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> OfflineHub:
-    """Make a hub of *objects*; kinds that no decision depends on are left out.
+    """Return a hub of *objects*. Kinds that no decision depends on are omitted.
 
     Args:
         objects: The objects of the files.
-        now: The instant to judge by; None: when the newest heartbeat among *objects* came, else *clock*.
+        now: The instant of the evaluation. None: unset, the newest heartbeat among *objects*, else *clock*.
         clock: The time of day.
 
     Raises:
-        UserError: A placement is refused by admission, or an object has the wrong shape; every mistake is named.
+        UserError: Admission refuses a placement, or an object is malformed. Lists every mistake.
     """
     problems: list[str] = []
     members = [item for item in objects if item.kind == kinds.MEMBER_CLUSTER]
@@ -96,8 +96,8 @@ class StoredFiles:
     """The objects of files, as a hub would store them.
 
     Args:
-        hub: The objects; members that have never reported are simulated.
-        now: The instant to judge by.
+        hub: The objects. Members that have never reported are simulated.
+        now: The instant of the evaluation.
     """
 
     hub: DocumentSet
@@ -109,11 +109,11 @@ def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -
 
     Args:
         objects: The objects of the files.
-        now: The instant to judge by; None: when the newest heartbeat among *objects* came, else *clock*.
+        now: The instant of the evaluation. None: unset, the newest heartbeat among *objects*, else *clock*.
         clock: The time of day.
 
     Raises:
-        UserError: An object that decisions depend on has the wrong shape; every mistake is named.
+        UserError: An object that decisions depend on is malformed. Lists every mistake.
     """
     problems = [line for item in objects if item.kind in (*_READ, *PLACEMENTS) for line in _shape_mistakes(item)]
     if problems:
@@ -142,7 +142,7 @@ def _shape_mistakes(item: Loaded) -> list[str]:
 
 
 def newest_heartbeat(members: Iterable[JsonObject]) -> datetime | None:
-    """Return when the last agent among *members* reported; None when none ever did."""
+    """Return the newest heartbeat of the agents of *members*, or None if none ever reported."""
     beats = (
         agent.last_received_heartbeat
         for document in members
@@ -162,10 +162,10 @@ def _read_member(item: Loaded, now: datetime) -> MemberCluster:
 def played(item: Loaded, now: datetime) -> JsonObject:
     """Return a MemberCluster with the status its simulated agent would have reported at *now*.
 
-    One whose agents have reported stays as it is.
+    A member whose agents have reported is returned unchanged.
 
     Raises:
-        UserError: An annotation that says how to simulate it is not understood.
+        UserError: An annotation that configures the simulation is invalid.
     """
     document = item.document
     status: dict[str, Any] = status_of(document)
@@ -190,7 +190,7 @@ def find_placement(hub: OfflineHub, kind: Kind, namespace: str, name: str) -> Js
     """Return a placement of *hub*.
 
     Raises:
-        UserError: There is none of that name.
+        UserError: The placement does not exist.
     """
     for document in hub.placements:
         metadata = document["metadata"]

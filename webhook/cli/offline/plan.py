@@ -18,17 +18,17 @@ from webhook.cli.offline.hub import StoredFiles, store
 from webhook.settings.admission import AdmissionSettings
 
 _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
-"""In the text of a mistake: the pointer to the other place where the same is given."""
+"""In the text of a mistake: the pointer to the duplicate."""
 _ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
 @dataclass(frozen=True, slots=True)
 class MemberOutages:
-    """What becomes of member clusters.
+    """Member clusters that fail or are drained.
 
     Args:
-        lost: Those that are gone.
-        drained: Those that are tainted and emptied.
+        lost: Members that are lost.
+        drained: Members that are tainted and drained.
     """
 
     lost: Sequence[str] = ()
@@ -44,21 +44,21 @@ def plan_files(
     only: ObjectKey | None = None,
     settings: AdmissionSettings | None = None,
 ) -> tuple[JsonObject, list[Loaded]]:
-    """Plan on files that are both the hub and what is planned on it.
+    """Plan on files that are both the hub and the proposed changes.
 
     Args:
         objects: The objects of the files.
-        fate: What becomes of members.
-        now: The instant to judge by; None: see `webhook.cli.offline.hub.store`.
+        fate: Failed and drained members.
+        now: The instant of the evaluation. None: unset, see `webhook.cli.offline.hub.store`.
         clock: The time of day.
-        only: The run that the plan is about; None: all placements, and all runs that are not over.
-        settings: The switches of admission; None: the defaults.
+        only: The run to plan. None: unset, all placements and all unfinished runs.
+        settings: The switches of admission. None: unset, the defaults.
 
     Returns:
         The plan, and the placements and runs that its verdicts of admission are about, in that order.
 
     Raises:
-        UserError: Something does not fit together; every mistake is named.
+        UserError: The objects do not fit together. Lists every mistake.
     """
     planned = [item for item in objects if item.kind in (*PLACEMENTS, *RUNS)]
     others = [item for item in objects if item.kind not in (*PLACEMENTS, *RUNS)]
@@ -103,7 +103,7 @@ def _plan(
 
 
 class Places(NamedTuple):
-    """Translates the JSON Pointers of a proposal into what the user wrote."""
+    """Translates the JSON Pointers of a proposal into the user's arguments and files."""
 
     given: Sequence[Loaded]
     fate: MemberOutages

@@ -73,18 +73,18 @@ _file = click.Path(path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class AgentArguments:
-    """What the user says about the agent, apart from its settings.
+    """Arguments of the agent, apart from its settings.
 
     Args:
         cluster: Name of the MemberCluster.
-        hub_kubeconfig: The hub; None: the Secret on the member says where it is.
-        hub_context: Of *hub_kubeconfig*; None: its current one.
-        kubeconfig: The member; None: the cluster of the pod that this runs in.
-        context: Of *kubeconfig*; None: its current one.
-        prices: Price list; None: cost is not reported.
-        region: The region whose prices apply; empty: that of the nodes.
+        hub_kubeconfig: Kubeconfig of the hub. None: unset, the Secret on the member locates the hub.
+        hub_context: Context of *hub_kubeconfig*. None: unset, its current one.
+        kubeconfig: Kubeconfig of the member. None: unset, the cluster of the pod that this runs in.
+        context: Context of *kubeconfig*. None: unset, its current one.
+        prices: Price list. None: unset, cost is not reported.
+        region: Region of the prices, empty for that of the nodes.
         take_over: Make the cluster this member, even if it was another member before.
-        provider_command: The command that reports additional properties; empty: none.
+        provider_command: The command that reports additional properties, empty if unset.
     """
 
     cluster: str
@@ -98,7 +98,7 @@ class AgentArguments:
     provider_command: str
 
     def options(self) -> "AgentOptions":
-        """Return how the agent is run. Raises `UserError`."""
+        """Return the options of the agent. Raises `UserError`."""
         check_cluster("--cluster", self.cluster)
         if self.hub_context is not None and self.hub_kubeconfig is None:
             raise UserError(f"--hub-context {self.hub_context!r}: is a context of a file: add --hub-kubeconfig FILE")
@@ -198,7 +198,7 @@ def command(agent: AgentArguments, **option_values: Any) -> int:
 
 
 def check_cluster(source: str, name: str) -> None:
-    """Check the name of a member; *source* the user gave it. Raises `UserError`."""
+    """Validate the name of a member. *source* is the argument or setting that holds it. Raises `UserError`."""
     if not _NAME.fullmatch(name) or "." in name:
         raise UserError(
             f"{source}: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "

@@ -1,4 +1,4 @@
-"""``harbormaster certs``: the certificate authority of ``harbormaster serve``: looked at, and replaced out of turn."""
+"""``harbormaster certs``: inspect the certificate authority of ``harbormaster serve``, or rotate it early."""
 
 import os
 import sys
@@ -82,10 +82,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class _AuthorityOptions:
-    """Where the authority is; None: as the settings say.
+    """Location of the authority. None: unset, as in the settings.
 
     Args:
-        namespace: Of the installation.
+        namespace: Namespace of the installation.
         secret: Name of the Secret.
         webhook_configuration: Name of the two configurations.
     """
@@ -112,7 +112,7 @@ class _AuthorityOptions:
 
 
 def place_options(command: _Command) -> _Command:
-    """Add the options that locate the authority; the command gets them as one `_AuthorityOptions` named ``place``."""
+    """Add the options that locate the authority to a command, as an `_AuthorityOptions` named ``place``."""
     return grouped(
         "place",
         _AuthorityOptions,
@@ -202,9 +202,9 @@ async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, di
 
 
 def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
-    """How long the next authority lasts: as long as this one, unless the environment says otherwise.
+    """Return the lifetime of the next authority: the same as that of this one, unless the environment overrides it.
 
-    How long the replicas make theirs is written where they run, which need not be known here.
+    The lifetime that the replicas use is configured where they run, which this command may not know.
     """
     from datetime import timedelta
 
@@ -216,7 +216,7 @@ def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
 
 
 def _check_due(state: "CertificateState", lineage: "Lineage", *, force: bool) -> None:
-    """Raise `UserError` when nobody has asked for a rollover before its time."""
+    """Raise `UserError` if a rollover is neither due nor forced."""
     from scorer.api.meta import format_time
 
     if not force and not lineage.is_due(state.now):
@@ -227,7 +227,7 @@ def _check_due(state: "CertificateState", lineage: "Lineage", *, force: bool) ->
 
 
 def _warn(state: "CertificateState", lineage: "Lineage", *, distrust: bool) -> None:
-    """Say who is cut off; on a terminal, ask whether to go on. Raises `click.Abort`."""
+    """Warn about clients that lose access. On a terminal, ask for confirmation. Raises `click.Abort`."""
     from webhook.doctor.certificate_report import untrusting_clients
 
     warning = untrusting_clients(lineage, state.now)
@@ -241,9 +241,9 @@ def _warn(state: "CertificateState", lineage: "Lineage", *, distrust: bool) -> N
 
 
 class _Hub:
-    """The hub that is asked, as far as certificates go; opened by ``async with``.
+    """The certificates on a hub, opened by ``async with``.
 
-    What its API server refuses, or does not answer, is raised as `UserError`.
+    Refusals and timeouts of its API server are raised as `UserError`.
     """
 
     secret: "AuthoritySecret"

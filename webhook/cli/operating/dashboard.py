@@ -1,4 +1,4 @@
-"""``harbormaster dashboard``: the page over any hub, on this machine, for whoever runs it."""
+"""``harbormaster dashboard``: the page over any hub, on this machine, for the user who runs it."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ async def _show(connection: HubConnection, port: int, *, opens: bool) -> int:
     from webhook.settings.programs import ServerSettings
     from webhook.telemetry.logs import configure
 
-    configure("text", "error")  # what goes on is for servers, not for users of a command
+    configure("text", "error")  # progress is logged for servers, not for users of a command
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""``harbormaster doctor``: whether an installation is as it should be, one line for each thing that could be wrong."""
+"""``harbormaster doctor``: checks of an installation, one line for each possible problem."""
 
 import os
 from collections.abc import Iterator
@@ -49,13 +49,13 @@ _INDENT: Final = " " * 5
 
 @dataclass(frozen=True, slots=True)
 class _InstallationOptions:
-    """Which installation is meant; what is None or empty is found.
+    """Installation to examine. Unset options are detected.
 
     Args:
-        namespace: Where it is.
+        namespace: Namespace of the installation.
         release: The Helm release.
         server_user: User name of ``harbormaster serve``.
-        without_loop: There is to be no loop.
+        without_loop: The installation is expected to have no loop.
     """
 
     namespace: str | None
@@ -64,7 +64,7 @@ class _InstallationOptions:
     without_loop: bool
 
     def as_options(self) -> "InstallationOptions":
-        """Return it as the examination takes it."""
+        """Return the options of the examination."""
         from webhook.doctor.installation import InstallationOptions
 
         return InstallationOptions(self.namespace or "", self.release, self.server_user, not self.without_loop)
@@ -72,18 +72,18 @@ class _InstallationOptions:
 
 @dataclass(frozen=True, slots=True)
 class _MemberOptions:
-    """The member whose agent is looked at, if any.
+    """The member whose agent is checked, if any.
 
     Args:
-        member_context: Of a kubeconfig.
-        member_kubeconfig: With that context; None: that of the hub, or kubectl's.
+        member_context: A context of a kubeconfig.
+        member_kubeconfig: File with that context. None: unset, that of the hub, or kubectl's.
     """
 
     member_context: str | None
     member_kubeconfig: Path | None
 
     def find(self, hub: HubOptions) -> HubConnection | None:
-        """Return the member; None: none is named. Raises `UserError`."""
+        """Return the member, or None if the user names none. Raises `UserError`."""
         if self.member_context is None and self.member_kubeconfig is None:
             return None
         kubeconfig = find_kubeconfig(self.member_kubeconfig or hub.kubeconfig, self.member_context, os.environ)
@@ -141,7 +141,7 @@ def command(place: _InstallationOptions, member: _MemberOptions, output: str, hu
 
 
 def _lines(check: JsonObject) -> Iterator[str]:
-    """Yield the line of a check, and below it what is wrong and what to do, if anything is."""
+    """Yield the line of a check, and below it the problem and the required action, if any."""
     problems = check["problems"]
     finding = problems[0] if len(problems) == 1 else check["found"]
     yield f"{_MARKS[check['state']]} {check['check']:<14} {finding} ({check['milliseconds']} ms)"
@@ -152,7 +152,7 @@ def _lines(check: JsonObject) -> Iterator[str]:
 
 
 async def _examine(hub: HubOptions, place: _InstallationOptions, member: _MemberOptions) -> JsonObject:
-    """Ask the hub everything. Raises `UserError`."""
+    """Run all checks against the hub. Raises `UserError`."""
     from webhook.cli.hub.connection import open_server, unreachable
     from webhook.doctor.examination import Examination, document_of
     from webhook.doctor.installation import UnclearInstallationError

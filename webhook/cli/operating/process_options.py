@@ -1,4 +1,4 @@
-"""Options of long-running processes: which hub is meant, and how the log is written."""
+"""Options of long-running processes: the hub and the log format."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class OwnHub:
     """The hub that a process runs over.
 
     Args:
-        kubeconfig: None: the one that the settings find.
-        context: Of the kubeconfig; None: its current one.
+        kubeconfig: The kubeconfig. None: unset, the one of the settings.
+        context: Context of the kubeconfig. None: unset, its current one.
     """
 
     kubeconfig: Path | None
@@ -27,7 +27,7 @@ class OwnHub:
 
 
 def own_hub_options(command: _Command) -> _Command:
-    """Give a command the options that name its hub; it gets them as one `OwnHub` named ``hub``."""
+    """Add the options that name the hub to a command, as an `OwnHub` named ``hub``."""
     return grouped(
         "hub",
         OwnHub,

@@ -133,11 +133,11 @@ def command() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _SubjectOptions:
-    """Who gets the roles.
+    """Subject of the role bindings.
 
     Args:
-        namespace: Where harbormaster is installed; None: as the settings say.
-        account: A ServiceAccount there; None: the default one, unless there is a user.
+        namespace: Namespace of the installation. None: unset, as in the settings.
+        account: A ServiceAccount there. None: unset, the default one, unless a user is named.
         user_name: A user.
     """
 
@@ -147,7 +147,7 @@ class _SubjectOptions:
 
 
 def subject_options(account: str) -> Callable[[_Command], _Command]:
-    """Return the options that say who gets the roles, as ``subject``; *account* is the default ServiceAccount."""
+    """Return the options for the subject of the roles, as ``subject``. *account* is the default ServiceAccount."""
     return grouped(
         "subject",
         _SubjectOptions,
@@ -351,7 +351,7 @@ def _settings(namespace: str | None) -> "RbacSettings":
 
 
 def _holder(namespace: str, subject: _SubjectOptions, usual: str) -> JsonObject:
-    """Return who gets the roles, as a binding names it; *usual* is the account if the user names none."""
+    """Return the subject of the roles for a binding. *usual* is the account if the user names none."""
     from webhook.processes.rbac_objects import service_account, user
 
     user_name = subject.user_name
@@ -368,7 +368,7 @@ def _holder(namespace: str, subject: _SubjectOptions, usual: str) -> JsonObject:
 
 
 def _check_loop(settings: "RbacSettings", subject: _SubjectOptions) -> None:
-    """Check that admission knows the loop by the name that gets its roles: only that name is exempt from some rules.
+    """Require that admission knows the loop by the name that gets its roles: only that name is exempt from some rules.
 
     Raises:
         UserError: The loop is to run as a user that admission does not know as the loop.
@@ -408,7 +408,7 @@ def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "
 
 
 def _commented(document: JsonObject, rules: "Sequence[PolicyRule]") -> Iterator[str]:
-    """Yield the text of an object, with the reason above each rule of a role; a repeated reason is printed once."""
+    """Yield the text of an object, with the reason above each rule of a role. A repeated reason is printed once."""
     from webhook.cli.text.yaml import format_yaml
 
     yield format_yaml({key: value for key, value in document.items() if key != "rules"})
@@ -424,7 +424,7 @@ def _commented(document: JsonObject, rules: "Sequence[PolicyRule]") -> Iterator[
 
 
 def _listed(values: Sequence[str]) -> str:
-    """Write a list in a line, or in several when one would be long."""
+    """Write a list in one line, or in several if one would be long."""
     words = ", ".join(json.dumps(value) for value in values)
     if len(words) <= _LONGEST:
         return f"[{words}]"

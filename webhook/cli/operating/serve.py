@@ -1,4 +1,4 @@
-"""``harbormaster serve``: admission and answers over a real hub; runs until a signal stops it."""
+"""``harbormaster serve``: admission and answers over a real hub, until a signal stops it."""
 
 import os
 from pathlib import Path
@@ -96,7 +96,8 @@ def command(hub: OwnHub, reconcile: bool, identity: str, **option_values: Any) -
 
 
 def _run(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | None) -> int:
-    # Before Ctrl-C is no longer the end at once, and before workers are forked: what it loads is in memory once.
+    # Before Ctrl-C is handled gracefully, and before workers are forked, so that they share the memory of loaded
+    # modules.
     import webhook.processes.serve  # noqa: F401
 
     if settings.workers > 1:
@@ -118,14 +119,14 @@ def _serve(
     on_start: "Callable[[Addresses], None]",
     errand: "Errand | None" = None,
 ) -> str:
-    """Serve until a signal; returns why that cannot be done.
+    """Serve until a signal arrives. Return the reason if that is impossible.
 
     Args:
-        settings: How.
-        hub: Which.
-        reconcile_as: Reconcile as well, by this name; None: no.
+        settings: Settings of the server.
+        hub: The hub.
+        reconcile_as: Identity for reconciling in the same process. None: disabled.
         on_start: Called when the listeners are open.
-        errand: Of a worker; None: this is none.
+        errand: Errand of a worker. None: unset, this is not a worker.
     """
     import asyncio
 
@@ -165,7 +166,7 @@ def _run_workers(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | Non
         )
 
     def work(errand: Errand) -> int:
-        first = errand.place.seat.number == 1  # one loop is enough: of several, all but one would wait
+        first = errand.place.seat.number == 1  # one loop is enough, as all others would wait for the lease
         trouble = _serve(settings, hub, reconcile_as if first else None, lambda _: errand.serves(), errand)
         if trouble:
             errand.fails(trouble)

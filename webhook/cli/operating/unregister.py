@@ -1,4 +1,4 @@
-"""``harbormaster unregister``: the webhook configurations go before the servers do."""
+"""``harbormaster unregister``: delete the webhook configurations before the servers stop."""
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -38,7 +38,7 @@ Exit codes:
 @own_hub_options
 @click.option("--webhook-configuration", metavar="NAME", help="Name of both.  [default: harbormaster]")
 def command(hub: OwnHub, webhook_configuration: str | None) -> int:
-    """Remove both, and say what waits for a loop."""
+    """Delete both configurations, and report the objects that wait for a loop."""
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import UnregisterSettings
 
@@ -52,7 +52,7 @@ def command(hub: OwnHub, webhook_configuration: str | None) -> int:
 
 
 async def _unregister(hub: OwnHub, settings: "UnregisterSettings") -> "Unregistered":
-    """Do it. Raises `UserError`."""
+    """Delete both configurations. Raises `UserError`."""
     from webhook.kube.client.api_server import ApiServer
     from webhook.kube.login.connection import ConfigurationError
     from webhook.kube.ports import StoreError

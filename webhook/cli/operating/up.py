@@ -65,7 +65,7 @@ Exit codes:
 _POLL_SECONDS: Final = 0.25
 _PLAIN_SECONDS: Final = 2.0
 _MOST_WAITS: Final = 3
-"""How many things that a run waits for are named."""
+"""Maximum number of named conditions that a run waits for."""
 
 
 @click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
@@ -129,7 +129,7 @@ def _run(session: "_Session") -> int:
 
 
 class _Progress(Protocol):
-    """Shows what is being waited for."""
+    """Shows the progress of waiting."""
 
     def say(self, text: str) -> None:
         """Show *text*."""
@@ -167,7 +167,7 @@ class _Session:
                 await asyncio.wait((work, stop_task, failure_task), return_when=asyncio.FIRST_COMPLETED)
                 if failure_task.done():
                     failure_task.result()
-                if not work.done():  # stopped before everything was at rest
+                if not work.done():  # stopped before everything settled
                     return 1 if self._once else 0
                 code = work.result()
                 if self._once:
@@ -185,7 +185,7 @@ class _Session:
                 await asyncio.gather(work, stop_task, failure_task, return_exceptions=True)
 
     def _print_addresses(self, up: "Up") -> None:
-        """Say where everything is, so that it can be copied."""
+        """Print all addresses, ready to be copied."""
         to_all = self._settings.page_on_http
         audience = "everybody on this machine; with HARBORMASTER_PAGE_ON_HTTP=false only who has the token"
         for name, value in (
@@ -202,7 +202,7 @@ class _Session:
         sys.stdout.flush()
 
     def _print_end(self) -> None:
-        """Say that nothing answers at the addresses above any more, and how to look at what is there."""
+        """Print that the addresses above no longer respond, and how to inspect the stored objects."""
         again = f"{_program()} up{self._data_option()}"
         click.echo(f"\nEnded; what is above stays in {self._folder}. To open its page and to answer runs: {again}")
 
@@ -229,7 +229,7 @@ class _Session:
         return 0 if settled and not any_refused else 1
 
     def _print_runs(self, runs: "Sequence[tuple[JsonObject, RunSituation]]") -> None:
-        """Print the runs that are not over, what each waits for, and the command that answers."""
+        """Print the unfinished runs, the condition that each waits for, and the command that answers."""
         from webhook.cli.staged_updates.output import answer_to
         from webhook.cli.staged_updates.run_client import RunView
 
@@ -247,7 +247,7 @@ class _Session:
             click.echo(f"  {command}")
 
     def _print_upgrades(self, runs: "Sequence[tuple[ClusterUpgradeRun, UpgradeSituation]]") -> None:
-        """Print the upgrade runs that are not over, what each waits for, and the command that answers."""
+        """Print the unfinished upgrade runs, the condition that each waits for, and the command that answers."""
         from webhook.cli.upgrades.output import answer_to
 
         if not runs:
@@ -266,11 +266,11 @@ class _Session:
             click.echo(f"  {command}")
 
     def _hub(self) -> HubOptions:
-        """Return what names this hub in the commands that are shown."""
+        """Return the options that name this hub in printed commands."""
         return HubOptions(data=None if self._folder == default_data(os.environ).absolute() else self._folder)
 
     async def _apply(self) -> int:
-        """Apply the files through the door that everybody uses; return how many objects were refused."""
+        """Apply the files through the public API. Return the number of refused objects."""
         from webhook.cli.hub.client import Client
         from webhook.cli.objects.apply import print_outcome
         from webhook.cli.objects.patcher import apply_all
@@ -300,7 +300,7 @@ class _Session:
         return refusals
 
     async def _settle(self, up: "Up") -> bool:
-        """Wait until everything is at rest, and show how far it is."""
+        """Wait until everything has settled, and show the progress."""
         rest = asyncio.create_task(up.settled(self._timeout))
         try:
             with _progress(colour=self._colour) as progress:
@@ -318,12 +318,12 @@ def _program() -> str:
 
 
 def _placement_of(run: JsonObject) -> PlacementRef:
-    """Return the placement that a run takes through its stages."""
+    """Return the placement of a staged update run."""
     return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
 
 
 def _row(item: Mapping[str, Any], run: str) -> list[str]:
-    """Return the row of a placement; *run* is taking it through its stages, if it is not empty."""
+    """Return the row of a placement. *run* is the staged update that is rolling it out, or empty."""
     total = "all" if item["wanted"] is None else str(item["wanted"])
     return [
         str(item["ref"]),
@@ -349,7 +349,7 @@ def _progress(*, colour: bool) -> "Iterator[_Progress]":
 
 
 class _StatusLine:
-    """A spinning line that each text replaces."""
+    """A line with a spinner, replaced by each new text."""
 
     def __init__(self, status: Any) -> None:
         self._status = status
@@ -360,14 +360,14 @@ class _StatusLine:
 
 
 class _PlainProgress:
-    """Lines, when something has changed, not too often."""
+    """Prints changes as lines, throttled."""
 
     def __init__(self) -> None:
         self._text = ""
         self._last = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print *text* if it is news and some time has passed."""
+        """Print *text* if it is new and the throttle allows it."""
         if text != self._text and time.monotonic() - self._last >= _PLAIN_SECONDS:
             click.echo(text)
             sys.stdout.flush()

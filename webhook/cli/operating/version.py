@@ -56,7 +56,7 @@ def command(only_client: bool, output: str, hub: HubOptions) -> int:
 
 
 def _hub(hub: HubOptions) -> HubConnection | None:
-    """Return the hub that is named, or the one that there is; None: there is none."""
+    """Return the hub that is named, else the default one, or None without a hub."""
     try:
         return hub.find()
     except UserError:
@@ -66,7 +66,7 @@ def _hub(hub: HubOptions) -> HubConnection | None:
 
 
 def _told(connection: HubConnection, *, with_name: bool) -> dict[str, Any]:
-    """Return what the hub says. Raises `UserError` when one that the user has named does not answer."""
+    """Return the versions that the hub reports. Raises `UserError` if a hub that the user named does not respond."""
     try:
         return run(_ask(connection))
     except UserError as error:
@@ -90,8 +90,8 @@ async def _ask(connection: HubConnection) -> dict[str, Any]:
 
 
 async def _servers(client: Client) -> list[dict[str, str]]:
-    """Return what is installed on the hub: the Deployments that Helm has labelled."""
-    if client.simulated:  # `up` is all of it
+    """Return the installed servers: the Deployments that Helm has labelled."""
+    if client.simulated:  # `up` is the whole installation
         return []
     listing = await client.list(ResourcePath(KINDS["apps", "Deployment"]), "app.kubernetes.io/name=harbormaster")
     places = [
@@ -103,7 +103,7 @@ async def _servers(client: Client) -> list[dict[str, str]]:
 
 
 async def _agents(client: Client) -> list[dict[str, Any]]:
-    """Return how many agents of each version there are; ``unknown``: they have not said."""
+    """Return the number of agents of each version, ``unknown`` for those that have not reported one."""
     listing = await client.list(ResourcePath(MEMBER_CLUSTER))
     count = Counter(
         text_at(item, "status", "properties", AGENT_VERSION, "value") or "unknown" for item in listing["items"]

@@ -1,4 +1,4 @@
-"""``harbormaster webhook-configuration``: the objects that make an API server call us, made from the registry."""
+"""``harbormaster webhook-configuration``: webhook configurations for an API server, generated from the registry."""
 
 import os
 from pathlib import Path
@@ -69,7 +69,7 @@ def command(
         raise UserError(str(error)) from error
     if url:
         _check_url(url)
-    elif secrets and dns_subdomain_error(secrets[0]):  # API servers check no URL for that
+    elif secrets and dns_subdomain_error(secrets[0]):  # API servers do not validate the URL for that
         raise UserError(
             "HARBORMASTER_WEBHOOK_SECRET_FILE: the first secret must consist of lower case letters, digits and -, and "
             "start and end with a letter or digit, when the hub calls a Service: make another (openssl rand -hex 32), "
@@ -92,7 +92,7 @@ def command(
 
 
 def _check_url(url: str) -> None:
-    """Raise `UserError` for what no API server can call: the paths of the hooks are put behind it."""
+    """Raise `UserError` for a URL that no API server can call. The paths of the hooks are appended to it."""
     if not url.isascii():
         raise UserError(f"--url {url!a}: a host name of other letters is written in ASCII, as xn--…")
     expected = "must be https://HOST:PORT, without user, path, query or fragment"
@@ -105,10 +105,10 @@ def _check_url(url: str) -> None:
 
 
 def _trust(path: Path) -> bytes:
-    """Read the certificates that a file begins with or consists of.
+    """Return the certificates at the start of a file.
 
     Raises:
-        UserError: There are none, or there is a key among them, which must not end up in a configuration.
+        UserError: The file has no certificates, or a private key, which must not end up in a configuration.
     """
     from cryptography import x509
 

@@ -1,6 +1,6 @@
 """Shell completion of arguments: kinds, names, runs, reservations and contexts, read from the hub.
 
-The shell waits for it. It takes at most `SECONDS`, and prints nothing when the hub does not answer.
+The shell blocks on it. It takes at most `SECONDS`, and prints nothing if the hub does not respond.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def complete_objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return kinds, or names once a kind is typed; the callback of ``KIND[/NAME] [NAME]...``."""
+    """Return kinds, or names once a kind is typed. The callback of ``KIND[/NAME] [NAME]...``."""
     value = ctx.params.get(param.name or "") or ()
     words = [value] if isinstance(value, str) else [*value]
     word, slash, prefix = incomplete.partition("/")
@@ -71,7 +71,7 @@ complete_upgrades: Final = complete_kind_of(UPGRADE_RUN)
 
 
 def complete_of_family(kind: Callable[[Family], Kind]) -> Complete:
-    """Return the callback of what names an object of one kind of a staged update; ``-n`` says of which family."""
+    """Return the callback of an argument that names an object of a staged update. ``-n`` selects the family."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return _items(_names(ctx, kind(_family(ctx))), incomplete)
@@ -85,7 +85,7 @@ complete_updated: Final = complete_of_family(lambda family: family.placement)
 
 
 def complete_answerable(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what can be approved or rejected: runs, requests for approval, and gates of upgrade runs."""
+    """Return all objects that can be approved or rejected: runs, approval requests, and gates of upgrade runs."""
     family, space = _family(ctx), ctx.params.get("namespace") or None
     kinds = [family.run, family.approval_request, *(() if space else (UPGRADE_RUN, UPGRADE_GATE))]
 
@@ -156,7 +156,7 @@ async def _placements(client: Client) -> list[str]:
 
 
 def _asked(ctx: click.Context, ask: Callable[[Client], Coroutine[Any, Any, list[str]]]) -> list[str]:
-    """Return what the hub answers; nothing when there is none, or it does not answer in time."""
+    """Return the completions from the hub, or nothing if there is no hub or it times out."""
     plugin = (ctx.find_root().info_name or "").startswith(KUBECTL)
 
     async def work() -> list[str]:

@@ -1,4 +1,4 @@
-"""Options that several commands share, how options become one value, and how a command's coroutine is run."""
+"""Options that several commands share, grouping of options into one value, and running a command's coroutine."""
 
 import asyncio
 import functools
@@ -50,12 +50,12 @@ FORMATS: Final = ("table", "json", "yaml")
 
 
 def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
-    """Return a decorator that gives a command options, in this order, and passes their values to it as one value.
+    """Return a decorator that adds options to a command, in this order, and passes their values as one object.
 
     Args:
         name: The name of the command's parameter.
-        group: A dataclass; every field has the name of an option's parameter, or a default.
-        options: As `click.option` and `click.argument` return them; those without a field are passed on unchanged.
+        group: A dataclass. Every field has the name of an option's parameter, or a default.
+        options: As `click.option` and `click.argument` return them. Those without a field are passed on unchanged.
     """
     names = [field.name for field in fields(group)]
 
@@ -89,7 +89,7 @@ _filename_option = click.option(
     help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
 )
 file_option = grouped("files", Files, _filename_option, ignore_option)
-"""The files to read. The command gets them as ``files``."""
+"""The files to read, as argument ``files``."""
 repository_option = grouped(
     "files",
     Files,
@@ -110,7 +110,7 @@ repository_option = grouped(
         "installed.  [default: --render]",
     ),
 )
-"""The same, of files that may hold objects of other tools. See `webhook.cli.files.repositories`."""
+"""The same for files that may hold objects of other tools. See `webhook.cli.files.repositories`."""
 
 
 selecting_options = (
@@ -119,18 +119,18 @@ selecting_options = (
         "--selector",
         default="",
         metavar="LABELS",
-        # To a hub, a selector of blanks selects everything: it is none, as for kubectl.
+        # To a hub, a blank selector selects everything. Treat it as unset, as kubectl does.
         callback=lambda _context, _parameter, value: value.strip(),
         help="Those with these labels: key=value, …",
     ),
     click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
 )
-"""Which objects of a kind are meant that no name names: ``selector``, ``everything`` and ``everywhere``."""
+"""Selection of objects of a kind without names: ``selector``, ``everything`` and ``everywhere``."""
 
 
 def output_option(*formats: str) -> Callable[[_Command], _Command]:
-    """Return the option ``-o``; the first of *formats* is the default."""
+    """Return the option ``-o``. The first of *formats* is the default."""
     return click.option(
         "-o", "--output", type=click.Choice(formats or FORMATS), default=(formats or FORMATS)[0], show_default=True
     )
@@ -140,7 +140,7 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Run a client command.
 
     Raises:
-        UserError: The hub refuses a request, and the command has not said so itself.
+        UserError: The hub refuses a request, and the command has not handled the refusal.
     """
     from webhook.cli.hub.client import HubRefusedError
 
@@ -152,9 +152,9 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 def not_empty(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty text that the user has given, the callback of options and arguments.
+    """Refuse an empty text from the user, as callback of options and arguments.
 
-    A script in which a variable is unset would mean another run, another stage or another snapshot by it.
+    In a script with an unset variable, an empty text would select another run, stage or snapshot.
     """
     if value == "" and context.get_parameter_source(param.name or "") is not ParameterSource.DEFAULT:
         raise click.BadParameter("'' is empty", context, param)
@@ -162,7 +162,7 @@ def not_empty(context: click.Context, param: click.Parameter, value: str | None)
 
 
 def run_namespace_option(command: _Command) -> _Command:
-    """Give a command the option that says of which family a run is; it gets it as ``namespace``."""
+    """Add the option that selects the family of a run to a command, as argument ``namespace``."""
     return click.option(
         "-n",
         "--namespace",

@@ -1,10 +1,10 @@
 """``--kubeconfig``, ``--context``, ``--server`` and the others that select the hub of a command.
 
-Called as ``harbormaster``, a command asks the hub of ``up``, found by the kubeconfig in its data folder; called by
-kubectl, the hub that kubectl would ask. Options name any other hub. If the user may have meant another one, the command
-says which hub it asks before it does anything there.
+Called as ``harbormaster``, a command uses the hub of ``up``, found by the kubeconfig in its data folder. Called by
+kubectl, it uses the hub of kubectl. Options name any other hub. If the user may have meant another one, the command
+prints the hub that it uses before it sends a request.
 
-The environment is read as `webhook.settings.command_line` says.
+The environment is read as documented in `webhook.settings.command_line`.
 """
 
 import os
@@ -30,13 +30,13 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def default_data(environment: Mapping[str, str]) -> Path:
-    """Return the data folder of ``up`` where no option names one."""
+    """Return the default data folder of ``up``."""
     return CommandVariables.read(environment).data
 
 
 @dataclass(frozen=True, slots=True)
 class HubOptions:
-    """What the user says about the hub; all of it may be None.
+    """Options that select the hub. None: unset, for each of them.
 
     Args:
         data: Data folder of ``up``.
@@ -69,17 +69,17 @@ class HubOptions:
         return [option for option, value in options.items() if value is not None]
 
     def refuse_with_files(self) -> None:
-        """Raise `click.UsageError` when a hub is named: with files, no hub is asked."""
+        """Raise `click.UsageError` if a hub is named, because commands on files use no hub."""
         if self:
             options = ", ".join((*self._of_up, *self._of_kubectl))
             raise click.UsageError(f"{options}: with -f the answer comes from the files, not from a hub")
 
     def find(self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None) -> HubConnection:
-        """Find out which hub is meant and how to reach it.
+        """Return the selected hub and its credentials.
 
         Args:
-            environment: Environment variables; None: those of the process.
-            plugin: Whether kubectl called us; None: ask `called_by_kubectl`.
+            environment: Environment variables. None: unset, those of the process.
+            plugin: Whether kubectl called us. None: unknown, use `called_by_kubectl`.
 
         Raises:
             UserError: The options contradict each other, or lead to no hub.
@@ -105,16 +105,16 @@ class HubOptions:
         return connection
 
     def _find_of_up(self, environment: Mapping[str, str]) -> HubConnection:
-        """Find the hub of ``up``: by the options, then by the variables, and the rest from the data folder.
+        """Return the hub of ``up``: by the options, then by the variables, and the rest from the data folder.
 
         The token in the data folder is only for the hub of that folder. It is sent to another address only if the
         authority of that folder vouches for the server there.
 
         Raises:
-            UserError: There is no data folder of a hub, or something in it cannot be read, or there is no token.
+            UserError: There is no data folder of a hub, a file in it cannot be read, or the token is missing.
         """
         server = self.server
-        if self.data is None:  # a folder named by the user decides which hub it is, whatever the variable says
+        if self.data is None:  # a folder named by the user selects the hub, regardless of the variable
             server = server or CommandVariables.read(environment).server
         folder = self.data or default_data(environment)
         advice = f"start a hub with: harbormaster up{f' --data {folder}' if self.data else ''}"
@@ -142,19 +142,19 @@ class HubOptions:
 
 
 def called_by_kubectl() -> bool:
-    """Say whether this process is ``kubectl harbormaster``, under any name the user gave the plugin."""
+    """Return whether this process is ``kubectl harbormaster``, under any name the user gave the plugin."""
     context = click.get_current_context(silent=True)
     return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
 
 
 def _another_of_up(environment: Mapping[str, str], connection: HubConnection) -> bool:
-    """Say whether another hub than *connection* would be found if kubectl had not called us."""
+    """Return whether a hub other than *connection* would be selected if kubectl had not called us."""
     file = default_data(environment) / FILE
     return bool(CommandVariables.read(environment).server) or (file.exists() and file != connection.kubeconfig)
 
 
 def _another_of_kubectl(environment: Mapping[str, str], connection: HubConnection) -> HubConnection | None:
-    """Return the hub that kubectl would ask, if it is another one; None also if its kubeconfig cannot be used."""
+    """Return the hub that kubectl would use if it is another one, or None, also if its kubeconfig is unusable."""
     if not any(file.exists() for file in files_of_kubectl(environment)):
         return None
     try:
@@ -165,14 +165,14 @@ def _another_of_kubectl(environment: Mapping[str, str], connection: HubConnectio
 
 
 def _known(file: Path, advice: str) -> HubConnection:
-    """Return what the kubeconfig of a data folder says."""
+    """Return the hub in the kubeconfig of a data folder."""
     try:
         owner = file.stat().st_uid
     except FileNotFoundError:
         raise UserError(f"{file}: no such file, so no hub is known; {advice}") from None
     except OSError as error:
         raise UserError(f"{file}: {(error.strerror or str(error)).lower()}") from error
-    if os.geteuid() not in (0, owner):  # another user's hub would get what this user writes
+    if os.geteuid() not in (0, owner):  # another user's hub would receive this user's writes
         raise UserError(f"{file}: belongs to {name_of_owner(owner)} and not to you; {advice}")
     try:
         connection = find_kubeconfig(file, None, {})
@@ -180,7 +180,7 @@ def _known(file: Path, advice: str) -> HubConnection:
         raise UserError(f"{error.message}; {advice}") from error
     if not connection.ours or not connection.token:
         raise UserError(f"{file}: is not that of harbormaster up; {advice}")
-    return replace(connection, kubeconfig=None, context="")  # its token is all there is to it
+    return replace(connection, kubeconfig=None, context="")  # the token is its only credential
 
 
 def _token(file: Path) -> str:
@@ -209,7 +209,7 @@ _path = click.Path(path_type=Path)
 
 
 def hub_options(command: _Command) -> _Command:
-    """Give a command the options that name a hub; it gets them as one `HubOptions` named ``hub``."""
+    """Add the options that name a hub to a command, as a `HubOptions` named ``hub``."""
     return grouped(
         "hub",
         HubOptions,

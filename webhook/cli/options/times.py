@@ -17,7 +17,7 @@ class Duration(click.ParamType[timedelta]):
     name = "DURATION"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Return the duration; fail with a message that shows the value."""
+        """Return the duration, or fail with a message that shows the value."""
         if isinstance(value, timedelta):
             return value
         try:
@@ -32,7 +32,7 @@ class Instant(click.ParamType[datetime]):
     name = "RFC3339"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return the instant; fail with a message that shows the value."""
+        """Return the instant, or fail with a message that shows the value."""
         if isinstance(value, datetime):
             return value
         try:
@@ -64,7 +64,7 @@ def read_zone(name: str | None) -> ZoneInfo:
 
 
 def in_zone(instant: datetime, zone: ZoneInfo) -> datetime:
-    """Return *instant* as clocks of *zone* show it; at the ends of the calendar, where they cannot, as it is."""
+    """Return *instant* in *zone*, or unchanged if it is too close to the ends of the calendar to be converted."""
     try:
         return instant.astimezone(zone)
     except OverflowError:
@@ -72,6 +72,6 @@ def in_zone(instant: datetime, zone: ZoneInfo) -> datetime:
 
 
 def is_shown_twice(local_time: datetime) -> bool:
-    """Say whether the clocks of a zone, as they are turned back, show a time a second time."""
+    """Return whether a local time occurs twice because the clocks are turned back."""
     other = local_time.replace(fold=1 - local_time.fold)
     return other.utcoffset() != local_time.utcoffset() and other.astimezone(UTC).astimezone(local_time.tzinfo) == other

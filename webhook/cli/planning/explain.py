@@ -1,4 +1,4 @@
-"""``harbormaster explain``: why a placement got the clusters it got, from files or from the running hub."""
+"""``harbormaster explain``: reasons for the clusters of a placement, from files or from the running hub."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -106,7 +106,7 @@ def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: dateti
 
 
 async def _ask(connection: HubConnection, ref: PlacementRef, *, runs: bool) -> JsonObject:
-    """Return why a placement got its clusters, or with *runs* its last decisions."""
+    """Return the reasons for a placement's clusters. With *runs*, return its last decisions."""
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 

@@ -1,4 +1,4 @@
-"""An explanation in plain words, and the last decisions on a placement: ``/v1/explain`` and ``…/runs`` as text.
+"""Plain-text explanations of a placement and its last decisions: ``/v1/explain`` and ``…/runs`` as text.
 
 Source: scheduling.md 22.
 """
@@ -26,7 +26,7 @@ _MEMBERS: Final = re.compile(r"since the last run these members changed: (.+?)(?
 
 
 def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
-    """Return what holds for the placement as a whole."""
+    """Return the lines about the placement as a whole."""
     requested, count = answer.get("wanted"), answer.get("found")
     asks = "takes every cluster that passes" if requested is None else f"wants {_clusters(requested)}"
     lines = [f"{reference} {asks}, has {count}. Judged at {answer.get('evaluatedAt')}."]
@@ -41,7 +41,7 @@ def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
 
 
 def _rounds(answer: Mapping[str, Any]) -> str:
-    """Say in how many rounds clusters were picked; a placement that has all it wants picks no more."""
+    """Return the number of rounds of picking, or that a complete placement evaluates no more clusters."""
     if rounds := answer.get("batches"):
         return f", picked in {rounds} round{'' if rounds == 1 else 's'}"
     if answer.get("wanted") == answer.get("found"):
@@ -50,7 +50,7 @@ def _rounds(answer: Mapping[str, Any]) -> str:
 
 
 def because(message: str) -> str:
-    """Return the message of a trigger; clusters with the same change share a clause."""
+    """Return the message of a trigger. Clusters with the same change share a clause."""
     notes, news = [], dict[str, list[str]]()
     rest = ""
     for part in message.split("; "):
@@ -107,7 +107,7 @@ def _why(item: Mapping[str, Any]) -> str:
 
 
 def ranges(items: Iterable[JsonObject]) -> list[str]:
-    """Return for every sorter which clusters set its range, which is what surprises users most."""
+    """Return the clusters that set the range of each sorter, which is what surprises users most."""
     lines: dict[int, str] = {}
     for item in items:
         for term in item.get("affinity", {}).get("terms", ()):
@@ -126,7 +126,7 @@ def _end(end: Mapping[str, Any]) -> str:
 
 
 def limits(items: Iterable[JsonObject]) -> list[str]:
-    """Return where one more placement would exceed a soft limit of the spread: such clusters rank last."""
+    """Return the clusters that exceed a soft limit of the spread with one more placement, and so rank last."""
     lines = []
     for item in items:
         for constraint in (item.get("topology") or {}).get("constraints") or ():
@@ -148,7 +148,7 @@ def advice(items: Iterable[JsonObject]) -> list[str]:
 
 
 def details(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield everything about one cluster: verdict, checks, points, binding, and what would help."""
+    """Yield everything about one cluster: verdict, checks, points, binding, and changes that would help."""
     yield str(item["summary"])
     if item.get("rank") is not None:
         yield f"  rank {item['rank']}" + (f", round {item['batch']}" if "batch" in item else "")
@@ -176,7 +176,7 @@ def details(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
-    """Return why external scores that were used cannot be read, unless a warning already says so."""
+    """Return why external scores in use cannot be read, unless a warning reports it."""
     terms = [term for check in item.get("filters") or () for term in check.get("terms") or ()]
     readings = [entry for term in terms for entry in term.get("properties") or ()]
     readings += [term["sorter"] for term in (item.get("affinity") or {}).get("terms") or () if term.get("sorter")]
@@ -190,7 +190,7 @@ def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
 
 
 def _mistake_of(text: str) -> str:
-    """Return what is wrong with an external score."""
+    """Return the mistake in an external score."""
     try:
         parse_score(text)
     except ValueError as reason:
@@ -236,7 +236,7 @@ def _reading(reading: Mapping[str, Any]) -> str:
     if reading.get("observed") is None:
         return "is not reported"
     if reading.get("unreadable") and str(reading["name"]).startswith(SCORE_PREFIX):
-        return "cannot be read"  # the annotation is JSON; the warning says what is wrong with it
+        return "cannot be read"  # the annotation is JSON, and the warning reports its mistake
     notes = ["unreadable"] if reading.get("unreadable") else []
     notes += [f"{reading['age']} old"] if reading.get("age") else []
     notes += ["out of date"] if reading.get("stale") else []
@@ -325,7 +325,7 @@ def _clusters(count: int) -> str:
 
 
 def history(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every decision, the latest first: when, why, what changed, who was picked."""
+    """Yield every decision, the latest first: time, reason, changes, picked clusters."""
     items = answer["items"]
     count = "1 decision" if len(items) == 1 else f"{len(items)} decisions"
     yield f"{answer['placement']}: {count} on record{', the latest first' if len(items) > 1 else ''}."

@@ -1,7 +1,7 @@
-"""Plans as Markdown, for a comment on a pull request: what changes in a table, and why below it, folded.
+"""Plans as Markdown, for a comment on a pull request: a table of changes, with folded reasons below it.
 
-A comment of GitHub has at most 65,536 characters. What does not fit is left out, row by row and detail by detail, and
-the text says how much. Names and messages stand in code, so that none of them is a link, a mention or HTML.
+A GitHub comment has at most 65,536 characters. Rows and details that do not fit are omitted, and the text reports how
+many. Names and messages are code spans, so that none of them is a link, a mention or HTML.
 
 Source: GitHub Flavored Markdown 4.5, 4.10, 6.1; GitHub REST API, issue comments.
 """
@@ -16,17 +16,17 @@ from webhook.cli.planning.output import describe_cluster, describe_fleet, refere
 from webhook.cli.planning.run_output import run_lines
 
 LARGEST: Final = 65_536
-"""Characters of a comment, counted as GitHub counts them: in UTF-16."""
+"""Maximum characters of a comment, counted in UTF-16 as GitHub does."""
 MARKER: Final = "<!-- harbormaster plan -->"
-"""The first line, by which CI finds its comment of an earlier push."""
+"""The first line, with which CI finds its comment of an earlier push."""
 
 _MOST_CLUSTERS: Final = 50
-"""How many clusters of each sort a row names."""
+"""Maximum number of clusters of each sort that a row names."""
 _MOST_REASONS: Final = 200
-"""How many clusters a detail says why of."""
+"""Maximum number of clusters with reasons in a detail."""
 _HEAD: Final = "| placement | type | wanted | picked | clusters | |\n| --- | --- | --- | --- | --- | --- |\n"
 _RESERVED: Final = 400
-"""Characters that are kept for what says that something was cut."""
+"""Characters reserved for the note about omitted parts."""
 
 
 def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
@@ -34,7 +34,7 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
 
     Args:
         plan: The document.
-        warnings: What admission says about what is planned.
+        warnings: Warnings of admission about the planned objects.
     """
     entries = [entry for entry in plan["placements"] if entry["changed"]]
     runs = [run for run in plan.get("runs", ()) if run["changed"]]
@@ -52,7 +52,7 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
 
 
 class _Text:
-    """A text that stays within its bounds, and says what was left out."""
+    """A text of bounded length that records omitted parts."""
 
     def __init__(self, parts: Iterable[str]) -> None:
         self._parts = list(parts)
@@ -60,7 +60,7 @@ class _Text:
         self._cuts: list[str] = []
 
     def add(self, part: str) -> bool:
-        """Add a part if it fits; return whether it does."""
+        """Add a part if it fits, and return whether it did."""
         if _length(part) > self._left:
             return False
         self._parts.append(part)
@@ -74,7 +74,7 @@ class _Text:
             self._cuts.append(f"{noun} {added} of {len(parts)}")
 
     def whole(self) -> str:
-        """Return the text, with what was cut."""
+        """Return the text, with a note about omitted parts."""
         if self._cuts:
             rest = "; ".join(self._cuts)
             note = f"Cut to fit into a comment: {rest}. `harbormaster plan` shows all of it."
@@ -115,7 +115,7 @@ def _row(entry: JsonObject) -> str:
     clusters = "<br>".join(_named(sign, names) for sign, names in signs if names)
     requested = "all" if entry["wanted"] is None else str(entry["wanted"])
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
-    kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is none
+    kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is not one
     cells = (code(reference(entry), cell=True), kind, requested, str(len(entry["picked"])), clusters, note)
     return f"| {' | '.join(cells)} |\n"
 
@@ -171,7 +171,10 @@ def code(text: str, *, cell: bool = False) -> str:
 
 
 def _escaped_bar(before: str) -> str:
-    """Return a bar that ends no cell: a backslash more before it, or none where the text has an odd number of them."""
+    """Return a bar, escaped so that it ends no cell of a table.
+
+    A backslash is added unless the text before it ends with an odd number of them.
+    """
     return "|" if (len(before) - len(before.rstrip("\\"))) % 2 else "\\|"
 
 

@@ -15,7 +15,7 @@ from webhook.cli.planning.run_output import print_runs
 from webhook.cli.text.output import print_table
 
 MOST_KEPT: Final = 12
-"""How many of the clusters that a placement keeps are named; those that it gains or loses all are."""
+"""Maximum number of kept clusters of a placement that are named. Gained and lost clusters are all named."""
 
 _HEADERS: Final = ("PLACEMENT", "TYPE", "WANTED", "PICKED", "CLUSTERS", "WHY")
 
@@ -25,7 +25,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
 
     Args:
         plan: The document.
-        everything: Show also what stays as it is.
+        everything: Also show unchanged placements and clusters.
     """
     runs = [run for run in plan.get("runs", ()) if everything or run["changed"]]
     entries = sorted(plan["placements"], key=lambda entry: not entry["changed"])
@@ -51,14 +51,14 @@ def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:
 
 
 def describe_fleet(fleet: Mapping[str, Sequence[str]]) -> str:
-    """Return which members a plan assumes to come, change or go; empty: none."""
+    """Return the members that a plan assumes to join, change or leave, or an empty string."""
     return ", ".join(
         f"{word} {' '.join(fleet[word])}" for word in ("gained", "changed", "drained", "lost") if fleet[word]
     )
 
 
 def _row(entry: JsonObject) -> list[str]:
-    """Return one placement; ``+`` marks what it would get, ``-`` what it would lose."""
+    """Return one placement. ``+`` marks gained clusters, ``-`` lost ones."""
     gained, lost = set(entry["moves"]["gained"]), entry["moves"]["lost"]
     picked = [pick["cluster"] for pick in entry["picked"]]
     remaining = [cluster for cluster in picked if cluster not in gained]
@@ -74,7 +74,7 @@ def _row(entry: JsonObject) -> list[str]:
 
 
 def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield how placements would be rolled out, apart from those that reach all their clusters in one step."""
+    """Yield the rollouts of placements, except those that reach all their clusters in one step."""
     first = True
     for entry in entries:
         lines = list(rollout_lines(entry["rollout"], entry["moves"]["stays"]))
@@ -92,7 +92,7 @@ def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
 
     Args:
         answer: The document.
-        names: What the two are called.
+        names: Names of the two policies.
     """
     for name, side in zip(names, ("left", "right"), strict=True):
         head = answer[side]
@@ -122,12 +122,12 @@ def _verdict(verdict: JsonObject) -> str:
 
 
 def reference(entry: Mapping[str, Any]) -> str:
-    """Return what users call the placement of an entry."""
+    """Return the user-facing reference of a placement."""
     return f"rp/{entry['namespace']}/{entry['name']}" if entry["namespace"] else f"crp/{entry['name']}"
 
 
 def describe_cluster(entry: JsonObject, cluster: str) -> str:
-    """Return what became of a cluster in the decision on a placement, in one line."""
+    """Return the outcome for a cluster in the decision on a placement, in one line."""
     for pick in entry["picked"]:
         if pick["cluster"] == cluster:
             return f"{cluster}: picked as number {pick['rank']}{_scored(pick.get('score'))}"
@@ -153,7 +153,7 @@ def _scored(score: Mapping[str, Any] | None) -> str:
 
 
 def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
-    """Yield what the table does not say: what blocks the rollout, and the order of its steps if there are several."""
+    """Yield information that the table lacks: blockers of the rollout, and the order of several steps."""
     for eviction in rollout["evictions"]:
         cluster = eviction["cluster"]
         if not eviction["executed"]:

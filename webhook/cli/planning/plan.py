@@ -1,4 +1,4 @@
-"""``harbormaster plan``: what would happen to the placements, on files or on the running hub, without doing it."""
+"""``harbormaster plan``: a dry run of changes to placements, on files or on the running hub."""
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,8 +76,8 @@ class _Ground:
     """The hub to plan on: a running one, or files.
 
     Args:
-        connection: The running hub; None: files.
-        base: The objects of the hub, if it is files.
+        connection: The running hub. None: unset, plan on files.
+        base: The objects of a hub of files.
         now: The instant to plan for, if the user gives one.
     """
 
@@ -110,17 +110,17 @@ class _Ground:
 
 @dataclass(frozen=True, slots=True)
 class _PlanOptions:
-    """What to plan.
+    """Inputs of a plan.
 
     Args:
-        files: What would be applied; the hub as well, if no other option says what that is.
+        files: Objects to apply. They are also the hub unless another option selects one.
         bases: The hub, as files.
         live: Plan on the running hub.
-        lost: Members that are gone.
-        drained: Members that are tainted and emptied.
+        lost: Members that are lost.
+        drained: Members that are tainted and drained.
         pair: Two files whose policies are compared.
-        named: The run that the plan is about; None: all placements, and all runs that are not over.
-        namespace: That of the run.
+        named: The run to plan. None: unset, all placements and all unfinished runs.
+        namespace: Namespace of the run.
         validation: How unknown fields in *files* are treated.
     """
 
@@ -136,13 +136,13 @@ class _PlanOptions:
 
     @property
     def run(self) -> ObjectKey | None:
-        """What identifies the run; None: the plan is not about one."""
+        """Key of the run, or None if the plan is not limited to a run."""
         if self.named is None:
             return None
         return ObjectKey(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
-        """Return whether to plan on the running hub: if the user asks for it, or gives no files.
+        """Return whether to plan on the running hub, which the user requests explicitly or by giving no files.
 
         Raises:
             click.UsageError: The options do not fit together.
@@ -259,14 +259,14 @@ def _settled(document: JsonObject, objects: Sequence[Loaded], fields: FieldCheck
 
 
 def _point_to_upgrades(objects: Sequence[Loaded]) -> None:
-    """Say of files that are about an upgrade, and not about placements, which command plans that."""
+    """Print a note which command plans an upgrade, if files hold upgrade objects but no placements."""
     kinds = {item.kind for item in objects}
     if UPGRADE_RUN in kinds and not kinds & {*PLACEMENTS, *RUNS}:
         complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
 
 
 def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Report", now: datetime | None) -> int:
-    """Plan on files that are both the hub and what is planned on it."""
+    """Plan on files that are both the hub and the proposed changes."""
     from webhook.cli.offline.plan import MemberOutages, plan_files
 
     _point_to_upgrades(objects)
@@ -280,11 +280,11 @@ def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Repo
 
 
 class _Part(NamedTuple):
-    """The part of a plan that the answer is about.
+    """The part of a plan to answer with.
 
     Args:
-        members: Of the request body; none: it is about everything.
-        named: The only run; None: there is no such limit.
+        members: Members of the request body. If empty, the whole plan.
+        named: The only run. None: unlimited.
     """
 
     members: JsonObject
@@ -323,18 +323,18 @@ async def _ask(
 
 
 class _Report(NamedTuple):
-    """How a plan is shown.
+    """Output of a plan.
 
     Args:
         output: The format.
-        texts: Of the files that are planned, for what is shown with lines.
+        texts: Texts of the planned files, for formats with line numbers.
     """
 
     output: str
     texts: Mapping[str, str]
 
     def show(self, document: JsonObject, objects: Sequence[Loaded], *, everything: bool) -> int:
-        """Print a plan, unless admission refuses part of it; return the exit code."""
+        """Print a plan, unless admission refuses part of it. Return the exit code."""
         if self.output == "sarif":
             from webhook.admission.catalogue import rule_texts
 
@@ -381,9 +381,9 @@ def _check(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> None:
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:
-    """Compare two policies: both are planned as new placements in one request, so on the same state of the fleet."""
+    """Compare two policies. Both are planned as new placements in one request, so on the same state of the fleet."""
     originals = [_the_placement(file) for file in pair]
-    suffix = secrets.token_hex(4)  # so that the new names do not meet placements of the hub
+    suffix = secrets.token_hex(4)  # so that the new names do not collide with placements of the hub
     renamed_items = [
         item.with_document({**item.document, "metadata": {**_place(item), "name": f"compare-{side}-{suffix}"}})
         for side, item in zip(("left", "right"), originals, strict=True)
@@ -413,7 +413,7 @@ def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Va
 
 
 def _names(pair: tuple[str, str]) -> tuple[str, str]:
-    """Return what to call two files: by their base names unless those are the same."""
+    """Return display names for two files: their base names, unless those are equal."""
     left, right = (Path(file).name for file in pair)
     if left != right:
         return left, right

@@ -16,9 +16,9 @@ _VERDICTS: Final = {
     "Over": "is over",
 }
 _MOST_NAMED: Final = 12
-"""How many of the clusters that something changes on are named, besides the stages."""
+"""Maximum number of named clusters per change, besides the stages."""
 _MOST_BATCHES: Final = 20
-"""How many batches of a stage are shown."""
+"""Maximum number of batches of a stage."""
 
 
 def print_runs(runs: Sequence[JsonObject], *, after_other: bool) -> None:
@@ -26,7 +26,7 @@ def print_runs(runs: Sequence[JsonObject], *, after_other: bool) -> None:
 
     Args:
         runs: Their entries in a plan.
-        after_other: Something has been printed before.
+        after_other: Whether other output precedes them.
     """
     for place, run in enumerate(runs):
         if place or after_other:
@@ -77,7 +77,7 @@ def _stage(stage: JsonObject) -> str:
 
 
 def _waits(stage: JsonObject) -> Iterator[str]:
-    """Yield what a stage waits for."""
+    """Yield the conditions that a stage waits for."""
     if stage["progress"] == "Done":
         return
     for task in (task for task in stage["tasks"] if not task["done"]):

@@ -65,14 +65,14 @@ FORMATS: Final = ("table", "json", "junit", "sarif", "github")
 
 @dataclass(frozen=True, slots=True)
 class _TestOptions:
-    """Which cases to run, and what to demand of them.
+    """Selection of cases, and requirements for success.
 
     Args:
         wanted: A part of the names of the cases to run.
-        fail_fast: Stop after the first that does not pass.
-        coverage: Show which rules of admission were exercised.
-        coverage_minimum: How many percent of them at least, with *coverage* or without.
-        if_present: Accept that there are no tests.
+        fail_fast: Stop after the first case that does not pass.
+        coverage: Show the rules of admission that were exercised.
+        coverage_minimum: Minimum coverage in percent, with *coverage* or without.
+        if_present: Accept a repository without tests.
     """
 
     wanted: str
@@ -129,7 +129,7 @@ def command(
 
 
 def _chosen(tests: Sequence[PolicyTest], fragment: str) -> list[tuple[PolicyTest, list[PlacedCase]]]:
-    """Return the cases to run, by test. Raises `UserError` if there are none."""
+    """Return the cases to run, by test. Raises `UserError` if no case matches."""
     selected = [
         (
             test,
@@ -147,7 +147,7 @@ def _chosen(tests: Sequence[PolicyTest], fragment: str) -> list[tuple[PolicyTest
 
 
 def _run(selection: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: _TestOptions) -> Iterator[CaseOutcome]:
-    """Yield what becomes of the cases, in order. Raises `UserError` before the first if files cannot be used."""
+    """Yield the outcomes of the cases, in order. Raises `UserError` before the first if files cannot be used."""
     clock, problems, scenes = datetime.now(UTC), list[str](), list[tuple[Scene, list[PlacedCase]]]()
     for test, cases in selection:
         try:

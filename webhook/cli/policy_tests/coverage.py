@@ -1,7 +1,7 @@
 """Rule coverage: the admission rules that reported something in at least one case.
 
-Counted are the rules that refuse or warn, of the kinds that cases write and for the operations that they do. Rules that
-fill in or rewrite fields are seen in what is stored, and rules that allow something say nothing.
+It counts rules that refuse or warn, for the kinds that cases write and the operations that they perform. Rules that
+fill in or rewrite fields show in stored objects, and rules that allow something report nothing.
 """
 
 from collections import Counter
@@ -20,10 +20,10 @@ _SPEAK: Final = frozenset({Severity.DENY, Severity.WARN})
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How often each rule had something to say.
+    """Rules with the number of cases that made them report something.
 
     Args:
-        counts: The rules that could have, in the order of the catalogue, each with the number of cases.
+        counts: The applicable rules, in the order of the catalogue, each with its number of cases.
         kinds: The kinds that the cases write.
     """
 
@@ -50,12 +50,12 @@ class Coverage:
 
     @property
     def exercised(self) -> int:
-        """How many rules had something to say."""
+        """Number of rules that reported something."""
         return sum(count > 0 for _, count in self.counts)
 
     @property
     def percent(self) -> float:
-        """The share of them; 100 where there is none."""
+        """Their percentage, 100 without applicable rules."""
         return 100 * self.exercised / len(self.counts) if self.counts else 100.0
 
     def rows(self) -> Iterator[list[str]]:

@@ -14,13 +14,13 @@ from webhook.cli.policy_tests.file_format import AdmissionCase, ErrorExpectation
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as expected.
+    """One deviation from the expectation.
 
     Args:
         what: The field of ``expect``.
-        expected: As the case has it, in words.
-        actual: As the engine has it, in words.
-        why: Why it is so, line by line.
+        expected: Expected value, as text.
+        actual: Actual value, as text.
+        why: Reasons, line by line.
     """
 
     what: str
@@ -48,14 +48,14 @@ def compact(value: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a value as one says it."""
+    """Return a value as readable text."""
     if isinstance(value, list | tuple):
         return " ".join(map(str, value)) or "none"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else printable(str(value))
 
 
 def compare_values(subject: str, expected: Any, actual: Any, details: tuple[str, ...] = ()) -> Iterator[Difference]:
-    """Compare two values, which have to be of one type."""
+    """Compare two values of the same type."""
     if type(expected) is not type(actual) or expected != actual:
         yield Difference(subject, format_value(expected), format_value(actual), details)
 
@@ -109,7 +109,7 @@ def _compare_not_picked(
 
 
 def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
-    """Say of each cluster that is in one list only why it is there, or is not."""
+    """Return the reason for each cluster that is in only one of the lists."""
     picked = [pick["cluster"] for pick in entry["picked"]]
     missing = [name for name in expected if name not in picked]
     extra = [name for name in picked if name not in expected]
@@ -117,7 +117,7 @@ def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
 
 
 def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
-    """Say the same of each cluster whose rank differs."""
+    """Return the reason for each cluster whose rank differs."""
     picked = [pick["cluster"] for pick in entry["picked"]]
     pairs = zip_longest(expected, picked)
     names = [name for first, other in pairs if first != other for name in (first, other) if name is not None]
@@ -166,7 +166,7 @@ def _complete(
     actual: Sequence[AdmissionMessage],
     fits: Callable[[Any, AdmissionMessage], bool],
 ) -> Iterator[Difference]:
-    """Compare a complete list: each side has one for each of the other."""
+    """Compare a complete list: expectations and messages must match one to one."""
     partners = _pairs(
         [[at for at, message in enumerate(actual) if fits(expectation, message)] for expectation in expected]
     )
@@ -181,9 +181,9 @@ def _complete(
 
 
 def _pairs(choices: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Give as many as possible one of their choices; return who has what, by what.
+    """Return a maximum matching of expectations to messages, by message.
 
-    A vague expectation takes none that another one needs: whoever has it looks for another.
+    A vague expectation yields its message to another one that needs it, and takes another message.
     """
     partners: dict[int, int] = {}
 
@@ -207,7 +207,7 @@ def _wanted_words(expectation: Any) -> str:
 
 
 def _subset(at: str, expected: Any, actual: Any) -> Iterator[Difference]:
-    """Compare objects member by member, and lists item by item; members that are not expected do not matter."""
+    """Compare objects member by member, and lists item by item. Members that are not in *expected* are ignored."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for name, value in expected.items():
             if name in actual:

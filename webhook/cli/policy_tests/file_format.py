@@ -1,8 +1,8 @@
-"""Test files: their models, and how they are found and read.
+"""Test files: their models, discovery and parsing.
 
-A test says on which hub its cases are asked, as files, and each case asks one question of the engine: where a placement
-goes, what admission says to a write, what the gate answers, what the budgets of a pool allow. A field that is not known
-here is an error, as everything else that would make a case pass without checking anything.
+A test defines a hub as files. Each case asks one question of the engine: the clusters of a placement, the verdict of
+admission on a write, the answer of the gate, or the limits of a pool's budgets. Unknown fields are errors, as is
+anything else that would make a case pass without a check.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ FILE_NAMES: Final = "harbormaster-test.yaml or *.harbormaster-test.yaml"
 
 UNLIMITED: Final = "unlimited"
 _KINDS: Final = ("placement", "admission", "gate", "budget")
-"""What a case may ask about."""
+"""Types of cases."""
 
 
 def _read_instant(value: object) -> object:
@@ -92,12 +92,12 @@ class _Expectation(_Shape):
         return self
 
     def wants(self, name: str) -> bool:
-        """Say whether the case says anything about it, be it null."""
+        """Return whether the case sets the field, null included."""
         return name in self.model_fields_set
 
 
 class NotPicked(_Shape):
-    """A cluster that is not picked: by which plugin, if it was turned away, and a part of the reason."""
+    """A cluster that is not picked: the plugin that rejected it, if any, and a part of the reason."""
 
     cluster: Text
     plugin: Text | None = None
@@ -105,15 +105,15 @@ class NotPicked(_Shape):
 
 
 class PlacementExpectation(_Expectation):
-    """Where a placement goes.
+    """Expected result for a placement.
 
     Args:
         picked: Exactly these clusters, in any order.
         ranking: Exactly these clusters, in this order.
         includes: These clusters, among others.
         not_picked: These clusters are not among them.
-        count: How many there are.
-        satisfied: Whether the placement gets all it wants.
+        count: Number of clusters.
+        satisfied: Whether the placement gets all clusters it wants.
         message: A part of the message.
     """
 
@@ -127,7 +127,7 @@ class PlacementExpectation(_Expectation):
 
 
 class WarningExpectation(_Shape):
-    """One warning of admission; what is left out does not matter. A text stands for a part of the message."""
+    """One warning of admission. Omitted fields match anything. A plain text matches a part of the message."""
 
     rule: Text | None = None
     message: Text | None = None
@@ -139,18 +139,18 @@ class WarningExpectation(_Shape):
 
 
 class ErrorExpectation(WarningExpectation):
-    """One mistake that admission names, likewise; its field is empty if it is not about one."""
+    """One error of admission, matched like a warning. The field is empty for an error about no field."""
 
     field: str | None = None
 
 
 class AdmissionExpectation(_Expectation):
-    """What admission says; the lists are complete.
+    """Verdict of admission. The lists are complete.
 
     Args:
-        allowed: Whether the write goes through.
-        errors: Why it does not.
-        warnings: What its author is told.
+        allowed: Whether the write is allowed.
+        errors: Errors of a refusal.
+        warnings: Warnings for the author.
         stored: A part of the object as it would be stored.
     """
 
@@ -161,7 +161,7 @@ class AdmissionExpectation(_Expectation):
 
 
 class GateExpectation(_Expectation):
-    """The answer of the gate; see ``/v1/gate/disruption``."""
+    """Answer of the gate. See ``/v1/gate/disruption``."""
 
     allowed: bool | None = None
     granted: Granted = None
@@ -171,7 +171,7 @@ class GateExpectation(_Expectation):
 
 
 class BudgetExpectation(_Expectation):
-    """What the budgets allow; see ``/v1/budgets``."""
+    """Limits of the budgets. See ``/v1/budgets``."""
 
     limit: Limit = None
     remaining: Limit = None
@@ -180,7 +180,7 @@ class BudgetExpectation(_Expectation):
 
 
 class User(_Shape):
-    """Who writes."""
+    """User of a write."""
 
     name: Text
     groups: list[Text] = []
@@ -190,11 +190,11 @@ class AdmissionQuestion(_Shape):
     """A write.
 
     Args:
-        operation: What is done.
+        operation: The operation.
         object: The object itself, the path of a file with one object, or KIND/NAME or KIND/NAMESPACE/NAME of an object
             in the files of the test.
-        patch: What is different about it, as a JSON merge patch.
-        user: Who writes; None: an administrator.
+        patch: Changes to it, as a JSON merge patch.
+        user: The user who writes. None: unset, an administrator.
     """
 
     operation: Literal["create", "update", "delete"] = "create"
@@ -308,7 +308,7 @@ class _TestShape(_Shape):
 
 @dataclass(frozen=True, slots=True)
 class PlacedCase:
-    """A case, and where it is in its file."""
+    """A case and its position in the file."""
 
     case: Case
     place: TextRange
@@ -316,16 +316,16 @@ class PlacedCase:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTest:
-    """One test, as it is written.
+    """One test as written.
 
     Args:
-        file: As messages show it.
-        name: What it is called.
+        file: File name in messages.
+        name: Name of the test.
         fleet: Paths of the files of the hub.
         objects: Paths of the files that are applied to it.
-        now: The instant of its cases, if they say nothing else.
+        now: The default instant of its cases.
         settings: The switches of admission.
-        cases: What is asked.
+        cases: The cases.
     """
 
     file: str
@@ -337,19 +337,19 @@ class PolicyTest:
     cases: Sequence[PlacedCase]
 
     def path(self, path: str) -> str:
-        """Return a path that the file names, which is relative to its folder."""
+        """Resolve a path in the file, which is relative to its folder."""
         return str(Path(self.file).parent / path)
 
 
 def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]:
-    """Read the tests in *files*; in folders, those in files of the names for that.
+    """Read the tests in *files*. In folders, only files with the name of a test file count.
 
     Args:
         files: The files to read.
         may_be_absent: Whether files without tests are accepted.
 
     Raises:
-        UserError: Something cannot be read or is no test, and every such mistake is named; or there is no test.
+        UserError: Files cannot be read or parsed, or no test is found. Lists every mistake.
     """
     policy_tests: list[PolicyTest] = []
     every: list[str] = []
@@ -377,7 +377,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
 
 
 def _read(document: JsonObject, source: DocumentSource, positions: Positions, problems: list[str]) -> PolicyTest | None:
-    """Return one test; None where it has mistakes, which are told."""
+    """Return one test, or None after recording its mistakes in *problems*."""
     mistakes: list[FieldError] = []
     shape, cases = None, []
     try:
@@ -423,7 +423,7 @@ def _read_case(document: JsonObject, at: FieldPath, mistakes: list[FieldError]) 
 
 
 def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
-    """Yield the rules that a case expects and that there are not: it would wait for them for ever."""
+    """Yield the unknown rules that a case expects: it could never pass."""
     if not isinstance(case, AdmissionCase):
         return
     expectations_by_field: Mapping[str, Sequence[WarningExpectation]] = {
@@ -443,7 +443,7 @@ def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
 
 
 def _doubled(cases: Sequence[PlacedCase]) -> Iterator[FieldError]:
-    """Yield the cases with a name that an earlier one has: a report could not tell them apart."""
+    """Yield the cases with the name of an earlier one, which a report could not distinguish."""
     names: set[str] = set()
     for position, placed_case in enumerate(cases):
         if placed_case.case.name in names:
@@ -452,13 +452,13 @@ def _doubled(cases: Sequence[PlacedCase]) -> Iterator[FieldError]:
 
 
 def _read_settings(document: JsonObject) -> AdmissionSettings:
-    """Return the switches of admission; raises `SettingsError`."""
+    """Return the switches of admission. Raises `SettingsError`."""
     values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in document.items()}
     return ReviewSettings.read({}, **values).admission()
 
 
 def _mistakes(error: ValidationError, model: type[BaseModel], at: FieldPath) -> Iterator[FieldError]:
-    """Yield what is wrong with the shape of a part of the file, field by field."""
+    """Yield the mistakes in the shape of a part of the file, field by field."""
     strange = {
         path_of(detail["loc"]): detail["input"]
         for detail in error.errors(include_url=False)
@@ -476,7 +476,7 @@ def _mistakes(error: ValidationError, model: type[BaseModel], at: FieldPath) -> 
 
 
 def _fields_at(model: type[BaseModel], parents: Sequence[Any]) -> list[str]:
-    """Return the names of the fields that may stand at a path."""
+    """Return the names of the fields that are valid at a path."""
     schema = model.model_json_schema(by_alias=True)
     node: Any = schema
     for part in parents:
@@ -495,7 +495,7 @@ def _resolved(schema: JsonObject, node: Any) -> Any:
 
 
 def described(case: Case) -> str:
-    """Return the kind of question that a case asks."""
+    """Return the type of a case."""
     return next(kind for kind, model in _CASES.items() if isinstance(case, model))
 
 

@@ -1,4 +1,4 @@
-"""What became of tests, for people and for programs: a table, JSON, JUnit, SARIF, annotations of GitHub.
+"""Results of tests in human- and machine-readable formats: a table, JSON, JUnit, SARIF, GitHub annotations.
 
 Source: Jenkins' junit-10.xsd for JUnit, which has no standard; SARIF and annotations as for ``lint``.
 """
@@ -24,12 +24,12 @@ RULES: Final = {
     "case-failed": "The engine answers as the case expects.",
     "case-error": "The question of the case can be asked.",
 }
-"""Take the place of rules of admission in SARIF and annotations."""
+"""Replace rules of admission in SARIF and annotations."""
 _NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def counts_of(outcomes: Sequence[CaseOutcome]) -> dict[CaseResult, int]:
-    """Return how many cases there are of each result."""
+    """Return the number of cases for each result."""
     counts = Counter(outcome.result for outcome in outcomes)
     return {result: counts[result] for result in CaseResult}
 
@@ -60,7 +60,7 @@ def place_of(outcome: CaseOutcome) -> str:
 
 
 def explained(outcome: CaseOutcome) -> Iterator[str]:
-    """Yield line by line why a case did not pass."""
+    """Yield the reasons why a case did not pass, line by line."""
     yield from map(shortened, map(printable, outcome.mistakes))
     for difference in outcome.differences:
         yield from map(shortened, _difference(difference))
@@ -74,7 +74,7 @@ def _difference(difference: Difference) -> Iterator[str]:
 
 
 def print_outcomes(outcomes: Sequence[CaseOutcome], coverage: Coverage | None) -> None:
-    """Print a table of all cases, and below it why some did not pass."""
+    """Print a table of all cases, with the reasons of those that did not pass below it."""
     rows = [
         [_shown(outcome.result), *map(_short, (outcome.test.name, outcome.placed.case.name)), place_of(outcome)]
         for outcome in outcomes
@@ -106,7 +106,7 @@ def _name(outcome: CaseOutcome) -> str:
 
 
 def document(outcomes: Sequence[CaseOutcome], coverage: Coverage | None) -> JsonObject:
-    """Return all that there is to say as JSON."""
+    """Return all results as JSON."""
     counts = counts_of(outcomes)
     return {
         "cases": len(outcomes),
@@ -183,7 +183,7 @@ def _test_case(suite: Element, outcome: CaseOutcome) -> None:
 
 
 def _xml(text: str) -> str:
-    """Return a text without what XML cannot hold."""
+    """Return a text without characters that XML forbids."""
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -1,7 +1,7 @@
 """Runs a case against the engine, and compares the answer with its expectations.
 
-The answers are those of ``plan``, of admission, of the gate and of ``budgets``: nothing is decided here. What differs
-is told with what was expected, what there is, and why, in the words of the engine.
+Answers are those of ``plan``, of admission, of the gate and of ``budgets``: nothing is decided here. Differences list
+the expected and the actual value, and the reason as the engine words it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ _UNKNOWN_FIELD: Final = "unknown field"
 
 
 class CaseResult(StrEnum):
-    """What became of a case."""
+    """Result of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -73,7 +73,7 @@ class CaseResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The write that a case was about: its kind and operation, and the rules that had something to say to it."""
+    """The write of a case: its kind and operation, and the rules that reported something."""
 
     kind: Kind
     operation: str
@@ -82,15 +82,15 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """What became of a case.
+    """Outcome of a case.
 
     Args:
         test: The test.
         placed: The case.
         result: Whether it passed.
-        differences: What is not as expected.
-        mistakes: Why the case could not be asked.
-        judged: The write that it was about, if it was about one.
+        differences: Deviations from the expectation.
+        mistakes: Why the case could not be run.
+        judged: The write of the case, if any.
     """
 
     test: PolicyTest
@@ -103,13 +103,13 @@ class CaseOutcome:
 
 @dataclass(slots=True)
 class Scene:
-    """The hub of one test, and its answers; each plan is made once.
+    """The hub of one test, and its answers. Each plan is computed once.
 
     Args:
         test: The test.
-        clock: The time of day, for cases that name no instant.
+        clock: The time of day, for cases without an instant.
         fleet: The objects of the hub.
-        objects: What is applied to it.
+        objects: The objects that are applied to it.
     """
 
     test: PolicyTest
@@ -123,7 +123,7 @@ class Scene:
         """Read the files of a test.
 
         Raises:
-            UserError: One cannot be used; every mistake is named.
+            UserError: A file cannot be used. Lists every mistake.
         """
         fleet, objects = (
             load_known(Files(tuple(map(test.path, paths)), named_in=test.file)) if paths else []
@@ -132,7 +132,7 @@ class Scene:
         return cls(test, clock, fleet, objects)
 
     def run(self, placed_case: PlacedCase) -> CaseOutcome:
-        """Ask what a case asks."""
+        """Run a case."""
         case, judgement = placed_case.case, None
         try:
             match case:
@@ -215,7 +215,7 @@ class Scene:
         return admit(old.with_document(document), context, old.document), context
 
     def _context(self, case: AdmissionCase) -> Context:
-        """Return what admission reads: with a fleet, all that a hub knows; without, what is not there is not known."""
+        """Return the input of admission. Without members in the files, missing objects are unknown, not absent."""
         every = [*self.fleet, *self.objects]
         now = self._now(case)
         context = offline_context(every, now or self.clock, settings=self.test.settings)

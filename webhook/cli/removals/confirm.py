@@ -1,4 +1,4 @@
-"""``harbormaster confirm``: let content be removed from members."""
+"""``harbormaster confirm``: confirm removals of content from members."""
 
 import sys
 from collections import defaultdict
@@ -151,7 +151,7 @@ async def _write(client: Client, by_ref: Mapping[str, set[str]]) -> None:
 
 
 async def _annotate(client: Client, place: ResourcePath, digests: frozenset[str]) -> str:
-    """Write the confirmation beside what is confirmed and not carried out yet, and return when it expires."""
+    """Add the confirmation to those that are still pending, and return when it expires."""
     now = utc_now()
     document = await client.get(place)
     earlier = Confirmation.of(document, now)

@@ -1,4 +1,4 @@
-"""Removals that wait for confirmation, or would: as placements record them, and as admission answers a dry run."""
+"""Removals that wait for confirmation, or would: as recorded by placements, or from a dry run of admission."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class PendingGroup:
 
 
 async def recorded(client: Client, placement: JsonObject) -> PlacementRemovals:
-    """Return what waits for confirmation on a placement, which has its kind."""
+    """Return the pending removals of a placement, whose document includes its kind."""
     family = FAMILY_OF[str(placement["kind"])]
     ref = str(family.ref(placement))
     if not is_removal_pending(placement):
@@ -60,7 +60,7 @@ async def _reported_counts(client: Client) -> Mapping[str, NamespaceCounts | Non
 
 
 async def all_recorded(client: Client) -> list[PlacementRemovals]:
-    """Return what waits for confirmation on the hub, by placement."""
+    """Return the pending removals on the hub, by placement."""
     found: list[PlacementRemovals] = []
     for family in FAMILIES:
         for placement in dicts_at(await client.list(ResourcePath(family.placement)), "items"):
@@ -70,7 +70,7 @@ async def all_recorded(client: Client) -> list[PlacementRemovals]:
 
 
 async def would_remove(client: Client, place: ResourcePath) -> list[PendingGroup]:
-    """Return what deleting an object would remove and admission refuses, from a dry run.
+    """Return the removals that make admission refuse the deletion of an object, from a dry run.
 
     Raises:
         HubRefusedError: It is refused for another reason.

@@ -1,4 +1,4 @@
-"""A staged update run in a terminal: where it stands, its clusters, what it waits for and the command for that."""
+"""A staged update run in a terminal: state, clusters, pending conditions and the commands that answer them."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +20,11 @@ from webhook.cli.text.output import print_table
 
 HEADERS: Final = ("STAGE", "CLUSTER", "STATE", "SINCE", "FINISHED", "MESSAGE")
 MOST_CLUSTERS: Final = 5
-"""How many clusters that are waited for are named below the table, which shows all."""
+"""Maximum number of awaited clusters named below the table, which lists all."""
 
 
 def hub_arguments(hub: HubOptions) -> list[str]:
-    """Return the options by which the user has named the hub; a command that is shown repeats them."""
+    """Return the options with which the user named the hub. Printed commands repeat them."""
     arguments = {
         "--kubeconfig": hub.kubeconfig,
         "--context": hub.context,
@@ -37,7 +37,7 @@ def hub_arguments(hub: HubOptions) -> list[str]:
 
 
 def answer_to(wait: RunWait, view: RunView, hub: HubOptions) -> str:
-    """Return the command that answers what a run waits for; empty: no command does."""
+    """Return the command that answers a wait, or an empty string if no command does."""
     words = approval_command(view.run, view.situation, wait)
     return command_line(words, hub) if words else ""
 
@@ -50,7 +50,7 @@ def command_line(words: Sequence[str], hub: HubOptions) -> str:
 
 
 def run_document(view: RunView, hub: HubOptions) -> JsonObject:
-    """Return the whole of a run, with the commands that answer what it waits for."""
+    """Return the whole of a run, with the commands that answer its waits."""
     document = overview(view.run, view.situation)
     for item, wait in zip(document["waits"], view.situation.waits, strict=True):
         item["command"] = answer_to(wait, view, hub) or None
@@ -110,7 +110,7 @@ def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
 
 
 def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
-    """Yield what a run waits for, each with the command that answers it."""
+    """Yield the waits of a run, each with the command that answers it."""
     clusters = [wait for wait in document["waits"] if wait["cluster"]]
     for wait in document["waits"]:
         if wait in clusters[MOST_CLUSTERS:]:
@@ -123,7 +123,7 @@ def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
 
 
 def wait_times(wait: JsonObject, now: datetime) -> str:
-    """Return until when a run waits, or since when, empty when neither is known."""
+    """Return the end or the start of a wait, or an empty string if neither is known."""
     if wait["until"]:
         remaining_time = parse_time(wait["until"]) - now
         return f", until {wait['until']} (in {format_duration(max(remaining_time, timedelta()))})"

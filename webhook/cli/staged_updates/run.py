@@ -1,4 +1,4 @@
-"""``harbormaster run``: staged update runs are started, stopped, resumed and looked at."""
+"""``harbormaster run``: start, stop, resume and show staged update runs."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -138,13 +138,13 @@ VIEW: Final = RunRenderer(run_document, print_run, news, wait_lines)
 
 @dataclass(frozen=True, slots=True)
 class _NewRunOptions:
-    """What a new run rolls out.
+    """Options of a new run.
 
     Args:
-        placement: Its placement.
-        strategy: Its stages.
-        snapshot: The resource snapshot; None: what is selected now.
-        initialize_only: Plan it, and wait.
+        placement: The placement.
+        strategy: The strategy, which defines the stages.
+        snapshot: The resource snapshot. None: unset, the currently selected resources.
+        initialize_only: Initialize the run without starting it.
     """
 
     placement: str | None
@@ -153,7 +153,7 @@ class _NewRunOptions:
     initialize_only: bool
 
     def order(self, name: str, namespace: str) -> RunOrder:
-        """Return the run that is wanted."""
+        """Return the requested run."""
         state = RunState.INITIALIZE if self.initialize_only else RunState.RUN
         return RunOrder(name, namespace, self.placement or "", self.strategy or "", self.snapshot or "", state)
 
@@ -225,7 +225,7 @@ def _check_complete(order: RunOrder) -> None:
 
 
 async def _order(runs: Runs, document: JsonObject, state: RunState | None, unchanged_word: str, done_word: str) -> None:
-    """Give a run its state, and say so."""
+    """Set the state of a run, and report it."""
     if state is not None:
         await runs.patch(document, state_patch(state))
     click.echo(f"{runs.title(name_of(document))} {done_word if state is not None else unchanged_word}")

@@ -28,12 +28,12 @@ _MOST_NAMED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """A run, and where it stands.
+    """A run and its situation.
 
     Args:
-        run: As it is stored.
+        run: The run as stored.
         requests: Its approval requests.
-        situation: Where it stands.
+        situation: Its progress and waits.
     """
 
     run: JsonObject
@@ -45,8 +45,8 @@ class Runs(RunsOfKind[RunView]):
     """The runs of one family and namespace.
 
     Args:
-        client: Of the hub.
-        namespace: Empty: cluster-scoped.
+        client: Client of the hub.
+        namespace: Namespace of the runs, empty for cluster-scoped ones.
     """
 
     def __init__(self, client: Client, namespace: str) -> None:
@@ -55,14 +55,14 @@ class Runs(RunsOfKind[RunView]):
         super().__init__(client, self.family.run, namespace)
 
     async def named(self, name: str, stage: str = "") -> tuple[RunView, str]:
-        """Return the run that a name means, and the approval request if it is the name of one.
+        """Return the run of a name, and the approval request if the name is that of a request.
 
         Args:
-            name: Of a run or a request.
-            stage: The stage that is meant, if that has been said: then it is the name of a run.
+            name: Name of a run or a request.
+            stage: The stage, if the user gave one. In that case, *name* is the name of a run.
 
         Raises:
-            UserError: There is neither a run nor a request of that name, or one of each.
+            UserError: Neither a run nor a request has that name, or one of each has.
         """
         view = await self.find(name)
         request = None if view is not None and stage else await self.get_object(self.family.approval_request, name)
@@ -87,7 +87,7 @@ class Runs(RunsOfKind[RunView]):
         return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
 
     async def check(self, order: RunOrder) -> None:
-        """Make sure that the placement and the strategy of a new run exist, as far as the caller may read them.
+        """Require that the placement and the strategy of a new run exist, as far as the caller may read them.
 
         Raises:
             UserError: One of them does not exist. All mistakes are named, with the objects that exist.
@@ -113,7 +113,7 @@ class Runs(RunsOfKind[RunView]):
             return False
 
     async def _existing(self, kind: Kind) -> str:
-        """Return the objects of a kind in words."""
+        """Return the objects of a kind as text."""
         try:
             names = await object_names(self.client, ResourcePath(kind, self.space))
         except HubRefusedError:
@@ -122,7 +122,7 @@ class Runs(RunsOfKind[RunView]):
         return f"existing: {', '.join(names[:_MOST_NAMED])}{more}" if names else f"there are no {kind.plural}"
 
     async def patch(self, run: JsonObject, patch: JsonObject) -> None:
-        """Change a run."""
+        """Patch a run."""
         print_warnings(await self.client.patch(ResourcePath(self.family.run, self.space, name_of(run)), patch))
 
     async def approve(self, name: str, message: str) -> bool:
@@ -145,7 +145,7 @@ class Runs(RunsOfKind[RunView]):
         return [{**about, **item} for item in listing.get("items") or ()]
 
     def elsewhere(self) -> str:
-        """Return where else the run may be."""
+        """Return the other places where a run may exist."""
         return self._within() or "; for that of a namespace: -n NAMESPACE"
 
     def _within(self) -> str:
@@ -153,7 +153,7 @@ class Runs(RunsOfKind[RunView]):
 
 
 def approver() -> str:
-    """Return who runs the command, as far as this machine knows."""
+    """Return the user who runs the command, as far as this machine knows."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

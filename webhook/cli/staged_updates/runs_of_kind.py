@@ -64,14 +64,15 @@ class RunsOfKind(ABC, Generic[View]):
         return ""
 
     async def answer_request(self, kind: Kind, name: str, conditions: Callable[[JsonObject], object]) -> bool:
-        """Answer a request for approval or a gate, and return whether it was not answered so before.
+        """Answer an approval request or a gate, and return whether that changed it.
 
-        The conditions are a list, which a patch replaces whole: the write names the version that it was made from.
+        The conditions are a list, which a patch replaces as a whole. So the write expects the version that was read.
 
         Args:
-            kind: Of the request.
-            name: Of the request.
-            conditions: Returns the conditions of the answer, None when the request has that answer.
+            kind: Kind of the request.
+            name: Name of the request.
+            conditions: Returns the conditions of the answer, None if the request already has that answer.
+            Raise the refusal of an order as `UserError`.
         """
 
         async def attempt() -> bool:

@@ -1,4 +1,4 @@
-"""``harbormaster undo``: what a staged update has changed is taken back by another one."""
+"""``harbormaster undo``: roll back the changes of a staged update with another one."""
 
 from typing import Final
 

@@ -17,13 +17,13 @@ from webhook.runtime.clock import utc_now
 
 @dataclass(frozen=True, slots=True)
 class RunRenderer(Generic[F]):
-    """How runs of one kind are shown.
+    """Output functions for runs of one kind.
 
     Args:
-        document: Returns the whole of a run, with the commands that answer what it waits for.
-        table: Prints such a document for people.
+        document: Returns the whole of a run, with the commands that answer its waits.
+        table: Prints such a document as a table.
         news: Returns the changes from one document to the next, a line each.
-        waits: Returns what the run of a document waits for, a line each.
+        waits: Returns the waits of the run of a document, a line each.
     """
 
     document: Callable[[F, HubOptions], JsonObject]
@@ -33,12 +33,12 @@ class RunRenderer(Generic[F]):
 
 
 class Shown(Generic[F]):
-    """Shows a run, and with ``watch`` what changes about it.
+    """Shows a run, and with ``watch`` its changes.
 
     Args:
-        view: How.
+        view: Output functions.
         output: ``table``, ``json`` or ``yaml``.
-        hub: How the user has named the hub.
+        hub: The hub as named by the user.
         watch: Whether it is shown more than once.
     """
 
@@ -50,7 +50,7 @@ class Shown(Generic[F]):
         self._last: JsonObject | None = None
 
     def show(self, run: F) -> None:
-        """Print the run, or what is new about it."""
+        """Print the run, or its changes."""
         document, last = self._view.document(run, self.hub), self._last
         self._last = document
         if document == last:
@@ -66,7 +66,7 @@ class Shown(Generic[F]):
                 click.echo(printable(line))
 
     def wait_lines(self, run: F) -> Iterable[str]:
-        """Return what a run waits for, a line each."""
+        """Return the waits of a run, a line each."""
         return self._view.waits(self._view.document(run, self.hub), utc_now())
 
 
@@ -76,10 +76,10 @@ async def show_status(
     """Show a run, its changes with ``--watch`` and its end with ``--wait``, and return the exit code.
 
     Args:
-        runs: Where it is.
-        name: Its name.
+        runs: Source of the run.
+        name: Name of the run.
         wait_options: Whether and how long to wait.
-        verdict: When a wait ends.
+        verdict: Decides when a wait ends.
         status_options: Shows the run.
     """
     if status_options.watch:

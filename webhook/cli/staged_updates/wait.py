@@ -31,7 +31,7 @@ TIMED_OUT: Final = 3
 
 POLL_SECONDS: Final = 1.0
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
-"""Answers of an API server that is in trouble for a moment."""
+"""Status codes of transient failures of an API server."""
 
 _WAIT: Final = (
     click.option("--wait", is_flag=True, help="Wait, and end with an exit code that says how it went."),
@@ -45,54 +45,54 @@ _THROUGH_APPROVALS: Final = click.option(
 
 
 class _WaitMessage(Protocol):
-    """Something that a run waits for."""
+    """A condition that a run waits for."""
 
     @property
     def message(self) -> str:
-        """For people."""
+        """Human-readable message."""
         ...
 
 
 class RunProgress(Protocol):
-    """Where a run of any kind stands."""
+    """Progress of a run of any kind."""
 
     @property
     def phase(self) -> StrEnum:
-        """How far it is."""
+        """Phase of the run."""
         ...
 
     @property
     def stage(self) -> str:
-        """The stage that it is at; empty: none."""
+        """The current stage, or an empty string."""
         ...
 
     @property
     def message(self) -> str:
-        """What people should know of it; empty: nothing."""
+        """Human-readable message, or an empty string."""
         ...
 
     @property
     def waits(self) -> Sequence[_WaitMessage]:
-        """What it waits for."""
+        """The pending conditions."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the run is finished."""
         ...
 
 
 class FollowedRun(Protocol):
-    """A run of any kind, and where it stands."""
+    """A run of any kind, and its progress."""
 
     @property
     def run(self) -> JsonObject:
-        """As it is stored."""
+        """The run as stored."""
         ...
 
     @property
     def situation(self) -> RunProgress:
-        """Where it stands."""
+        """Progress of the run. Reads runs of one kind."""
         ...
 
 
@@ -104,11 +104,11 @@ class RunReader(Protocol[F_co]):
     """Where runs of one kind are read."""
 
     async def find(self, name: str) -> F_co | None:
-        """Return a run; None: there is none of that name."""
+        """Return a run, or None if it does not exist."""
         ...
 
     async def get(self, name: str) -> F_co:
-        """Return a run. Raises `UserError` if there is none."""
+        """Return a run. Raises `UserError` if it does not exist."""
         ...
 
     def title(self, name: str) -> str:
@@ -117,7 +117,7 @@ class RunReader(Protocol[F_co]):
 
 
 Verdict = Callable[[F], int | None]
-"""Says with which code a wait ends; None: it goes on."""
+"""Returns the exit code with which a wait ends. None: unknown, keep waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ class WaitOptions:
 
     Args:
         wait: Wait at all.
-        timeout: The longest; None: however long it takes.
-        through_approvals: Keep waiting while a person is asked; whoever waits for a stop is never held up by that.
+        timeout: The timeout. None: unlimited.
+        through_approvals: Keep waiting while an approval is pending. Waiting for a stop always does.
     """
 
     wait: bool
@@ -135,13 +135,13 @@ class WaitOptions:
     through_approvals: bool = False
 
     def check(self) -> None:
-        """Raise `click.UsageError` for an option that says how to wait where nothing is waited for."""
+        """Raise `click.UsageError` for options of waiting without ``--wait``."""
         if not self.wait and (self.timeout is not None or self.through_approvals):
             option = "--timeout" if self.timeout is not None else "--through-approvals"
             raise click.UsageError(f"{option}: only with --wait")
 
     def finished(self, run: RunView) -> int | None:
-        """End when the run is over, or when nothing happens until somebody acts."""
+        """Return the exit code if the run is finished, or does not progress until a user acts."""
         if run.situation.is_over:
             return DONE if run.situation.phase is RunPhase.SUCCEEDED else FAILED
         persons = [wait.kind for wait in run.situation.waits if wait.needs_person]
@@ -151,26 +151,26 @@ class WaitOptions:
 
 
 def stopped(run: RunView) -> int | None:
-    """End when the run is stopped, or over."""
+    """Return the exit code if the run is stopped or finished."""
     if run.situation.is_over:
         return DONE if run.situation.phase is RunPhase.SUCCEEDED else FAILED
     return DONE if run.situation.phase is RunPhase.STOPPED else None
 
 
 def initialised(run: RunView) -> int | None:
-    """End when the run has its plan, or cannot have one."""
+    """Return the exit code if the run has been initialized, or cannot be."""
     if run.situation.phase is RunPhase.INITIALIZING:
         return None
     return FAILED if run.situation.phase is RunPhase.FAILED else DONE
 
 
 def stopping_options(command: _Command) -> _Command:
-    """Give a command the options of `WaitOptions` that make sense for the end of what is in flight."""
+    """Add the options of `WaitOptions` that apply to waiting for work in flight to a command."""
     return grouped("wait_options", WaitOptions, *_WAIT)(command)
 
 
 def waiting_options(command: _Command) -> _Command:
-    """Give a command the options of `WaitOptions` as ``wait_options``."""
+    """Add the options of `WaitOptions` to a command, as ``wait_options``."""
     return grouped("wait_options", WaitOptions, *_WAIT, _THROUGH_APPROVALS)(command)
 
 
@@ -181,16 +181,16 @@ async def follow(
     verdict: Verdict[F],
     on_view: Callable[[F], None] | None = None,
 ) -> tuple[int, F]:
-    """Wait for a run; return the exit code, and the run as it was last.
+    """Wait for a run, and return the exit code and the run as last read.
 
-    A hub that cannot be reached for a moment is asked again: a rollout takes hours, and a pipeline shall survive that.
+    A hub that is unavailable for a moment is polled again: a rollout takes hours, and a pipeline must survive that.
 
     Args:
-        runs: Where it is.
-        name: Its name.
-        wait_options: How long.
-        verdict: When to end.
-        on_view: Called with the run each time it has been read.
+        runs: Source of the run.
+        name: Name of the run.
+        wait_options: The timeout.
+        verdict: Decides when the wait ends.
+        on_view: Called with the run after each read.
     """
     clock = asyncio.get_running_loop().time
     end = None if wait_options.timeout is None else clock() + wait_options.timeout.total_seconds()
@@ -208,10 +208,10 @@ async def follow(
 
 
 async def _again(runs: RunReader[F], name: str) -> F | None:
-    """Read a run once more; None: the hub cannot be asked just now.
+    """Read a run again, and return None if the hub is temporarily unavailable.
 
     Raises:
-        UserError: The run is gone.
+        UserError: The run was deleted.
     """
     try:
         run = await runs.find(name)
@@ -229,7 +229,7 @@ async def _again(runs: RunReader[F], name: str) -> F | None:
 
 
 def print_waits() -> Callable[[FollowedRun], None]:
-    """Return what says on standard error what a run waits for, whenever that changes."""
+    """Return a function that reports the pending conditions of a run on standard error when they change."""
     last_line = ""
 
     def tell(run: FollowedRun) -> None:
@@ -244,13 +244,13 @@ def print_waits() -> Callable[[FollowedRun], None]:
 
 
 def report(code: int, run: FollowedRun, wait_options: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
-    """Say how a wait has ended; return the exit code.
+    """Report how a wait ended, and return the exit code.
 
     Args:
         code: The exit code.
-        run: The run as it was last.
-        wait_options: How long it was waited for.
-        lines: Returns what the run waits for, where somebody has to act.
+        run: The run as last read.
+        wait_options: Options of the wait.
+        lines: Returns the pending conditions of the run, if action is required.
     """
     name, situation = run.run["metadata"]["name"], run.situation
     if code == FAILED:
@@ -268,7 +268,7 @@ def report(code: int, run: FollowedRun, wait_options: WaitOptions, lines: Callab
 
 
 async def wait_for(runs: Runs, name: str, wait_options: WaitOptions, verdict: Verdict[RunView], hub: HubOptions) -> int:
-    """Wait for a run if that is wanted; return the exit code."""
+    """Wait for a run if requested, and return the exit code."""
     if not wait_options.wait:
         return DONE
     code, run = await follow(runs, name, wait_options, verdict, print_waits())

@@ -1,9 +1,9 @@
 r"""kubectl's JSONPath templates: ``{range .items[*]}{.metadata.name}{"\n"}{end}``.
 
-kubectl's dialect is its own: templates with text around actions, ``range`` and ``end``, paths that may begin with
-``$``, ``@`` or nothing, keys with escaped dots, filters that compare with literals. The libraries that there are read
-RFC 9535 or what came before it, and none reads templates, so it is read here, as kubectl does; what a path finds in an
-object comes in the order of the object, where kubectl's is random.
+kubectl has a dialect of its own: templates with text around actions, ``range`` and ``end``, paths that optionally start
+with ``$`` or ``@``, keys with escaped dots, filters that compare with literals. Existing libraries read RFC 9535 or its
+predecessors, and none reads templates. So this module parses them as kubectl does. Matches in an object are in the
+order of the object, which is random in kubectl.
 
 Source: client-go ``util/jsonpath``.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 MOST_STEPS: Final = 256
-"""Of a template: deeper nesting than any object has."""
+"""Maximum steps of a template, more than any object is deep."""
 _SHOWN: Final = 64
 _FIELD: Final = re.compile(r"(?:\\.|[^ \t\r\n.,\[\]$@{}\\])+")
 _NUMBER: Final = re.compile(r"[+-]?[0-9][0-9.eE+-]*", re.ASCII)
@@ -29,12 +29,12 @@ _ACTION: Final = re.compile(r"\{((?:'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|[^{}'
 
 
 class JsonPathError(ValueError):
-    """A template cannot be read, or does not fit the object; the message says why."""
+    """A template cannot be parsed, or does not fit the object. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A member of every object; empty: the value itself."""
+    """A member of every object, or the value itself if the name is empty."""
 
     name: str
 
@@ -54,7 +54,7 @@ class _Wildcard:
 
 @dataclass(frozen=True, slots=True)
 class _Recursive:
-    """Every object and list that has something in it, at any depth."""
+    """Every non-empty object and list, at any depth."""
 
     def find(self, values: Sequence[Any]) -> list[Any]:
         matches = []
@@ -66,7 +66,7 @@ class _Recursive:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Some items of every list; the end is after the last, None: the end of the list."""
+    """Some items of every list. The end is exclusive. None: unset, the end of the list."""
 
     first: int
     end: int | None
@@ -95,7 +95,7 @@ class _Slice:
 
 @dataclass(frozen=True, slots=True)
 class _Union:
-    """What each of several paths finds, one after the other."""
+    """Matches of several paths, one after the other."""
 
     paths: tuple["Path", ...]
 
@@ -115,7 +115,7 @@ class _Literal:
 
 @dataclass(frozen=True, slots=True)
 class _Filter:
-    """The items of every list for which a comparison holds; without an operator, for which the path finds something."""
+    """The items of every list that satisfy a comparison, or, without an operator, that the path matches."""
 
     left: "Path"
     operator: str
@@ -148,12 +148,12 @@ _Step = _Field | _Wildcard | _Recursive | _Slice | _Union | _Literal | _Filter
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Steps that follow each other."""
+    """Consecutive steps."""
 
     steps: tuple[_Step, ...]
 
     def find(self, values: Sequence[Any]) -> list[Any]:
-        """Return what the steps find in *values*. Raises `JsonPathError`."""
+        """Return the matches of the steps in *values*. Raises `JsonPathError`."""
         matches = list(values)
         for step in self.steps:
             matches = step.find(matches)
@@ -162,7 +162,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """A part of the template that is repeated for everything that its path finds."""
+    """A part of the template that is repeated for every match of its path."""
 
     path: Path
     body: tuple["_Part", ...]
@@ -173,28 +173,28 @@ _Part = str | Path | _Range
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that has been read."""
+    """A parsed template."""
 
     parts: tuple[_Part, ...]
 
     def write(self, document: Any) -> str:
-        """Return what it makes of *document*, decoded JSON; what is not there leaves nothing.
+        """Return the output for *document*, decoded JSON. Missing values produce no output.
 
         Raises:
-            JsonPathError: A step does not fit what it is applied to, as an index beyond the end of a list.
+            JsonPathError: A step does not fit its input, such as an index beyond the end of a list.
         """
         return "".join(_written(self.parts, document))
 
     def find(self, document: Any) -> list[Any]:
-        """Return the values that the paths of the template find. Raises `JsonPathError`."""
+        """Return the matches of the paths of the template. Raises `JsonPathError`."""
         return list(_values(self.parts, document))
 
 
 def parse_template(text: str) -> Template:
-    """Read a template.
+    """Parse a template.
 
     Raises:
-        JsonPathError: It is none.
+        JsonPathError: The text is not a template.
     """
     stack: list[tuple[Path, list[_Part]]] = [(Path(()), [])]
     position = 0
@@ -216,10 +216,10 @@ def parse_template(text: str) -> Template:
 
 
 def parse_path(text: str) -> Path:
-    """Read the path of a column or of an order: ``metadata.name``, ``.metadata.name`` or ``{.metadata.name}``.
+    """Parse the path of a column or of a sort key: ``metadata.name``, ``.metadata.name`` or ``{.metadata.name}``.
 
     Raises:
-        JsonPathError: It is none.
+        JsonPathError: The text is not a path.
     """
     inner = text.strip()
     if inner.startswith("{") and inner.endswith("}"):
@@ -255,14 +255,14 @@ def _add_action(action: str, stack: list[tuple[Path, list[_Part]]]) -> None:
 
 
 class _Reader:
-    """Reads one path at the beginning of a text."""
+    """Parses one path at the start of a text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
     def path(self) -> tuple[Path, str]:
-        """Return the path and what follows it."""
+        """Return the path and the rest of the text."""
         steps: list[_Step] = []
         while self._at < len(self._text) and (step := self._step(bool(steps))) is not None:
             steps.append(step)
@@ -320,7 +320,7 @@ class _Reader:
         return _item(inner)
 
     def _inside_brackets(self) -> str:
-        """Return what is between the brackets that begin here, and go on behind them."""
+        """Return the text between the brackets that open here, and advance behind them."""
         begin = at = self._at + 1
         depth = 1
         while at < len(self._text):

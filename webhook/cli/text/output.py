@@ -1,7 +1,7 @@
-"""Answers on standard output: tables for people, JSON and YAML for machines.
+"""Answers on standard output: tables for users, JSON and YAML for programs.
 
-On a terminal tables are coloured and wrapped (``NO_COLOR`` is honoured); anywhere else they are plain columns,
-never cut, that ``awk`` and ``grep`` can read.
+On a terminal, tables are coloured and wrapped (``NO_COLOR`` is honoured). Elsewhere they are plain columns for ``awk``
+and ``grep``, and never cut.
 """
 
 import json
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _GAP: Final = "   "
 _NARROWEST: Final = 3
-"""Plain columns are as wide as those of kubectl, which takes six with the gap."""
+"""Minimum width of a plain column, as in kubectl, whose minimum is six including the gap."""
 _UNESCAPED: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What `printable` replaces and JSON allows in a text."""
+"""Characters that `printable` replaces and JSON allows in a text."""
 _STYLES: Final = {
     **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept", "done"), "green"),
     **dict.fromkeys(("False", "failed", "invalid", "stalled", "refused", "no"), "red"),
@@ -33,19 +33,19 @@ _STYLES: Final = {
 
 
 def is_terminal() -> bool:
-    """Say whether standard output is a terminal that can do more than print."""
+    """Return whether standard output is a terminal with more than plain output."""
     return sys.stdout.isatty() and not CommandVariables.read(os.environ).can_only_print
 
 
 def print_table(
     headers: Sequence[str], rows: Iterable[Sequence[object]], *, colour: bool = True, whole: Collection[str] = ()
 ) -> None:
-    """Print rows under headers; on a terminal wrapped to its width, else as plain columns.
+    """Print rows under headers: on a terminal wrapped to its width, elsewhere as plain columns.
 
     Args:
         headers: One per column.
         rows: One cell per column.
-        colour: Whether there may be colours.
+        colour: Whether colours are allowed.
         whole: Headers of columns that are never wrapped, however long their cells are.
     """
     headers = [printable(header) for header in headers]
@@ -85,7 +85,7 @@ def print_table(
 
 
 _LONGEST_WORD: Final = 32
-"""A column with a longer cell holds prose, which may be wrapped; the others are never cut."""
+"""Maximum width of a column that is never cut. A column with a longer cell holds prose, which may be wrapped."""
 _NARROWEST_PROSE: Final = 24
 _INDENT: Final = "    "
 
@@ -117,7 +117,7 @@ def _print_with_prose_below(
 def print_plain(
     headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int] | None = None
 ) -> list[int]:
-    """Print plain columns; return their widths, so that later rows can be put under the same headers."""
+    """Print plain columns, and return their widths to align later rows with the same headers."""
     lines = [[printable(cell) for cell in row] for row in ([headers, *rows] if headers else rows)]
     column_widths = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
     column_widths = [max(width, _NARROWEST) for width in column_widths]
@@ -138,14 +138,17 @@ def print_document(value: Any, output: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text as it is; on a terminal, without what could control it."""
+    """Print a text as it is, but on a terminal without control characters."""
     if sys.stdout.isatty():
         text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
     click.echo(text, nl=False)
 
 
 def format_json(value: Any) -> str:
-    """Write *value* as indented JSON; what could control a terminal is escaped, also where JSON does not demand it."""
+    """Write *value* as indented JSON.
+
+    Control characters for terminals are escaped, even where JSON does not require it.
+    """
     try:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
         return _UNESCAPED.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)

@@ -1,11 +1,12 @@
-"""YAML in and out, so that a file means here what it means to kubectl.
+"""Reads and writes YAML, so that a file means the same here as in kubectl.
 
-Built on the events of the parser, not on PyYAML's constructor, which makes dates of text and lets a duplicate key
-win silently. Plain words are read as kubectl reads them (sigs.k8s.io/yaml): ``yes``, ``no``, ``on``, ``off``, ``y``
-and ``n`` are booleans, ``0644`` is octal; instants and ``1:30`` are text. Aliases and merge keys are read; what they
-repeat is bounded, because a few lines can stand for more than any memory holds. Differences on purpose: keys are text
-as written; duplicate keys, aliases as keys, tags and non-finite numbers are refused, and so is a merge that would, for
-kubectl, replace a member written before it.
+Built on the parser's events instead of PyYAML's constructor, which turns text into dates and silently accepts duplicate
+keys. Plain words are read as kubectl reads them (sigs.k8s.io/yaml): ``yes``, ``no``, ``on``, ``off``, ``y`` and ``n``
+are booleans, ``0644`` is octal, but instants and ``1:30`` are text. Aliases and merge keys are supported. Their
+expansion is bounded, because a few lines can expand beyond any memory.
+
+Deliberate differences: keys are text as written. Duplicate keys, aliases as keys, tags and non-finite numbers are
+refused, and so is a merge that would replace, for kubectl, a member written before it.
 
 Source: kubernetes-sigs/yaml ``goyaml.v2/resolve.go``.
 """
@@ -17,10 +18,10 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 DEEPEST: Final = 100
-"""Levels of nesting; the same as in the body of a request."""
+"""Maximum levels of nesting, the same as in the body of a request."""
 
 LARGEST_REPETITION: Final = 4 * 1024 * 1024
-"""What all aliases of a text may stand for together: values, keys and characters of text."""
+"""Maximum total size of the expansions of all aliases of a text: values, keys and characters of text."""
 
 _STRING_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 _COLLECTION_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
@@ -46,7 +47,7 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class YamlError(ValueError):
-    """The text is not YAML, or not of the kind that is accepted; *line* counts from 1."""
+    """The text is not YAML, or not of the accepted subset. *line* counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
@@ -55,14 +56,14 @@ class YamlError(ValueError):
 
 
 class Parsed(NamedTuple):
-    """One document of a text; *line* is where it starts."""
+    """One document of a text. *line* is its first line."""
 
     value: Any
     line: int
 
 
 def parse_yaml(text: str) -> list[Parsed]:
-    """Read all documents of *text*; an empty one is None.
+    """Parse all documents of *text*. The value of an empty one is None.
 
     Raises:
         YamlError: The first mistake.
@@ -82,7 +83,7 @@ def _events(text: str) -> Iterator[Any]:
         yield from yaml.parse(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = min(mark.line + 1, len(text.splitlines()) or 1) if mark else 1  # the end may be a line too far
+        line = min(mark.line + 1, len(text.splitlines()) or 1) if mark else 1  # the end may be one line too far
         context = f" {error.context}" if error.context else ""
         raise YamlError(line, f"not YAML: {error.problem or 'unreadable'}{context}") from error
     except yaml.reader.ReaderError as error:
@@ -95,20 +96,20 @@ def _line(event: Any) -> int:
 
 
 class _Reader:
-    """Makes values of the events of one text.
+    """Builds values from the events of one text.
 
     Args:
-        events: What the parser says.
+        events: Events of the parser.
     """
 
     def __init__(self, events: Iterator[Any]) -> None:
         self.events = events
         self.anchors: dict[str, Any] = {}
-        """What has been named so far in this document; nothing contains itself, as it gets its name when it is read."""
+        """Anchored values of this document so far. A value is registered when complete, so none contains itself."""
         self._room = LARGEST_REPETITION
 
     def value(self, event: Any, depth: int) -> Any:
-        """Return the value that begins with *event*."""
+        """Return the value that starts with *event*."""
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(event, depth)
         node = self._written(event, depth)
@@ -128,7 +129,7 @@ class _Reader:
         return self._mapping(depth)
 
     def _repeated(self, event: Any, depth: int) -> Any:
-        """Return a copy of what an alias stands for."""
+        """Return a copy of the value that an alias refers to."""
         if event.anchor not in self.anchors:
             raise YamlError(
                 _line(event), f"*{event.anchor:.66}: nothing before it in this document is named &{event.anchor:.66}"
@@ -177,7 +178,7 @@ class _Reader:
         return members
 
     def _merge(self, members: dict[str, Any], lines: Mapping[str, int], event: Any, depth: int) -> None:
-        """Add the members of what ``<<`` names; of several the first that has a member counts."""
+        """Add the members of the objects that ``<<`` names. The first object with a member wins."""
         base = self.value(next(self.events), depth + 1)
         for base_mapping in base if isinstance(base, list) else [base]:
             if not isinstance(base_mapping, dict):
@@ -219,7 +220,7 @@ def _scalar(event: Any) -> Any:
 
 
 def resolve_plain(text: str) -> Any:
-    """Return what *text* without quotes means: null, a boolean, a number, else itself.
+    """Return the value of *text* without quotes: null, a boolean, a number, else the text itself.
 
     Raises:
         ValueError: A number that JSON cannot hold.
@@ -260,10 +261,10 @@ def format_yaml(*values: Any) -> str:
 
 
 class _Writer(_Dumper):  # type: ignore[misc]  # whichever of two classes is there
-    """Quotes what would read back as something else; writes no aliases."""
+    """Quotes texts that would be read back as another type, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base class's signature
-        """Return that equal parts are written out each time."""
+        """Return True, so that equal parts are written out each time."""
         return True
 
 

@@ -1,6 +1,6 @@
 """Upgrade runs in a terminal: one in detail or all in a list.
 
-With the waits of each, and the command that answers them.
+Each with its waits, and the commands that answer them.
 """
 
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ from webhook.runtime.clock import utc_now
 
 HEADERS: Final = ("STAGE", "GROUP", "MEMBER", "STATE", "VERSION", "SINCE", "FINISHED", "MESSAGE")
 _NOT_GOING_ON: Final = ("NotStarted", "Stopped", "Failed")
-"""States in which a run has a plan of what would come of a start."""
+"""Phases that have a plan for a hypothetical start."""
 
 
 def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
-    """Return the command that answers what the run of that name waits for; empty: no command does."""
+    """Return the command that answers a wait of the named run, or an empty string if no command does."""
     match wait.kind:
         case UpgradeWaitKind.GATE if wait.gate and not wait.answered:
             words = ["approve", wait.gate]
@@ -39,7 +39,7 @@ def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
 
 
 def upgrade_document(view: UpgradeRunView, hub: HubOptions) -> JsonObject:
-    """Return the whole of a run, with the commands that answer what it waits for and show its plan."""
+    """Return the whole of a run, with the commands that answer its waits and show its plan."""
     document: JsonObject = dict(overview(view.read, view.situation))
     for item, wait in zip(document["waits"], view.situation.waits, strict=True):
         item["command"] = answer_to(wait, view.read.metadata.name, hub) or None
@@ -72,12 +72,12 @@ def print_upgrade(document: JsonObject, now: datetime) -> None:
 
 
 def expected_end(plan: JsonObject, phase: str, now: datetime) -> str:
-    """Say when a run is expected to be over; empty: that would say nothing.
+    """Return when a run is expected to finish, or an empty string if that is meaningless.
 
     Args:
-        plan: With ``eta``, ``etaP90``, and the ``command`` that shows all of it.
-        phase: The state of the run; one that does not go on is over only if somebody starts it.
-        now: The moment.
+        plan: The plan with ``eta`` and ``etaP90``, and the ``command`` that shows all of it.
+        phase: Phase of the run. A run that is not in progress only finishes once a user starts it.
+        now: The current time.
     """
     if plan["eta"] is None:
         return f"no end is in sight; why: {plan['command']}"
@@ -113,13 +113,13 @@ def _row(place: tuple[str, str, str], part: JsonObject) -> tuple[str, ...]:
 
 
 def _version(part: JsonObject) -> str:
-    """Return from which version to which a member is taken; empty where that is not known, as of stages and groups."""
+    """Return the current and the target version of a member. Empty if unknown, as for stages and groups."""
     before, after = part.get("fromVersion", ""), part.get("toVersion", "")
     return f"{before} -> {after}" if before and after and before != after else after or before
 
 
 def upgrade_wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
-    """Yield what a run waits for, each with the command that answers it."""
+    """Yield the waits of a run, each with the command that answers it."""
     for wait in document["waits"]:
         yield f"waits for {wait['message']}{_times(wait, now)}"
         if wait["command"]:
@@ -127,7 +127,7 @@ def upgrade_wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
 
 
 def _times(wait: JsonObject, now: datetime) -> str:
-    if wait["until"] and wait["kind"] == UpgradeWaitKind.MEMBERS:  # which opens when stands in the message
+    if wait["until"] and wait["kind"] == UpgradeWaitKind.MEMBERS:  # the message has the opening time
         first = "the first " if len(wait["members"]) > 1 else ""
         return f" ({first}in {format_duration(max(parse_time(wait['until']) - now, timedelta()))})"
     return wait_times(wait, now)
@@ -148,11 +148,11 @@ def _states(document: JsonObject) -> States:
 
 LIST_HEADERS: Final = ("RUN", "STATE", "STAGE", "UPGRADE", "DONE", "OVER", "WAITS FOR")
 _MOST_WAITS: Final = 3
-"""How many things that a run waits for are named."""
+"""Maximum number of named waits of a run."""
 
 
 async def list_upgrades(hub: HubOptions, output: str) -> int:
-    """Print all upgrade runs, those that are not over first."""
+    """Print all upgrade runs, unfinished ones first."""
     async with Client(hub.find()) as client:
         views = await UpgradeRuns(client).all()
     views.sort(key=lambda view: (view.situation.is_over, view.read.metadata.name))
@@ -184,7 +184,7 @@ def _list_row(document: JsonObject, now: datetime) -> tuple[str, ...]:
 
 
 def _expected(document: JsonObject, now: datetime) -> str:
-    """Return when a run that goes on is expected to be over."""
+    """Return the expected finish of a run in progress."""
     eta = (document["plan"] or {}).get("eta")
     if not eta or document["run"]["phase"] not in ("Running", "Pending"):
         return "-"

@@ -1,4 +1,4 @@
-"""``harbormaster upgrade plan``: when a run reaches each member, of a run on the hub or in files."""
+"""``harbormaster upgrade plan``: the times at which a run on the hub or in files reaches each member."""
 
 import asyncio
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ Exit codes:
 _MOST_NAMED: Final = 3
 POLL_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 6.0
-"""How long a run that has just been made may have no plan: the loop makes one within seconds."""
+"""How long to wait for the plan of a new run, which the loop makes within seconds."""
 
 
 @click.command("plan", help=HELP, short_help="Show when an upgrade run reaches each member.")
@@ -99,7 +99,7 @@ async def _plan_of_files(hub: HubOptions, name: str, files: Files, validation: V
 
 
 def _checked(files: Files, validation: Validation) -> list[Loaded]:
-    """Read files, and check what a plan is made from as admission would.
+    """Read files, and validate the inputs of a plan as admission would.
 
     Raises:
         UserError: With every mistake.
@@ -122,7 +122,7 @@ def _unknown(question: JsonObject) -> Iterator[str]:
 
 
 async def _background(client: Client, question: JsonObject) -> Background:
-    """Return what is known of the run of a question."""
+    """Return the known facts about the run of a question."""
     run = question["run"]
     if isinstance(run, str):
         view = await UpgradeRuns(client).find(run)

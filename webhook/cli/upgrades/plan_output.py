@@ -1,4 +1,4 @@
-"""The plan of an upgrade run in a terminal: when each member is reached, and what to know before."""
+"""The plan of an upgrade run in a terminal: when each member is reached, with notes for the operator."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +16,18 @@ from webhook.cli.text.output import print_table
 
 HEADERS: Final = ("MEMBER", "ACTION", "START", "END", "BOUND BY", "REASON")
 _HASH: Final = 9
-"""Characters that end the name of a gate's object: a dash and a hash."""
+"""Length of the suffix of a gate's object name: a dash and a hash."""
 _DONE: Final = {"Completed": "Upgraded", "Failed": "Failed", "Skipped": "Skipped", "Running": "Upgrading"}
-"""What is said of a member in place of what is planned for it, by its state."""
+"""Text for a member, by its state, in place of the planned time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What is known of a run besides its plan.
+    """Known facts about a run besides its plan.
 
     Args:
-        strategy: What it follows, which knows gates by more than the names of their objects; empty: that is not known.
-        states: How far each member is by now; empty: the run is not on the hub.
+        strategy: Its strategy, which has the full names of gates. Empty if unknown.
+        states: Current state of each member. Empty if the run is not on the hub.
     """
 
     strategy: JsonObject = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Background:
 
     @classmethod
     def of(cls, run: JsonObject) -> "Background":
-        """Return what a run of the hub says itself."""
+        """Return the facts that a run on the hub records."""
         states = {
             str(entry.get("name", "")): str(entry.get("state", ""))
             for stage in dicts_at(run, "status", "stages")
@@ -49,10 +49,10 @@ def print_plan(plan: JsonObject, name: str, now: datetime, background: Backgroun
     """Print a plan as a table.
 
     Args:
-        plan: Of an upgrade run.
-        name: Of the run.
-        now: The moment.
-        background: What is known of the run besides.
+        plan: Plan of an upgrade run.
+        name: Name of the run.
+        now: The current time.
+        background: Other known facts about the run.
     """
     late = f", at the latest {plan['etaP90']}" if plan.get("etaP90") else ""
     click.echo(printable(f"{name}: {_over(plan, now)}{late}, as of {plan.get('computedAt', '')}"))
@@ -107,11 +107,11 @@ def _step(step: JsonObject, gates: Mapping[str, str]) -> str:
 
 
 def gates_by_name(run: str, strategy: JsonObject) -> dict[str, str]:
-    """Return where the gates of a run are and what they are called, by the name of their objects without the hash.
+    """Return locations and names of the gates of a run, by the name of their objects without the hash.
 
     Args:
-        run: Its name.
-        strategy: With its stages.
+        run: Name of the run.
+        strategy: Strategy with its stages.
 
     Source: upgrade-runs.md 3.5.
     """

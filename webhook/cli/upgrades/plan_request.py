@@ -1,6 +1,6 @@
 """The request of ``/v1/upgrade/plan``, made from files.
 
-Runs, strategies, windows and members that need not be on the hub.
+Runs, strategies, windows and members in the files need not exist on the hub.
 """
 
 from collections import Counter
@@ -20,19 +20,19 @@ _LISTS: Final = {
     kinds.MEMBER_CLUSTER: "members",
 }
 PLANNED: Final = frozenset({*_LISTS, kinds.UPGRADE_RUN, kinds.UPGRADE_STRATEGY})
-"""The kinds that a plan is made from."""
+"""The kinds that a plan depends on."""
 
 
 def plan_question(name: str, objects: Iterable[Loaded], follows: str = "") -> tuple[JsonObject, list[str]]:
-    """Return the body of the question, and what to know of how it has come about.
+    """Return the body of the question, and notes on how it was composed.
 
     Args:
-        name: Of the run, in the files or else on the hub; empty: it is the only one in the files.
+        name: Name of the run, in the files or else on the hub. If empty, the only one in the files.
         objects: The objects of the files.
-        follows: The strategy that a run of the hub names; empty: none.
+        follows: The strategy that a run of the hub names, empty if none.
 
     Raises:
-        UserError: It is not clear which run is meant, or which strategy it follows.
+        UserError: The run or its strategy is ambiguous.
     """
     by_kind: dict[Kind, list[JsonObject]] = {}
     for item in objects:
@@ -68,7 +68,7 @@ def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
 
 
 def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the strategy of the files that a run of the hub is to follow: a single one takes the place of its own."""
+    """Return the strategy of the files for a run of the hub. A single one replaces the run's own."""
     if (reference := _named(follows, strategies)) is not None:
         return reference
     if len(strategies) > 1:

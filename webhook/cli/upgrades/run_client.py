@@ -26,12 +26,12 @@ _TOKEN_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRunView:
-    """An upgrade run, and where it stands.
+    """An upgrade run and its situation.
 
     Args:
-        run: As it is stored.
-        read: As it is read.
-        situation: Where it stands.
+        run: The run as stored.
+        read: The parsed run.
+        situation: Its progress and waits.
     """
 
     run: JsonObject
@@ -43,7 +43,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
     """The upgrade runs of a hub.
 
     Args:
-        client: Of the hub.
+        client: Client of the hub.
     """
 
     def __init__(self, client: Client) -> None:
@@ -55,7 +55,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         return None if run is None else await self.view(run)
 
     async def all(self) -> list[UpgradeRunView]:
-        """Return all runs; what cannot be read is named on standard error."""
+        """Return all runs. Unreadable runs are reported on standard error."""
         views = []
         for document in dicts_at(await self.client.list(ResourcePath(UPGRADE_RUN)), "items"):
             try:
@@ -65,10 +65,10 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         return views
 
     async def order(self, name: str, decide: Callable[[UpgradeRunView], JsonObject | None]) -> bool:
-        """Change a run and return True, or return False when *decide* returns no patch.
+        """Patch a run and return True, or return False if *decide* returns no patch.
 
         Args:
-            name: Of the run.
+            name: Name of the run.
             decide: Returns the patch for a run as it was read. The write expects that version.
 
         Raises:
@@ -89,10 +89,10 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         return await retry_on_conflict(attempt)
 
     async def answer(self, gate: str, message: str, *, approve: bool) -> bool:
-        """Approve or reject a gate, and return whether it was not answered so before.
+        """Approve or reject a gate, and return whether that changed it.
 
         Raises:
-            UserError: It does not wait any more.
+            UserError: The gate is no longer pending.
         """
         return await self.answer_request(
             UPGRADE_GATE, gate, lambda document: order_answer(document, message, utc_now(), approve=approve)
@@ -117,7 +117,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         except pydantic.ValidationError as error:
             raise UserError(f"run {name_of(run)} cannot be read: {first_mistake(error)}") from error
         situation = situation_of(model)
-        # The approval is on its gate first. The run shows it only after the loop has taken it in.
+        # The approval is on its gate first. The run shows it only after the loop has processed it.
         pending_gates = [
             wait.gate for wait in situation.waits if wait.kind is UpgradeWaitKind.GATE and wait.needs_person
         ]
@@ -134,11 +134,11 @@ def new_token() -> str:
 
 POLL_SECONDS: Final = 0.25
 PATIENCE_SECONDS: Final = 5.0
-"""How long the loop is given to take an order in before the command says what it has come to."""
+"""Timeout for the loop to process an order before the command reports the result."""
 
 
 def start_refusal(view: UpgradeRunView) -> str:
-    """Return why a run cannot start, as the loop says; empty: it says no such thing."""
+    """Return the loop's reason why a run cannot start, or an empty string."""
     status = view.read.status
     condition = find_condition(status.conditions, INITIALIZED)
     if status.start_time is not None or condition is None or condition.status != FALSE:
@@ -147,10 +147,10 @@ def start_refusal(view: UpgradeRunView) -> str:
 
 
 async def wait_accepted(runs: UpgradeRuns, order_view: UpgradeRunView) -> UpgradeRunView:
-    """Return a run once the loop has taken an order to start in; if that does not come within seconds, as it is then.
+    """Wait until the loop has processed an order to start, and return the run. After a timeout, return it as it is.
 
     Args:
-        runs: Where it is.
+        runs: Source of the run.
         order_view: The run with the order.
     """
     clock = asyncio.get_running_loop().time
@@ -163,7 +163,7 @@ async def wait_accepted(runs: UpgradeRuns, order_view: UpgradeRunView) -> Upgrad
 
 
 def is_accepted(view: UpgradeRunView) -> bool:
-    """Return whether the order to start has come to something: the run has begun, or it is known why it cannot."""
+    """Return whether the order to start has been processed: the run started, or has a reason why it cannot."""
     spec, status = view.read.spec, view.read.status
     if status.observed_generation < view.read.metadata.generation:
         return False

@@ -32,13 +32,13 @@ _MOST_NAMED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one target of a skip comes to.
+    """Effect of skipping one target.
 
     Args:
-        target: What is to be skipped.
-        members: Those that are left out by it.
-        more: Whether gates or a wait end by it.
-        notes: What it does not affect, and why.
+        target: The target.
+        members: Skipped members.
+        more: Whether it also skips gates or a wait.
+        notes: Unaffected parts, with the reason.
     """
 
     target: SkipTarget
@@ -48,12 +48,12 @@ class Effect:
 
     @property
     def does_something(self) -> bool:
-        """Say whether anything is left out."""
+        """Return whether anything is skipped."""
         return bool(self.members) or self.more
 
     @property
     def description(self) -> str:
-        """What is left out, for people; of a part its members."""
+        """The skipped part for users, with its members if it is a stage or a group."""
         target_name = f"{self.target.type.value} {self.target.name}"
         if self.target.type not in (SkipTargetType.GROUP, SkipTargetType.STAGE) or not self.members:
             return target_name
@@ -62,10 +62,10 @@ class Effect:
 
 
 def effects(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> list[Effect]:
-    """Return what a skip comes to, target by target; a run that has no stages yet takes every target on trust.
+    """Return the effect of a skip, target by target. A run without stages yet accepts every target.
 
     Args:
-        run: As it stands.
+        run: The current run.
         targets: Parts that the run has.
     """
     if not run.status.stages:
@@ -106,7 +106,7 @@ def _of_members(target: SkipTarget, entries: Iterator[MemberStatus], *, is_halte
 
 
 def _with_more(effect: Effect, *, more: bool, groups: Sequence[GroupStatus]) -> Effect:
-    """Return the effect on a part: an empty one that is still to come is left out, too."""
+    """Return the effect on a part. An empty part that has not started is skipped, too."""
     is_future = all(group.state is UpgradeState.NOT_STARTED for group in groups)
     more = more or (is_future and not any(group.members for group in groups))
     notes = effect.notes
@@ -125,13 +125,13 @@ def _of_wait(target: SkipTarget, stage: StageStatus) -> Effect:
 
 
 def _waits(stage: StageStatus) -> bool:
-    """Say whether the wait after a stage is still to come or goes on."""
+    """Return whether the wait after a stage is pending or in progress."""
     wait = stage.after_stage_wait
     return wait is not None and bool(wait.seconds) and wait.state in (*_LEFT, UpgradeState.RUNNING)
 
 
 def _is_open(gate: GateReport) -> bool:
-    """Say whether a gate still holds something, or will."""
+    """Return whether a gate holds the run now or later."""
     return gate.state not in (UpgradeState.COMPLETED, UpgradeState.SKIPPED)
 
 

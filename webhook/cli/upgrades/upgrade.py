@@ -170,7 +170,7 @@ def command() -> None:
 
 
 def finished(wait_options: WaitOptions) -> Verdict[UpgradeRunView]:
-    """Return what ends a wait when the run is over, or when nothing happens until somebody acts."""
+    """Return the verdict for waiting until the run is finished, or does not progress until a user acts."""
 
     def verdict(view: UpgradeRunView) -> int | None:
         if view.situation.is_over:
@@ -186,7 +186,7 @@ def finished(wait_options: WaitOptions) -> Verdict[UpgradeRunView]:
 
 
 def _stopped(view: UpgradeRunView) -> int | None:
-    """End when the run is stopped, or over."""
+    """Return the exit code if the run is stopped or finished."""
     if view.situation.phase == "Failed":
         return FAILED
     return DONE if view.situation.is_over or view.situation.is_halted else None
@@ -215,10 +215,10 @@ async def _start(hub: HubOptions, name: str, wait_options: WaitOptions, token: s
 
 
 async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, wait_options: WaitOptions) -> None:
-    """Say what has become of the order to start.
+    """Report the result of the order to start.
 
     Raises:
-        UserError: The run cannot start, and nobody waits for it.
+        UserError: The run cannot start, and the command does not wait.
     """
     title = runs.title(name_of(view.run))
     view = await wait_accepted(runs, view)
@@ -259,13 +259,13 @@ async def _follow(
     verdict: Verdict[UpgradeRunView],
     hub: HubOptions,
 ) -> int:
-    """Wait for what an order comes to, if that is wanted; return the exit code."""
+    """Wait for the result of an order if requested, and return the exit code."""
     if not wait_options.wait:
         return DONE
     generation = view.read.metadata.generation
 
     def taken(now: UpgradeRunView) -> int | None:
-        """Say how the wait ends, once the run has taken the order in."""
+        """Return the exit code once the run has processed the order."""
         return verdict(now) if now.read.status.observed_generation >= generation else None
 
     code, last_view = await follow(runs, name_of(view.run), wait_options, taken, print_waits())
@@ -358,7 +358,7 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
 
 
 def _is_left(view: UpgradeRunView) -> bool:
-    """Say whether any member of a run does not run what it was to bring."""
+    """Return whether any member of a run does not run its target version."""
     entries = (entry for stage in view.read.status.stages for group in stage.groups for entry in group.members)
     return any(
         entry.state is not UpgradeState.COMPLETED and entry.reason not in ("AlreadyAtTarget", "AheadOfTarget")
