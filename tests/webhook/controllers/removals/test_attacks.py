@@ -16,7 +16,6 @@ from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
-    DEFAULTS,
     MEMBERS,
     STATEFUL_SET,
     confirm,
@@ -196,14 +195,14 @@ async def leading(world, *runs):
 def elect_another(world):
     """Let the next leader of a hub remember nothing."""
     world.cache = Cache(world.store)
-    settings = LoopSettings(snapshots=NO_DEBOUNCE, removal=DEFAULTS)
+    settings = LoopSettings(snapshots=NO_DEBOUNCE)
     selectables = Selectables(world.cache, EmbeddedKinds(world.store.kinds), settings.selection)
     world.loop = make_loop(Hub(world.store, world.cache), utc_now, selectables, settings)
 
 
 @pytest.mark.parametrize("is_pending", [False, True], ids=["before-it-is-pending", "while-it-is-pending"])
 async def test_a_leader_that_is_killed_loses_no_pending_removal(is_pending):
-    world = World(removal=DEFAULTS)
+    world = World()
     for name in ("shop", LoopSettings().namespace):
         await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await world.add(*map(make_member, MEMBERS), make_database(), make_config_map("c0"), make_placement())
