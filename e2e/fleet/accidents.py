@@ -43,8 +43,7 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.meta import format_time
-from scorer.api.names import ACCEPT_OLDER_UNTIL
-from scorer.rollout.bindings import OLDER_THAN_APPLIED
+from scorer.api.names import ACCEPT_OLDER_UNTIL, OLDER_THAN_APPLIED
 
 PREFIX = "e2e-acc"
 LOCAL_ONLY = f"{PREFIX}-local-only"

@@ -18,6 +18,8 @@ CLUSTER_GROUP = "cluster.kubernetes-fleet.io"
 # Conditions.
 REMOVAL_PENDING_CONDITION = "RemovalPending"
 """Type of the condition on a placement whose removals wait for confirmation. It exists only while it is True."""
+OLDER_THAN_APPLIED = "OlderThanApplied"
+"""Reason of the Applied or DiffReported condition of a held Work and its binding, and of the Events about it."""
 RESOURCES_SELECTED = "ResourcesSelected"
 """Type of the condition on a placement that selects nothing. It exists only while it is False."""
 

@@ -16,6 +16,7 @@ from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import (
     CONTENT_REMOVED_AT,
     CONTENT_REMOVED_IN,
+    OLDER_THAN_APPLIED,
     PREVIOUS_BINDING_STATE,
     REMOVAL_PENDING,
     WORK_CLEANUP,
@@ -42,8 +43,6 @@ WORK_SYNCHRONIZED = "WorkSynchronized"
 APPLIED = "Applied"
 AVAILABLE = "Available"
 DIFF_REPORTED = "DiffReported"
-OLDER_THAN_APPLIED = "OlderThanApplied"
-"""Reason of the Applied or DiffReported condition of a held Work and its binding, and of the Events about it."""
 
 PASSING_REASONS = frozenset({"OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"})
 """A False condition with one of these reasons is not a failure. The set is copied as it is: the work generator never

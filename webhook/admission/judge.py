@@ -443,10 +443,7 @@ def _separate(
 
 
 def _defaulted_like(document: JsonObject, old: JsonObject, entry: Admitted) -> JsonObject:
-    """Return *old* with the defaults of the mutating hook, if *document* has them.
-
-    The stored object may be older than the hook.
-    """
+    """Return *old*, which may be older than the mutating hook, with its defaults if *document* has them."""
     if entry.default is None or entry.default(document, old).document is not document:
         return old
     return entry.default(old, None).document

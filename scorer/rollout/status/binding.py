@@ -13,7 +13,7 @@ from typing import Any
 from scorer.api.conditions import FALSE, LONGEST_MESSAGE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import TOO_LARGE
+from scorer.api.names import OLDER_THAN_APPLIED, TOO_LARGE
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -32,7 +32,6 @@ from scorer.rollout.bindings import (
     AVAILABLE,
     DIFF_REPORTED,
     NO_OVERRIDES,
-    OLDER_THAN_APPLIED,
     OVERRIDDEN,
     ROLLOUT_STARTED,
     WORK_SYNCHRONIZED,

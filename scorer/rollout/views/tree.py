@@ -94,14 +94,7 @@ _DROPPED: Final = (ClusterState.REMOVING, ClusterState.REMOVAL_PENDING)
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The documents of one placement.
-
-    Args:
-        placement: The placement.
-        bindings: Its bindings.
-        works: Its Works, whole or as `essentials` leaves them.
-        snapshots: Its resource snapshots that are labelled latest, likewise.
-    """
+    """A placement, its bindings, and its Works and latest resource snapshots, whole or as `essentials` leaves them."""
 
     placement: JsonObject
     bindings: Sequence[JsonObject] = ()
@@ -160,8 +153,7 @@ def placement_tree(sources: Sources) -> JsonObject:
 def _latest(sources: Sources) -> int | None:
     """Return the index of the latest snapshot.
 
-    While the rollout controller moves the label to a new snapshot, none is labelled for a moment: then the greatest
-    index that a binding names counts.
+    While the label moves to a new snapshot, none has it: then the greatest index that a binding names counts.
     """
     labelled = [index_of(snapshot, RESOURCE_INDEX) for snapshot in sources.snapshots]
     named = [index for binding in sources.bindings if (index := _index(binding)) is not None]
@@ -224,10 +216,7 @@ def _condition(document: JsonObject, condition: Mapping[str, Any]) -> JsonObject
 
 
 def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
-    """Return the state in one word, and why it is not ``available``.
-
-    Words and precedence match `webhook.answers.views`.
-    """
+    """Return the state in one word, as `webhook.answers.views` does, and why it is not ``available``."""
     failure = failure_of(document)
     if is_deleting(document):
         return "removal pending" if is_removal_pending(document) else "removing", removal_detail(document, failure)

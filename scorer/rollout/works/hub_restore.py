@@ -26,7 +26,7 @@ import orjson
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
-from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_REVISION, WRITTEN
+from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_REVISION, OLDER_THAN_APPLIED, WRITTEN
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -37,7 +37,6 @@ from scorer.api.unstructured.documents import (
     with_metadata,
 )
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.bindings import OLDER_THAN_APPLIED
 
 LONGEST_ACCEPTANCE: Final = timedelta(days=7)
 """How far ahead an acceptance may reach, so that the next restored backup is noticed again."""

@@ -214,7 +214,7 @@ async def test_explanations_name_the_snapshot_and_the_trigger(world):
 async def test_a_deleted_placement_is_forgotten(world):
     history = RunHistory(world.cache, utc_now)
     await place(world)
-    await world.hub.delete(PLACEMENT, world.cache.get(PLACEMENT, "payments"))
+    await world.delete_placement("payments")
     await world.until(lambda: world.cache.get(PLACEMENT, "payments") is None)
     assert history.runs(PAYMENTS) is None
     assert history.last_trigger(PAYMENTS) is None

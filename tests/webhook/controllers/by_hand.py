@@ -66,7 +66,8 @@ class MortalStore(Store):
         return await self.inner.list(kind, namespace, labels)
 
     def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
-        raise NotImplementedError
+        self._check()
+        return self.inner.watch(kind, since, namespace)
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
         return await self._write("create", kind, document, lambda: self.inner.create(kind, document))

@@ -219,7 +219,7 @@ async def test_processes_that_share_the_work_do_all_of_it_and_never_write_the_sa
             await world.add(
                 make(kinds.EVICTION, "off", spec={"placementName": "app-0", "clusterName": world.bound("app-0")[0]})
             )
-            await world.store.delete(kinds.PLACEMENT, Key("app-1"))
+            await world.delete_placement("app-1")
             await world.until(lambda: world.cache.get(kinds.PLACEMENT, "app-1") is None)
             await world.until(lambda: "True" in str(world.cache.get(kinds.EVICTION, "off")))
             before = [set(store.written) for store in stores]

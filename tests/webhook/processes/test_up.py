@@ -224,14 +224,14 @@ def test_a_start_keeps_what_was_changed_on_the_hub(paths: tuple[Path, Path]) -> 
         async with Up(UpSettings(**PORTS), data), aiohttp.ClientSession() as session:
             client = Client(data, session)
             headers = {"Authorization": f"Bearer {client.token}", "Content-Type": "application/merge-patch+json"}
-            path, patch = f"{GROUP}/clusterresourceplacements/p0", {"spec": {"policy": {"numberOfClusters": 2}}}
+            path, patch = f"{GROUP}/clusterresourceplacements/p0", {"spec": {"policy": {"numberOfClusters": 4}}}
             async with session.patch(client.server + path, json=patch, headers=headers, ssl=client.tls) as answer:
                 assert answer.status == 200
 
     asyncio.run(change())
     again = run_once(data, "-f", files)
     assert "1 kept as changed on the hub" in again.stdout
-    assert [line.split()[2] for line in again.stdout.splitlines() if line.startswith("crp/p0 ")] == ["2"]
+    assert [line.split()[2] for line in again.stdout.splitlines() if line.startswith("crp/p0 ")] == ["4"]
 
 
 def test_a_fleet_in_which_some_member_always_reports_comes_to_rest(tmp_path):

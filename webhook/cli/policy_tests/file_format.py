@@ -145,14 +145,7 @@ class ErrorExpectation(WarningExpectation):
 
 
 class AdmissionExpectation(_Expectation):
-    """Verdict of admission. The lists are complete.
-
-    Args:
-        allowed: Whether the write is allowed.
-        errors: Errors of a refusal.
-        warnings: Warnings for the author.
-        stored: A part of the object as it would be stored.
-    """
+    """Verdict of admission. The lists are complete. ``stored`` is a part of the object as it would be stored."""
 
     allowed: bool | None = None
     errors: list[ErrorExpectation] | None = None

@@ -70,12 +70,9 @@ MOST_OF_ONE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Cluster whose nodes are disrupted.
+    """Cluster whose nodes are disrupted, with a cache that watches NodePools.
 
-    Args:
-        hub: The cluster, with a cache that watches NodePools.
-        work: Evicts and deletes pods. None: disabled, no command is executed.
-        namespace: Namespace of reservations. Empty: nodes are not reserved.
+    Without ``work``, no command is executed. Without ``namespace``, nodes are not reserved.
     """
 
     hub: Hub
@@ -219,11 +216,7 @@ class NodeDisruptionController:
         return self._site
 
     async def _may_act(self, *, surely: bool = False) -> bool:
-        """Return whether commands are executed now. In mode Act, `_why_not` has the reason if not.
-
-        Args:
-            surely: Read Karpenter's Lease now, regardless of the poll interval.
-        """
+        """Return whether commands are executed now. With *surely*, read Karpenter's Lease first."""
         if self._options.mode is not NodeDisruptionMode.ACT:
             return False
         try:

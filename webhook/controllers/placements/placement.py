@@ -223,10 +223,7 @@ class PlacementController:
         return soonest(await self._report(family, placement, report), waits)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
-        """Add the finalizers that deletion needs, including the scheduler's, in one write.
-
-        Before the first snapshot: a deletion in between would leave snapshots that nothing removes.
-        """
+        """Add the finalizers of deletion in one write, before the first snapshot, which nothing else would remove."""
         finalized = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
         finalized = with_finalizer(finalized, SCHEDULER_CLEANUP) or finalized
         return placement if finalized is placement else await self._hub.amend(family.placement, finalized)

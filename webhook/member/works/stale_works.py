@@ -8,8 +8,8 @@ from datetime import datetime
 from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
+from scorer.api.names import OLDER_THAN_APPLIED
 from scorer.api.unstructured.documents import status_of
-from scorer.rollout.bindings import OLDER_THAN_APPLIED
 from scorer.rollout.works.hub_restore import (
     held_message,
     held_status,

@@ -8,6 +8,8 @@ from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import conditions_of, with_metadata
 from scorer.rollout.confirmation.digests import Confirmation
 from tests.builders.placement import make_placement
+from tests.webhook.controllers.override_rules import delete as deleting
+from tests.webhook.controllers.override_rules import make_override
 from tests.webhook.controllers.world import make_config_map, make_member, running
 from tests.webhook.edits import edit
 from webhook.embedded.simulation.scripts import SIMULATE
@@ -15,6 +17,7 @@ from webhook.kube.ports import Key
 from webhook.runtime.clock import utc_now
 
 STATEFUL_SET, CONFIG_MAP = KINDS["apps", "StatefulSet"], KINDS["", "ConfigMap"]
+DATABASE = {"group": "apps", "version": "v1", "kind": "StatefulSet", "name": "db"}
 MEMBERS = ("fish", "lion", "wolf")
 AT_ONCE = {"rollingUpdate": {"unavailablePeriodSeconds": 0}}
 """A strategy without a pause after each cluster that has lost content."""
@@ -40,6 +43,12 @@ async def confirming(*members, count=6, placement=None, **settings):
         await world.add(placement or make_placement(strategy=AT_ONCE))
         await world.until(lambda: is_available(world))
         yield world
+
+
+def dropping(name, term):
+    """Return an override that deletes an object of ``shop`` on every member."""
+    override = make_override(name, deleting(), placement="shop")
+    return {**override, "spec": {**override["spec"], "resourceSelectors": [term]}}
 
 
 def is_available(world, name="shop"):

@@ -7,18 +7,19 @@ from tests.builders.placement import fixed, make_placement
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
     AT_ONCE,
+    DATABASE,
     STATEFUL_SET,
     bindings,
     confirm,
     confirming,
     delete,
     digests,
+    dropping,
     is_available,
     make_database,
     on_members,
     pending,
 )
-from tests.webhook.controllers.placements.test_objects_on_one_cluster import DATABASE, dropping
 from webhook.kube.ports import Key
 
 FIVE = ("m1", "m2", "m3", "m4", "m5")

@@ -1,14 +1,14 @@
 """Objects that leave clusters by an override or an older snapshot: they stay there until the removal is confirmed."""
 
 from scorer.api.kinds import NAMESPACED_OVERRIDE, PLACEMENT, STAGED_RUN, WORK
-from tests.webhook.controllers.override_rules import delete as deleting
-from tests.webhook.controllers.override_rules import make_override
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
+    DATABASE,
     MEMBERS,
     STATEFUL_SET,
     confirm,
     confirming,
+    dropping,
     is_available,
     make_database,
     on_members,
@@ -19,13 +19,7 @@ from tests.webhook.controllers.world import make_config_map
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 
-DATABASE = {"group": "apps", "version": "v1", "kind": "StatefulSet", "name": "db"}
 ONE_MAP = {"group": "", "version": "v1", "kind": "ConfigMap", "name": "c0"}
-
-
-def dropping(name, term):
-    override = make_override(name, deleting(), placement="shop")
-    return {**override, "spec": {**override["spec"], "resourceSelectors": [term]}}
 
 
 async def test_an_override_that_deletes_a_database_waits():

@@ -53,7 +53,7 @@ async def write(store, turn, lane):
             say("family", f"{turn}-{lane}-{count}")
 
 async def main(path, turn):
-    store = EmbeddedStore.open(Path(path), retained=200)
+    store = EmbeddedStore.open(Path(path), retention=200)
     say("open", store.resource_version)
     async with asyncio.TaskGroup() as group:
         for lane in range(4):

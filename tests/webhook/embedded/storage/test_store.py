@@ -77,7 +77,7 @@ def make_definition(**changes: object) -> JsonObject:
 
 class TestWatch:
     async def test_what_is_too_old_is_expired(self, open_store):
-        store = open_store(retained=8)
+        store = open_store(retention=8)
         since = (await store.create(PLACEMENT, make_placement("a")))["metadata"]["resourceVersion"]
         for turn in range(200):
             await write_over(store, make_placement("a", n=turn))
@@ -86,7 +86,7 @@ class TestWatch:
         assert len((await store.list(PLACEMENT)).items) == 1
 
     async def test_at_least_the_promised_versions_are_kept(self, open_store):
-        store = open_store(retained=50)
+        store = open_store(retention=50)
         await store.create(PLACEMENT, make_placement("a"))
         for turn in range(500):
             await write_over(store, make_placement("a", n=turn))
@@ -104,7 +104,7 @@ class TestWatch:
             assert [(await anext(watch)).document["spec"]["n"] for _ in range(count)] == list(range(count))
 
     async def test_a_reader_that_is_far_too_slow_is_told(self, open_store):
-        store = open_store(retained=8)
+        store = open_store(retention=8)
         await store.create(PLACEMENT, make_placement("a"))
         watch = store.watch(PLACEMENT, store.resource_version)
         for turn in range(LONGEST_BACKLOG * 2):
@@ -173,7 +173,7 @@ class TestWatch:
         ]
 
     async def test_silence_is_filled_with_bookmarks_that_can_be_resumed_from(self, open_store):
-        store = open_store(retained=8)
+        store = open_store(retention=8)
         watch = store.watch(PLACEMENT, "0", bookmark_every=timedelta(milliseconds=1))
         await store.create(
             BINDING, {"apiVersion": BINDING.api_version, "kind": BINDING.kind, "metadata": {"name": "b"}}
