@@ -17,6 +17,8 @@ from e2e.controlplane.service import Service
 from tests.machine import chromium_path
 from tests.webhook.page.conftest import ARGUMENTS, PATIENCE
 
+expect.set_options(timeout=PATIENCE)
+
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 VIEWERS = "oidc:viewers"
 MEMBER = "/apis/cluster.kubernetes-fleet.io/v1/memberclusters"

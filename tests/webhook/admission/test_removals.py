@@ -1,6 +1,7 @@
 """Admission refuses what the loop would hold back, with the digest that the loop accepts."""
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -183,6 +184,16 @@ async def test_what_passes_without_a_question():
         assert removal_losses(deletion(shop), context.for_unverified_caller()) == ()
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "x", "namespace": "shop"}}
         assert removal_losses(deletion(claim), context) == ()
+
+
+@pytest.mark.parametrize("damaged", [{"kind": None}, {"kind": {}}, {"apiVersion": "v1"}, {}])
+async def test_a_review_of_two_kinds_is_no_failure(damaged):
+    old = make_placement("shop", metadata={"uid": "u"})
+    failures = []
+    context = replace(Context(user=ALICE), on_failure=lambda check, error: failures.append((check, error)))
+    new = {**make_placement("shop", metadata={"uid": "u"}, selectors=[namespace_term("dock")]), **damaged}
+    assert removal_losses(update(old, new if damaged else {}), context) == ()
+    assert failures == []
 
 
 async def test_where_confirmation_is_off_no_snapshot_is_read(monkeypatch):
