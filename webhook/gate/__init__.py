@@ -1,1 +1,1 @@
-"""What may be disrupted now: nodes of pools, member clusters, the budgets that decide, and what is reserved."""
+"""Disruption gates: nodes of pools, member clusters, their budgets, and reservations."""

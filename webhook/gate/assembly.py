@@ -1,4 +1,4 @@
-"""What answers about disruption, put together: for the server of a hub and for everything in one process alike."""
+"""Builds the disruption gate, for the server of a hub and for the all-in-one process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from webhook.settings.answers import DisruptionSettings
 
 @dataclass(frozen=True, slots=True)
 class DisruptionGate:
-    """What may be disrupted, now or later: nodes of pools, member clusters, and the budgets that decide.
+    """The gates for nodes and member clusters, and their budgets.
 
     Args:
-        desk: Where questions are asked.
-        budgets: What the budgets allow, now and on the calendar.
-        nodes: The pools with what is reserved of them.
-        members: What goes on at the member clusters.
-        keeper: Keeps what is reserved.
-        enforcement: Judges disruptions by hand; without ``enforce_budgets`` it allows them all.
+        desk: Answers the questions of callers.
+        budgets: Reads the budgets, now and on the calendar.
+        nodes: The pools with their reservations.
+        members: Active disruptions of the member clusters.
+        keeper: Keeps reservations.
+        enforcement: Admits or denies manual disruptions. Without ``enforce_budgets`` it admits all.
     """
 
     desk: GateService
@@ -38,19 +38,19 @@ class DisruptionGate:
     enforcement: DisruptionEnforcement
 
     async def run(self) -> None:
-        """Follow the reservations until cancelled."""
+        """Watch the reservations until cancelled."""
         await self.keeper.reservations.run()
 
 
 def disruption_of(
     cache: Cache, store: Store, settings: DisruptionSettings, now: Callable[[], datetime]
 ) -> DisruptionGate:
-    """Make what answers about disruption.
+    """Make the disruption gate.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
-        store: Where reservations are kept.
-        settings: What the operator decided.
+        cache: Cache of the hub. The gate adds the watches that it needs.
+        store: Store of the reservations.
+        settings: Settings of the operator.
         now: The clock.
     """
     pools = HubNodePools(cache, template_do_not_disrupt=settings.template_do_not_disrupt)

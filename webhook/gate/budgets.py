@@ -1,4 +1,4 @@
-"""What the disruption budgets of the hub's node pools allow, now and later.
+"""Disruption budgets of the hub's node pools, now and on the calendar.
 
 Source: serving.md 3.1.
 """
@@ -18,10 +18,10 @@ from webhook.gate.nodes import HubNodeGate
 
 
 class HubBudgets:
-    """Shows the budgets of a hub.
+    """Reads the budgets of a hub.
 
     Args:
-        gate: Knows the pools and the reservations.
+        gate: The pools with their reservations.
         now: The clock.
     """
 
@@ -31,14 +31,14 @@ class HubBudgets:
         self._overviews = Overviews(now)
 
     def now(self) -> datetime:
-        """Return the time of day."""
+        """Return the current time."""
         return self._now()
 
     def pools(self, names: Iterable[str] = ()) -> tuple[BudgetedPool, ...]:
         """Return the named pools in that order, or all of them by name.
 
         Raises:
-            UnknownObjectError: There is no pool of one of the names.
+            UnknownObjectError: One of the pools does not exist.
         """
         pool_names = tuple(dict.fromkeys(names))
         views = (
@@ -52,7 +52,7 @@ class HubBudgets:
     def _view(self, name: str) -> PoolView:
         try:
             view = self._gate.view(name)
-        except UnreadableReservationsError:  # shown as in the list: with every node held
+        except UnreadableReservationsError:  # as in the list: with every node held
             view = next((pool_view for pool_view in self._gate.views() if pool_view.name == name), None)
         if view is None:
             raise UnknownObjectError(f"there is no NodePool {quote(name)}")
@@ -61,13 +61,13 @@ class HubBudgets:
     async def overview(
         self, pools: Sequence[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason]
     ) -> BudgetList:
-        """Return what *pools* allow at *at*, read-only; made in a thread, as a thousand pools take a while."""
+        """Return the budgets of *pools* at *at*, read-only. Runs in a thread, as a thousand pools take a while."""
         return await asyncio.to_thread(self._overviews.overview, pools, at, reasons)
 
     async def calendar(
         self, pools: Sequence[BudgetedPool], start: datetime, days: int, zone: ZoneInfo | None
     ) -> BudgetCalendar:
-        """Return the calendar of *pools*; made in a thread, one pool at a time, until done or cancelled.
+        """Return the calendar of *pools*. Runs in a thread, one pool at a time.
 
         Raises:
             TooLargeError: See `scorer.node_budgets.documents.CalendarMaker`.

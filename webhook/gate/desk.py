@@ -1,6 +1,6 @@
-"""Where every question about disruption is asked: of nodes and of member clusters, one or many, to know or to reserve.
+"""Entry point for all questions about disruption: of nodes and of member clusters, with or without a reservation.
 
-Callers get errors of one family, `webhook.gate.errors`, and `UnknownObjectError` for an object that does not exist.
+Methods raise the errors of `webhook.gate.errors`, and `UnknownObjectError` for an object that does not exist.
 
 Source: nodepool-disruption.md 14; serving.md 3.1 and 3.3.
 """
@@ -18,7 +18,7 @@ from webhook.access.rights import NODE_POOLS
 from webhook.gate.errors import ASK_AGAIN_SECONDS, NotReadyError, ReservationRefusedError, as_gate_errors
 from webhook.gate.keeper import Claimant, ReservationKeeper
 
-if TYPE_CHECKING:  # a command that asks one of the gates does not load the other
+if TYPE_CHECKING:  # a command that uses one of the gates does not load the other
     from webhook.gate.members import HubMemberGate
     from webhook.gate.nodes import HubNodeGate
 
@@ -26,38 +26,38 @@ if TYPE_CHECKING:  # a command that asks one of the gates does not load the othe
 class NodeGateService:
     """Answers for nodes of pools, and reserves them.
 
-    Methods raise `GateError` when they give no answer, besides the errors that each of them names.
+    Methods raise `GateError` without an answer, besides the errors that each of them lists.
     """
 
     def __init__(self, nodes: "HubNodeGate") -> None:
         self._nodes = nodes
 
     def require_synced(self) -> None:
-        """Raise `NotReadyError` while pools and reservations have not been read once."""
+        """Raise `NotReadyError` until pools and reservations have been read once."""
         if reason := self._nodes.pools.refusal:
             raise NotReadyError(f"node pools may not be read: {reason}; {NODE_POOLS.advice}", ASK_AGAIN_SECONDS)
         if not self._nodes.synced:
             raise NotReadyError("node pools and reservations are not known yet", 1)
 
     async def answer(self, questions: Sequence[NodeGateQuestion], claimant: Claimant) -> tuple[NodeGateAnswer, ...]:
-        """Return for each question whether its nodes may be disrupted, and reserve what it wants reserved.
+        """Return for each question whether its nodes may be disrupted, and make the requested reservations.
 
         Args:
-            questions: In order; see `HubNodeGate.answer`.
-            claimant: Takes what is reserved.
+            questions: In order. See `HubNodeGate.answer`.
+            claimant: Holder of the reservations.
 
         Raises:
-            UnknownObjectError: There is no such pool.
+            UnknownObjectError: A pool does not exist.
         """
         with as_gate_errors():
             return await self._nodes.answer(questions, claimant)
 
     async def reserve(self, question: NodeGateQuestion, claimant: Claimant, seconds: int) -> NodeGateAnswer:
-        """Answer one question and reserve what is granted.
+        """Answer one question and reserve the granted nodes.
 
         Raises:
-            ReservationRefusedError: Nothing is granted.
-            UnknownObjectError: There is no such pool.
+            ReservationRefusedError: No node is granted.
+            UnknownObjectError: The pool does not exist.
         """
         (answer,) = await self.answer([replace(question, reserve_seconds=seconds)], claimant)
         if answer.reservation is None:
@@ -68,14 +68,14 @@ class NodeGateService:
 class MemberGateService:
     """Answers for member clusters, and reserves them.
 
-    Methods raise `GateError` when they give no answer, besides the errors that each of them names.
+    Methods raise `GateError` without an answer, besides the errors that each of them lists.
     """
 
     def __init__(self, members: "HubMemberGate") -> None:
         self._members = members
 
     def require_synced(self) -> None:
-        """Raise `NotReadyError` while the objects behind answers about member clusters have not been read once."""
+        """Raise `NotReadyError` until the inputs of answers have been read once."""
         if not self._members.synced:
             raise NotReadyError("what goes on at the member clusters is not known yet", 1)
 
@@ -83,7 +83,7 @@ class MemberGateService:
         """Return whether a placement may be changed on a cluster now.
 
         Raises:
-            UnknownObjectError: There is no such placement, or no such member cluster.
+            UnknownObjectError: The placement or the member cluster does not exist.
         """
         return self._members.rollout(ref, cluster)
 
@@ -91,25 +91,25 @@ class MemberGateService:
         """Return whether a cluster may be upgraded now by *run*, or if empty by the first run that includes it.
 
         Raises:
-            UnknownObjectError: There is no such member cluster, or no such run.
+            UnknownObjectError: The member cluster or the run does not exist.
         """
         return self._members.cluster_update(cluster, run)
 
     async def reserve_rollout(self, ref: PlacementRef, cluster: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `rollout`, and hold the cluster of the placement, and the member.
+        """Answer as `rollout`, and reserve the cluster of the placement, and the member.
 
         Raises:
-            ReservationRefusedError: It may not be changed.
+            ReservationRefusedError: It must not be changed.
             UnknownObjectError: As `rollout`.
         """
         with as_gate_errors():
             return await self._members.reserve_rollout(ref, cluster, claimant, seconds)
 
     async def reserve_update(self, cluster: str, run: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `cluster_update`, and hold the member.
+        """Answer as `cluster_update`, and reserve the member.
 
         Raises:
-            ReservationRefusedError: It may not be upgraded.
+            ReservationRefusedError: It must not be upgraded.
             UnknownObjectError: As `cluster_update`.
         """
         with as_gate_errors():
@@ -123,33 +123,33 @@ class ReservationService:
         self._keeper = keeper
 
     def require_synced(self) -> None:
-        """Raise `NotReadyError` while reservations have not been read once."""
+        """Raise `NotReadyError` until reservations have been read once."""
         if not self._keeper.reservations.synced:
             raise NotReadyError("reservations are not known yet", 1)
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
-        """Keep what was granted for *seconds* from now; a reservation that has expired is gone."""
+        """Extend a reservation to *seconds* from now. An expired one cannot be renewed."""
         with as_gate_errors():
             return await self._keeper.renew(identifier, identity, seconds)
 
     async def release(self, identifier: str, identity: str) -> None:
-        """Give a reservation back."""
+        """Release a reservation."""
         with as_gate_errors():
             await self._keeper.release(identifier, identity)
 
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
-        """Return all reservations with what they are of, and why some cannot be read."""
+        """Return all reservations by thing, and errors for unreadable ones."""
         return self._keeper.listed()
 
 
 @dataclass(frozen=True, slots=True)
 class GateService:
-    """Both gates, and what is reserved at either.
+    """Both gates and their reservations.
 
     Args:
         nodes: Answers for nodes of pools.
         members: Answers for member clusters.
-        reservations: Lists and releases what is reserved.
+        reservations: Lists, renews and releases reservations.
     """
 
     nodes: NodeGateService

@@ -1,7 +1,7 @@
-"""What a gate says when it gives no answer, or does not do what it is asked to: errors of one family.
+"""Errors of the gates: no answer, or a refused reservation.
 
-Each message is fit for the caller. What the Leases and the store raise becomes one of them at one place,
-`as_gate_errors`, which the desk uses.
+Each message is fit for the caller. `as_gate_errors`, which the desk uses, wraps the errors of the Leases and of the
+store.
 
 Source: nodepool-disruption.md 14.3; serving.md 3.1 and 3.3.
 """
@@ -18,15 +18,15 @@ from webhook.gate.reservations import BusyError
 from webhook.kube.ports import StoreError
 
 ASK_AGAIN_SECONDS: Final = 10
-"""How soon to ask again where it is not known when the answer will change (nodepool-disruption.md 14.3)."""
+"""Retry interval if it is unknown when the answer will change (nodepool-disruption.md 14.3)."""
 
 
 class GateError(Exception):
-    """A gate gives no answer.
+    """The gate has no answer.
 
     Args:
-        message: Why, for people.
-        retry_after: Seconds after which asking again may help; None: that alone does not.
+        message: Human-readable message.
+        retry_after: Seconds after which a retry may help. None: unset, a retry alone does not help.
     """
 
     def __init__(self, message: str, retry_after: int | None = None) -> None:
@@ -35,13 +35,13 @@ class GateError(Exception):
 
 
 class MistakenQuestionError(GateError):
-    """A question cannot be answered as it is.
+    """A question is invalid.
 
     Args:
-        pointer: JSON Pointer, in the question, to the member that is wrong.
-        code: One word for machines; see `scorer.node_budgets.question.InvalidQuestion`.
-        detail: For people.
-        position: Of the question among those that came with it.
+        pointer: JSON Pointer to the invalid field of the question.
+        code: Machine-readable error. See `scorer.node_budgets.question.InvalidQuestion`.
+        detail: Human-readable message.
+        position: Position of the question in its request.
     """
 
     def __init__(self, pointer: str, code: str, detail: str, position: int = 0) -> None:
@@ -53,18 +53,18 @@ class MistakenQuestionError(GateError):
 
 
 class UnknownReservationError(GateError):
-    """There is no such reservation, or it has expired."""
+    """The reservation does not exist or has expired."""
 
 
 class NotYoursError(GateError):
-    """Another user has taken the reservation."""
+    """The reservation belongs to another user."""
 
 
 class ReservationRefusedError(GateError):
-    """What was to be reserved may not be disrupted now, so nothing is reserved.
+    """The object must not be disrupted now, so it was not reserved.
 
     Args:
-        answer: Why, as a question without a reservation would be answered.
+        answer: The answer, as for a question without a reservation.
     """
 
     def __init__(self, answer: GateAnswer | MemberGateAnswer) -> None:
@@ -73,10 +73,10 @@ class ReservationRefusedError(GateError):
 
 
 class MemberHeldError(GateError):
-    """A member cluster is being disrupted by something else.
+    """Another disruption holds the member cluster.
 
     Args:
-        message: Says by what, for whom and until when.
+        message: Kind, holder and expiry of that disruption.
         by: The reservation in the way.
     """
 
@@ -86,20 +86,20 @@ class MemberHeldError(GateError):
 
 
 class LeaseFullError(GateError):
-    """So many reservations are held of one thing that its Lease has no room for more."""
+    """The Lease of a thing has no room for another reservation."""
 
 
 class ContendedError(GateError):
-    """Other writers have changed the same reservations again and again."""
+    """Other clients keep changing the same reservations."""
 
 
 class NotReadyError(GateError):
-    """What the answer depends on is not known yet, or cannot be read or written now."""
+    """The inputs of an answer are not synced yet, or cannot be read or written now."""
 
 
 @contextmanager
 def as_gate_errors() -> Iterator[None]:
-    """Turn what the Leases and the store raise into errors of a gate."""
+    """Wrap the errors of the Leases and of the store in errors of a gate."""
     try:
         yield
     except TooManyReservationsError as error:

@@ -1,4 +1,4 @@
-"""What goes on at each member cluster: kept up to date with the cache, so that a question looks at one member only."""
+"""Active disruptions of each member cluster, kept up to date with the cache, so that a question reads one member."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -35,23 +35,23 @@ _SEEN_IN: Final[Mapping[MemberDisruption, tuple[Kind, ...]]] = {
 }
 
 Known = Callable[[str, str], Iterable[Reservation]]
-"""Given a gate and a thing, returns the reservations in force. Raises `UnreadableReservationsError`."""
+"""Returns the active reservations of a gate and a thing. Raises `UnreadableReservationsError`."""
 
 
 def seen_in(disruptions: Collection[MemberDisruption]) -> tuple[Kind, ...]:
-    """Return the kinds of objects that tell of these disruptions, each once."""
+    """Return the kinds of objects that show these disruptions, without duplicates."""
     return tuple(
         dict.fromkeys(kind for purpose in MemberDisruption if purpose in disruptions for kind in _SEEN_IN[purpose])
     )
 
 
 class HubMemberHolds:
-    """Knows what holds the members of a hub.
+    """Holds on the members of a hub.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
-        disruptions: Those that take part in the gate; others are not looked at.
-        reservations: What is reserved; reservations count whatever they are for.
+        cache: Cache of the hub. The class adds the watches that it needs.
+        disruptions: Kinds of disruption that are gated. Others are ignored.
+        reservations: Returns reservations, which count for every kind of disruption.
     """
 
     def __init__(
@@ -80,21 +80,21 @@ class HubMemberHolds:
             self._follow(kinds.UPGRADE_RUN, partial(self._take, upgrade_holds))
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with the name of every member when the reasons that hold it change; returns what ends that.
+        """Call *handler* with the name of every member whose holds change. Return the unsubscriber.
 
-        The end of an eviction does not count; the end of its reservation is a change of the reservations.
+        The end of an eviction does not trigger a call. The release of its reservation is a change of the reservations.
         """
         return self._changed.subscribe(handler)
 
     def end(self) -> None:
-        """Stop following changes."""
+        """Unsubscribe from all changes."""
         for end in self._ends:
             end()
 
     def of(self, member: str) -> tuple[Hold, ...]:
-        """Return what goes on at a member, and who has reserved it.
+        """Return the active disruptions and reservations of a member.
 
-        Reservations that cannot be read hold it against every caller.
+        Unreadable reservations hold it against every caller.
         """
         try:
             reservation_holds = tuple(reserved_holds(member, self._reservations(MEMBER, member)))
@@ -103,7 +103,7 @@ class HubMemberHolds:
         return (*self.active_disruptions(member), *reservation_holds)
 
     def active_disruptions(self, member: str) -> tuple[Hold, ...]:
-        """Return what goes on at a member, reservations left out."""
+        """Return the active disruptions of a member, without reservations."""
         evictions = (
             eviction_hold(member, name, spec_of(eviction).get("placementName") or "")
             for name, eviction in self._evictions.get(member, {}).items()
@@ -119,7 +119,7 @@ class HubMemberHolds:
         self._ends.append(self._cache.subscribe(kind, handler))
 
     def _take_eviction(self, change: ObjectDelta) -> None:
-        """Take in an eviction that has named its binding; a question checks whether that is gone."""
+        """Track an eviction that has recorded its binding. A question checks whether the binding still exists."""
         for document in change:
             if document is None or not annotation(document, EVICTED_BINDING):
                 continue
@@ -154,6 +154,6 @@ class HubMemberHolds:
 def _rollout_holds(family: Family, binding: JsonObject) -> Mapping[str, Hold]:
     try:
         view = BindingView.of(binding)
-    except ValueError:  # the rollout says so
+    except ValueError:  # the rollout reports it
         return {}
     return {view.cluster: rollout_hold(view.cluster, str(family.parent(binding)))} if is_rolling(view) else {}

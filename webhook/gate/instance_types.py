@@ -1,4 +1,4 @@
-"""Instance types and prices from a file that an operator names.
+"""Instance types and prices from a file of the operator.
 
 Source: nodepool-disruption.md 5.1.
 """
@@ -14,15 +14,15 @@ from webhook.runtime.price_files import PriceFileError, load_prices
 
 
 def read_catalog(document: Any) -> InstanceTypeCatalog:
-    """Read a table of instance types. Raises `scorer.prices.InvalidPricesError`."""
+    """Parse a table of instance types. Raises `scorer.prices.InvalidPricesError`."""
     return InstanceTypeCatalog(read_instance_types(document))
 
 
 async def check_instance_types(path: Path | None) -> None:
-    """Read the file once, so that a program does not start with one that cannot be used; None: there is none.
+    """Load the file, so that a process does not start with an invalid one. None: disabled.
 
     Raises:
-        ConfigurationError: It cannot be used; the message names the file, the field and the value.
+        ConfigurationError: It is invalid. The message names the file, the field and the value.
     """
     if path is not None:
         try:

@@ -1,8 +1,8 @@
-"""Reservations as the callers of a gate use them: taken, renewed and given back.
+"""Reservations for the callers of a gate: make, renew and release.
 
-A reservation of a rollout is two: one of the placement, whose budget it uses, and one of the member; they are taken,
-renewed and given back together. They are on two Leases, so no single write covers both: the order of the writes is such
-that a crash in between leaves what the caller can still renew or give back, or what expires.
+A reservation of a rollout consists of two: one of the placement, which counts against its budget, and one of the
+member. They are made, renewed and released together. They are on two Leases, which no single write covers. The order of
+the writes ensures that after a crash in between the caller can still renew or release the rest, or that it expires.
 
 Source: serving.md 3.1.
 """
@@ -28,35 +28,37 @@ from webhook.gate.reservations import Held, LeaseReservations, Look, new_id
 from webhook.kube.ports import StoreError
 
 Judge = Callable[[Held], MemberDisruption]
-"""Given what others have reserved of a placement, says which kind of disruption a change of it is, or raises why it may
-not be changed now; may be called several times."""
+"""Returns the kind of disruption of a change, given the other reservations of the placement.
+
+Raises the reason if the change must wait. May be called several times.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """Who takes a reservation.
+    """Holder of a reservation.
 
     Args:
-        holder: In the caller's words.
-        identity: As authenticated; no other user may renew it or give it back.
+        holder: Name given by the caller.
+        identity: Authenticated user. Other users must not renew or release the reservation.
     """
 
     holder: str
     identity: str
 
     def has(self, reservation: Reservation) -> bool:
-        """Say whether the reservation was taken by this claimant."""
+        """Return whether the reservation was made by this claimant."""
         return (reservation.holder, reservation.identity) == (self.holder, self.identity)
 
 
 class ReservationKeeper:
     """Keeps the reservations of a hub for their claimants.
 
-    Besides the errors that each of them names, methods raise `UnreadableReservationsError`, `TooManyReservationsError`
-    or `StoreError` when the reservations cannot be read or written now.
+    Besides the errors that each of them lists, methods raise `UnreadableReservationsError`, `TooManyReservationsError`
+    or `StoreError` if the reservations cannot be read or written now.
 
     Args:
-        reservations: Those of all replicas.
+        reservations: Reservations of all replicas.
         now: The clock.
     """
 
@@ -65,18 +67,18 @@ class ReservationKeeper:
         self._now = now
 
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
-        """Return all reservations with what they are of, and why some cannot be read."""
+        """Return all reservations by thing, and errors for unreadable ones."""
         reserved_things, mistakes = self.reservations.all_cached()
         return tuple(
             (thing, reservation) for thing, reservations in reserved_things for reservation in reservations
         ), mistakes
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
-        """Keep what was granted for *seconds* from now; a reservation that has expired is gone.
+        """Extend a reservation to *seconds* from now. An expired one cannot be renewed.
 
         Raises:
-            UnknownReservationError: There is none of that id.
-            NotYoursError: Another user has taken it.
+            UnknownReservationError: No reservation has that id.
+            NotYoursError: It belongs to another user.
         """
 
         def decide(_: Thing, held: Held) -> Held:
@@ -89,13 +91,13 @@ class ReservationKeeper:
         if own.gate == ROLLOUT:
             try:
                 await self._hold_beside(own)
-            except MemberHeldError as error:  # the half of the member had expired, and the member was granted to others
+            except MemberHeldError as error:  # the member's half had expired, and another holder has the member
                 await self.drop(identifier)
                 raise UnknownReservationError(f"the reservation has come to an end: {error}") from error
         return own
 
     async def release(self, identifier: str, identity: str) -> None:
-        """Give a reservation back; as `renew`."""
+        """Release a reservation. Raises as `renew`."""
         freed: Reservation | None = None
         released = False
 
@@ -104,7 +106,7 @@ class ReservationKeeper:
             if released and with_id(held, identifier) is None:  # an earlier attempt was stored, its answer was lost
                 return None
             own = _owned(held, identifier, identity)
-            # The half of the member goes first: after a crash in between, the caller can give back the rest by its id.
+            # The member's half is deleted first: after a crash in between, the caller can release the rest by its id.
             if own.gate == ROLLOUT and freed is None:
                 freed = own
                 return None
@@ -119,25 +121,25 @@ class ReservationKeeper:
             raise _unknown(identifier)
 
     async def drop(self, identifier: str) -> None:
-        """Try to remove a reservation that no caller knows of; if that fails, it expires."""
+        """Remove a reservation that no caller has the id of, best effort. Otherwise it expires."""
         with suppress(StoreError, UnreadableReservationsError):
             await self._remove(identifier)
 
     async def hold_rollout(
         self, placement: str, cluster: str, claimant: Claimant, seconds: int, *, judge: Judge, look: Look
     ) -> Reservation:
-        """Hold a cluster of a placement, and the member, to change it there; longer when *claimant* has it already.
+        """Reserve a cluster of a placement, and the member, to change it there. Extends a reservation of *claimant*.
 
         Args:
             placement: As ``crp/web`` or ``rp/team/web``.
             cluster: The member.
-            claimant: Takes it.
+            claimant: Holder of the reservation.
             seconds: 10 to 3600.
-            judge: What it raises ends this.
-            look: Looks at what *judge* depends on.
+            judge: Its exceptions propagate.
+            look: Refreshes the inputs of *judge*.
 
         Raises:
-            MemberHeldError: The member is held for another kind.
+            MemberHeldError: The member is held for another kind of disruption.
         """
         identifier = new_id(ROLLOUT, placement)
         reservations: list[Reservation] = []
@@ -161,20 +163,20 @@ class ReservationKeeper:
         try:
             await self.reservations.change(ROLLOUT, placement, decide, look)
             await self._hold_beside(reservations[-1])
-        except BaseException:  # cancelled, too: the caller does not learn the id, so it could not give it back
-            if reservations and reservations[-1].id == identifier:  # one that the caller had before stays
+        except BaseException:  # also when cancelled: the caller does not get the id, so it could not release it
+            if reservations and reservations[-1].id == identifier:  # an earlier one of the caller is kept
                 await self.drop(member_reservation(reservations[-1]).id)
                 await self.drop(identifier)
             raise
         return reservations[-1]
 
     async def hold_member(self, cluster: str, kind: MemberDisruption, claimant: Claimant, seconds: int) -> Reservation:
-        """Hold a member cluster for one kind of disruption, or hold it longer when *claimant* has it already.
+        """Reserve a member cluster for one kind of disruption. Extends a reservation of *claimant*.
 
-        Others may hold it for the same kind at the same time.
+        Other claimants may reserve it for the same kind at the same time.
 
         Raises:
-            MemberHeldError: It is held for another kind.
+            MemberHeldError: It is held for another kind of disruption.
         """
         identifier = new_id(MEMBER, cluster)
         reservations: list[Reservation] = []
@@ -194,7 +196,7 @@ class ReservationKeeper:
         return reservations[0]
 
     async def _hold_beside(self, reservation: Reservation) -> None:
-        """Hold the member for as long as the placement is held. Raises as `hold_rollout`."""
+        """Reserve the member until the placement's reservation expires. Raises as `hold_rollout`."""
         desired = member_reservation(reservation)
         assert not isinstance(desired.granted, int)
         (cluster,) = desired.granted
@@ -207,7 +209,7 @@ class ReservationKeeper:
         await self.reservations.change(MEMBER, cluster, decide)
 
     async def _remove(self, identifier: str) -> None:
-        """Remove a reservation of any user; a missing one is fine."""
+        """Remove a reservation of any user, if it exists."""
 
         def decide(_: Thing, held: Held) -> Held | None:
             own = with_id(held, identifier)
@@ -220,7 +222,7 @@ class ReservationKeeper:
 
 
 def with_id(held: Held, identifier: str) -> Reservation | None:
-    """Return the reservation of an id, compared in constant time, as the id is a secret; None: there is none."""
+    """Return the reservation with an id, or None. The id is a secret, so it is compared in constant time."""
     return next(
         (reservation for reservation in held if secrets.compare_digest(reservation.id.encode(), identifier.encode())),
         None,
@@ -244,7 +246,7 @@ def _owned(held: Held, identifier: str, identity: str) -> Reservation:
 
 
 def _check_free(cluster: str, kind: MemberDisruption, held: Held) -> None:
-    """Raise `MemberHeldError` when a member is held for another kind of disruption."""
+    """Raise `MemberHeldError` if a member is held for another kind of disruption."""
     for other in held:
         if other.purpose != kind:
             raise MemberHeldError(_held_message(cluster, kind, other), other)

@@ -1,11 +1,11 @@
-"""May a member cluster be disrupted now? Rollouts, upgrades and evictions of one member see one another.
+"""Gate for member clusters: rollouts, upgrades and evictions of one member exclude each other.
 
-An answer is advice about this moment, from the cache; what has to hold is reserved. What is reserved of a placement
-counts as being changed until it is given back: in the plan of its rollout, and among the clusters that its staged
-update run is updating.
+An answer is advice about the present, from the cache. A guarantee needs a reservation. A reserved placement counts as
+being changed until its release: in the plan of its rollout, and among the clusters that its staged update run is
+updating.
 
-A member whose maintenance windows are closed is left alone, but what is under way there goes on. Upgrade runs look at
-the windows themselves, and record what they wait for.
+A member whose maintenance windows are closed is not disrupted, but active disruptions there continue. Upgrade runs
+check the windows themselves, and record what they wait for.
 
 Source: serving.md 3.1; rollout.md 7.3; staged-updates.md 6, 7; upgrade-runs.md 6.5.
 """
@@ -60,10 +60,10 @@ _OWN: Final = (
 )
 
 WATCHED: Final = tuple(dict.fromkeys((*_OWN, *seen_in(tuple(MemberDisruption)))))
-"""All that answers may depend on: with every kind of disruption in the setting ``gate_members``."""
+"""All kinds that answers may depend on, with every kind of disruption in the setting ``gate_members``."""
 
 _MOST_NAMED: Final = 3
-"""Reservations that one message names."""
+"""Most reservations that a message names."""
 
 _Object = TypeVar("_Object", bound=ApiObject)
 
@@ -71,14 +71,14 @@ _Object = TypeVar("_Object", bound=ApiObject)
 class HubMemberGate:
     """Answers for the member clusters of a hub.
 
-    Independently of the setting, the answer names all else that holds the member: every reservation, and the ongoing
-    disruptions of the kinds in the setting.
+    Regardless of the setting, an answer includes every reservation of the member. It includes active disruptions only
+    of the kinds in the setting.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
-        keeper: Knows what is reserved.
+        cache: Cache of the hub. The gate adds the watches that it needs.
+        keeper: The reservations.
         store: The hub itself.
-        settings: The operator's decisions.
+        settings: Settings of the operator.
         now: The clock.
     """
 
@@ -106,21 +106,21 @@ class HubMemberGate:
 
     @property
     def synced(self) -> bool:
-        """Whether all that answers depend on has been listed once."""
+        """Whether all inputs of answers have been listed once."""
         return all(shelf.synced.is_set() for shelf in self._shelves)
 
     def kind_of(self, ref: PlacementRef) -> MemberDisruption:
-        """Return what a change of a placement on a cluster is: a rollout, or a staged update if runs change it."""
+        """Return the kind of disruption of a placement's changes: a rollout, or a staged update if runs change it."""
         placement = self._cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
         strategy = spec_of(placement or {}).get("strategy") or {}
         rolls = strategy.get("type") in (None, StrategyType.ROLLING_UPDATE)
         return MemberDisruption.ROLLOUT if rolls else MemberDisruption.STAGED_UPDATE
 
     def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
-        """Say whether a placement may be changed on a cluster now.
+        """Return whether a placement may be changed on a cluster now.
 
         Raises:
-            UnknownObjectError: There is no such placement, or no such member cluster.
+            UnknownObjectError: The placement or the member cluster does not exist.
         """
         try:
             return self._rollout(ref, cluster, self._reservations.cached(ROLLOUT, str(ref)))
@@ -128,10 +128,10 @@ class HubMemberGate:
             return MemberAnswer.held(Hold(None, "", str(error)), self._now())
 
     async def reserve_rollout(self, ref: PlacementRef, cluster: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `rollout`, and hold the cluster of the placement, and the member, when it may be changed.
+        """Answer as `rollout`. If allowed, reserve the cluster of the placement, and the member.
 
         Raises:
-            ReservationRefusedError: It may not.
+            ReservationRefusedError: It is not allowed.
             UnknownObjectError: As `rollout`.
             MemberHeldError, UnreadableReservationsError, TooManyReservationsError, StoreError: As
                 `ReservationKeeper.hold_rollout`.
@@ -147,7 +147,7 @@ class HubMemberGate:
         return await self._keeper.hold_rollout(str(ref), cluster, claimant, seconds, judge=judge, look=look)
 
     async def reserve_update(self, cluster: str, run: str, claimant: Claimant, seconds: int) -> Reservation:
-        """Answer as `cluster_update`, and hold the member when it may be upgraded.
+        """Answer as `cluster_update`. If allowed, reserve the member.
 
         Raises:
             ReservationRefusedError, UnknownObjectError, MemberHeldError, UnreadableReservationsError,
@@ -159,8 +159,8 @@ class HubMemberGate:
         return await self._keeper.hold_member(cluster, MemberDisruption.UPGRADE, claimant, seconds)
 
     async def _look_again(self, ref: PlacementRef) -> None:
-        """Bring what the cache knows of a placement and its bindings up to the present state of the store."""
-        if label_value_error(ref.name):  # bindings know their placement by a label
+        """Refresh a placement and its bindings in the cache from the store."""
+        if label_value_error(ref.name):  # bindings carry the name of their placement in a label
             return
         family, store = FAMILY_OF[ref.kind], self._store
         bindings = children(self._cache, family.binding, ref)
@@ -168,7 +168,7 @@ class HubMemberGate:
         await refresh_list(self._cache, store, family.binding, {PARENT_PLACEMENT: ref.name}, bindings, ref.namespace)
 
     def _rollout(self, ref: PlacementRef, cluster: str, reservations: Iterable[Reservation]) -> MemberAnswer:
-        """Answer with what others have reserved of the placement. Raises as `rollout`."""
+        """Answer, given the reservations of the placement. Raises as `rollout`."""
         family = FAMILY_OF[ref.kind]
         placement = self._cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:
@@ -191,14 +191,14 @@ class HubMemberGate:
         return self._unless_held(answer, kind, cluster, reservation_hold(str(ref), cluster, reservations))
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
-        """Say whether a cluster may be upgraded now.
+        """Return whether a cluster may be upgraded now.
 
         Args:
             cluster: The member.
-            run: Name of the run that asks; empty: of the runs that have not ended, the first that has the member in it.
+            run: Name of the run. Empty: the first unfinished run that includes the member.
 
         Raises:
-            UnknownObjectError: There is no such member cluster, or no such run.
+            UnknownObjectError: The member cluster or the run does not exist.
         """
         member = self._member(cluster)
         if run and self._cache.get(kinds.UPGRADE_RUN, run) is None:
@@ -236,7 +236,7 @@ class HubMemberGate:
         return member
 
     def _is_under_way(self, ref: PlacementRef, cluster: str) -> bool:
-        """Say whether a staged update run is changing a placement on a cluster."""
+        """Return whether a staged update run is changing a placement on a cluster."""
         runs = self._cache.list(FAMILY_OF[ref.kind].run, ref.namespace)
         return any(
             spec_of(run).get("placementName") == ref.name and cluster in staged_update_holds(run) for run in runs
@@ -254,7 +254,7 @@ class HubMemberGate:
     def _unless_held(
         self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, promise: Hold | None = None
     ) -> MemberAnswer:
-        """Return the answer, unless something else holds the member and the answer would read as permission."""
+        """Return the answer, unless another disruption holds the member and the answer would read as permission."""
         if not _may_wait(answer):
             return answer
         hold = waits_for(kind, self.holds.of(cluster)) or promise
@@ -266,7 +266,7 @@ class HubMemberGate:
         )
 
     def _busy(self, cluster: str, but: str) -> str:
-        """Return the other run that is upgrading a member; empty: there is none."""
+        """Return the other run that is upgrading a member, or an empty string."""
         runs = self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
         others = (run for run in runs if run.metadata.name != but)
         return next((run.metadata.name for run in others if upgrade_gate.is_upgrading(run, cluster)), "")
@@ -293,7 +293,7 @@ class HubMemberGate:
         cluster: str,
         promises: Collection[str],
     ) -> MemberAnswer:
-        """Answer out of the plan that the rollout would make now."""
+        """Answer from the present plan of the rollout."""
         try:
             state = rollout_state(self._cache, family, placement, documents, works_known=False)
             plan = state.plan(
@@ -307,7 +307,7 @@ class HubMemberGate:
         return _planned(plan, ref, cluster, state.snapshot or "")
 
     def _left_out(self, state: RolloutState, but: str) -> set[str]:
-        """Return the clusters that the rollout skips: their windows are closed, or something else goes on there."""
+        """Return the clusters that the rollout skips: their windows are closed, or another disruption holds them."""
         now, others = self._now(), set(state.clusters) - {but}
         closed_members = {reservation for reservation in others if self._windows.closed(reservation, now) is not None}
         if not self._rollouts_wait:
@@ -319,12 +319,12 @@ class HubMemberGate:
         }
 
     def _read_all(self, kind: Kind, namespace: str, model: type[_Object]) -> list[_Object]:
-        """Return the objects of a kind that can be read, the oldest first."""
+        """Return the valid objects of a kind, the oldest first."""
         objects = (self._read(kind, document, model) for document in self._cache.list(kind, namespace))
         return sorted((instance for instance in objects if instance is not None), key=_age)
 
     def _read(self, kind: Kind, document: JsonObject, model: type[_Object]) -> _Object | None:
-        """Read an object; of one that has not changed since, what was read before."""
+        """Parse an object, or return the cached result if it has not changed."""
         place = (kind, key_of(document))
         cached = self._parsed.get(place)
         if cached is None or cached[0] is not document:
@@ -333,7 +333,7 @@ class HubMemberGate:
 
 
 def _with_forecast(answer: MemberAnswer, run: ClusterUpgradeRun, cluster: str, now: datetime) -> MemberAnswer:
-    """Return an answer with when the plan of a run reaches the member; until then there is no need to ask again."""
+    """Return an answer with the planned start of the member. A retry before that is pointless."""
     plan = run.status.plan
     start = (
         next((member.start for member in plan.members if member.name == cluster), None) if plan is not None else None
@@ -345,7 +345,7 @@ def _with_forecast(answer: MemberAnswer, run: ClusterUpgradeRun, cluster: str, n
 
 
 def _may_wait(answer: MemberAnswer) -> bool:
-    """Say whether an answer permits something, or would as soon as the limits allow it."""
+    """Return whether an answer allows the change, or would do so within the limits."""
     return answer.allowed or answer.reason is MemberReason.BUDGET_USED_UP
 
 
@@ -388,7 +388,7 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
 
 
 def _promises(reservations: Iterable[Reservation], clusters: Collection[str]) -> str:
-    """Return who has reserved which of *clusters*, and until when, the first to end first."""
+    """Return holder and expiry of the reservations of *clusters*, sorted by expiry."""
     time = [
         f"{', '.join(sorted(names))} reserved by {reservation.holder} until {format_time(reservation.expires)}"
         for reservation in sorted(reservations, key=lambda reservation: reservation.expires)
@@ -401,7 +401,7 @@ def _promises(reservations: Iterable[Reservation], clusters: Collection[str]) ->
 def _read(document: JsonObject, model: type[_Object]) -> _Object | None:
     try:
         return model.read(document)
-    except pydantic.ValidationError:  # it is no run that could be carried out
+    except pydantic.ValidationError:  # an invalid run is never executed
         return None
 
 

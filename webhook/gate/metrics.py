@@ -1,7 +1,7 @@
-"""What the budgets of every node pool allow, in the registry of the process.
+"""Prometheus metrics of the budgets of every node pool.
 
-Names of pools are label values here; no other metric of ours has names that users choose. Only operators create pools,
-so there are as many series as they want.
+Pool names are label values here. No other metric has names that users choose. Only operators create pools, so they
+control the number of series.
 
 Source: serving.md 6.1; nodepool-disruption.md 4 and 12; Karpenter ``pkg/controllers/disruption/metrics.go``.
 """
@@ -25,17 +25,17 @@ LABELS: Final = ("nodepool", "reason")
 
 
 class PoolMetrics(Collector):
-    """Reads the pools whenever metrics are asked for; what is true until a window opens or closes is kept.
+    """Reads the pools at scrape time. An outlook is cached until a window opens or closes.
 
-    ``harbormaster_disruption_allowed`` is the limit, infinite when no budget holds, and
-    ``harbormaster_disruption_active`` how many nodes use it up: the difference may go now.
-    ``harbormaster_disruption_next_opening_timestamp_seconds`` is `OPEN` while one more node may go, and otherwise the
-    instant from which on one may, the present nodes staying as they are; infinite when only a change of the budgets
-    helps. It is not there for a pool without nodes, and where all that is missing is that nodes in flight are done.
+    ``harbormaster_disruption_allowed`` is the limit, infinite if no budget applies. ``harbormaster_disruption_active``
+    is the number of nodes that count against it. The difference may be disrupted now.
+    ``harbormaster_disruption_next_opening_timestamp_seconds`` is `OPEN` while one more node may be disrupted, and
+    otherwise the time from which one may be, assuming the present nodes. It is infinite if only a change of the budgets
+    helps. It is absent for a pool without nodes, and if only nodes in flight use up the limit.
 
     Args:
-        registry: Where the metrics are registered.
-        views: Returns all pools with what is reserved of them.
+        registry: Registry of the metrics.
+        views: Returns all pools with their reservations.
         now: The clock.
     """
 
@@ -48,15 +48,15 @@ class PoolMetrics(Collector):
         registry.register(self)
 
     async def prepare(self) -> None:
-        """Compute in a thread what has changed, one pool at a time: many budgets would hold up the event loop.
+        """Compute changed outlooks in a thread, one pool at a time: many budgets would block the event loop.
 
-        Without this call `collect` computes it.
+        Without this call `collect` computes them.
         """
         for pool in tuple(self._views()):
             counts, now = pool.counts(), self._now()
             cached = self._pools.get(pool.name)
             if cached is None or not cached.holds(pool.budgets, counts, now):
-                # The pool may change meanwhile: `collect` asks again whether the outlook still holds.
+                # The pool may change in the meantime: `collect` checks again whether the outlook still holds.
                 self._pools[pool.name] = await asyncio.to_thread(outlook, pool.budgets, counts, now)
 
     def describe(self) -> Iterator[Metric]:
@@ -64,7 +64,7 @@ class PoolMetrics(Collector):
         yield from _families()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; called by the registry."""
+        """Yield the metrics. Called by the registry."""
         allowed, active, opening = _families()
         now = self._now()
         pools: dict[str, Outlook] = {}
@@ -101,7 +101,7 @@ def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
 
 
 def _opens(prospect: Prospect, total: int) -> float | None:
-    """Return when one more node may go, in Unix time; None: nothing is said."""
+    """Return when one more node may be disrupted, in Unix time. None: unknown."""
     if prospect.opening is None:
         return OPEN
     if not total:

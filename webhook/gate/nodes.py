@@ -1,12 +1,12 @@
-"""May these nodes be disrupted now? Questions over the present state of the hub, and reservations of what is granted.
+"""Gate for nodes: questions over the present state of the hub, and reservations of granted nodes.
 
-An answer without a reservation is advice: two callers that ask at once are both told that they may. What has to hold is
-reserved. A reservation is written over the version of the pool's Lease that it was decided on, so no other can be
-granted in between, see `webhook.gate.reservations`. What nodes are doing is then read from the hub itself: what was
-done under a reservation that has been given back may not have reached the cache of this replica yet. Pods, and what
-guards them, come from the cache in either case.
+An answer without a reservation is advice: two concurrent callers may both be allowed. A guarantee needs a reservation.
+It is written with the resource version of the pool's Lease that the decision is based on, so no other can be granted in
+between, see `webhook.gate.reservations`. Then the nodes are read from the hub itself: disruptions under a reservation
+that was released may not have reached the cache of this replica yet. Pods and PodDisruptionBudgets always come from the
+cache.
 
-Replicas agree on what is in force as far as their clocks do.
+Replicas agree on the active reservations as far as their clocks agree.
 
 Source: nodepool-disruption.md 14; serving.md 3.1.
 """
@@ -36,9 +36,9 @@ class HubNodeGate:
 
     Args:
         pools: The pools.
-        keeper: Knows what is reserved of them.
+        keeper: The reservations.
         store: The hub itself.
-        settings: The operator's decisions.
+        settings: Settings of the operator.
         now: The clock.
     """
 
@@ -59,20 +59,20 @@ class HubNodeGate:
 
     @property
     def synced(self) -> bool:
-        """Whether pools and reservations have been read once; reservations that we may not read count as none."""
+        """Whether pools and reservations have been read once. Forbidden reservations count as read."""
         return self.pools.synced and self._reservations.synced
 
     def view(self, name: str) -> PoolView | None:
-        """Return a pool with what is reserved of it; None: there is no such pool.
+        """Return a pool with its reservations, or None.
 
         Raises:
-            UnreadableReservationsError: What is reserved of it cannot be read.
+            UnreadableReservationsError: Its reservations cannot be read.
         """
         pool = self.pools.pool(name)
         return None if pool is None else pool.with_reservations(self._reservations.cached(DISRUPTION, name))
 
     def views(self) -> tuple[PoolView, ...]:
-        """Return all pools by name; one whose reservations cannot be read with every node held."""
+        """Return all pools by name. A pool with unreadable reservations has every node held."""
         return tuple(view for name in self.pools.names() if (view := self._view_or_shut(name)) is not None)
 
     def _view_or_shut(self, name: str) -> PoolView | None:
@@ -83,24 +83,24 @@ class HubNodeGate:
             return None if pool is None else pool.with_held(frozenset(pool.nodes), 0)
 
     async def answer(self, questions: Sequence[NodeGateQuestion], claimant: Claimant) -> tuple[NodeGateAnswer, ...]:
-        """Answer questions in order, one or many, and reserve what they want reserved: all of it or nothing.
+        """Answer questions in order, and make the requested reservations: all of them or none.
 
-        What one of them is granted lowers what those after it may have of its pool. Where nothing is to be reserved,
-        all are answered from one snapshot, at one instant.
+        The nodes granted to one question count against the next ones for the same pool. Without reservations, all are
+        answered from one snapshot at one instant.
 
         Args:
-            questions: Each with the seconds for which what is granted is reserved, if it is to be.
-            claimant: Who takes what is reserved.
+            questions: Each with the lifetime of its reservation in seconds, if requested.
+            claimant: Holder of the reservations.
 
         Raises:
-            MistakenQuestionError: A question does not fit its pool; the error tells which one.
-            UnknownObjectError: There is no such pool.
-            UnreadableReservationsError, TooManyReservationsError, StoreError: What is reserved cannot be read, or
-                nothing can be reserved now.
+            MistakenQuestionError: A question does not fit its pool. The error has its position.
+            UnknownObjectError: A pool does not exist.
+            UnreadableReservationsError, TooManyReservationsError, StoreError: The reservations cannot be read or
+                written now.
         """
         answers: list[NodeGateAnswer] = []
         now = self._now()
-        advice: dict[str, _Granted] = defaultdict(_Granted)  # without reservations, which the Lease records
+        advice: dict[str, _Granted] = defaultdict(_Granted)  # only without reservations, which the Lease records
         try:
             for position, question in enumerate(questions):
                 before = advice[question.pool]
@@ -114,7 +114,7 @@ class HubNodeGate:
                 except InvalidQuestion as error:
                     raise MistakenQuestionError(error.pointer, error.code, error.detail, position) from error
                 answers.append(reservation)
-        except BaseException:  # cancelled, too: the caller learns of none of these, so it could give none back
+        except BaseException:  # also when cancelled: the caller gets none of the ids, so it could not release them
             for answer in answers:
                 if answer.reservation is not None:
                     await self._keeper.drop(answer.reservation[0])
@@ -133,16 +133,16 @@ class HubNodeGate:
         return answer(question, besides.taken_off(pool), now, graceful_expiration=self._graceful_expiration)
 
     async def _reserve(self, question: NodeGateQuestion, claimant: Claimant, besides: "_Granted") -> NodeGateAnswer:
-        """Answer a question, and reserve what is granted; the answer then has the reservation.
+        """Answer a question, and reserve the granted nodes. The answer then has the reservation.
 
-        Nothing is reserved when nothing is granted, or no node was asked for.
+        No reservation is made if no node is granted or requested.
         """
         _check_reservable(question)
         identifier = new_id(DISRUPTION, question.pool)
         answers: list[NodeGateAnswer] = []
 
         def decide(held: Held) -> Held | None:
-            if (own := with_id(held, identifier)) is not None:  # an earlier attempt was stored, its answer was lost
+            if (own := with_id(held, identifier)) is not None:  # an earlier attempt was stored, but its answer was lost
                 answers[:] = [replace(answers[-1], reservation=(own.id, own.expires))]
                 return None
             pool = self.pools.pool(question.pool)
@@ -162,14 +162,14 @@ class HubNodeGate:
         try:
             await self._reservations.change(DISRUPTION, question.pool, decide, look)
         except (StoreError, asyncio.CancelledError):
-            if answers and answers[-1].reservation is not None:  # the write may have been stored all the same
+            if answers and answers[-1].reservation is not None:  # the write may have been stored anyway
                 await self._keeper.drop(identifier)
             raise
         return answers[-1]
 
 
 class _Granted:
-    """What has been granted of a pool, by name and by number, without being reserved."""
+    """Nodes of a pool that were granted without a reservation, by name and by number."""
 
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()
@@ -193,7 +193,7 @@ def _reservation(
 
 
 def _check_reservable(question: NodeGateQuestion) -> None:
-    """Refuse to reserve what does not exist: only the present can be reserved. Raises `InvalidQuestion`."""
+    """Refuse to reserve hypothetical pools and times. Raises `InvalidQuestion`."""
     if question.node_pool is not None:
         raise InvalidQuestion("/nodePool", "invalid", "nodes can be reserved only in a node pool of the hub")
     if question.now is not None:

@@ -1,9 +1,9 @@
-"""The node pools of the hub, with their claims and nodes, as changes come in.
+"""Node pools of the hub with their claims and nodes, updated incrementally.
 
-Every object is parsed when it changes, so that a question finds each pool counted; a node whose heartbeat says nothing
-new changes nothing. A budget that cannot be read counts as an unusable one, and so holds its whole pool back. Pods and
-PodDisruptionBudgets are watched only once there is a pool: most hubs have none, and some have many pods. Nodes and pods
-are kept trimmed; claims are not, because a placement may select them.
+Every object is parsed when it changes, so that a question finds each pool counted. A heartbeat of a node without news
+changes nothing. An invalid budget counts as unusable, and so blocks its whole pool. Pods and PodDisruptionBudgets are
+watched only once a pool exists: most hubs have none, and some have many pods. Nodes and pods are cached trimmed. Claims
+are not, because a placement may select them.
 
 Source: nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
 """
@@ -44,7 +44,7 @@ from webhook.kube.cache.memory import essential_node
 from webhook.kube.ports import Key, Store
 
 COUNTED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE)
-"""The kinds that are read to count the nodes of pools."""
+"""Kinds that are read to count the nodes of pools."""
 WATCHED: Final = (*COUNTED, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 """All kinds that are read."""
 
@@ -53,11 +53,11 @@ _OF_PODS: Final = (kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 
 @dataclass(frozen=True, slots=True)
 class Trims:
-    """What the cache keeps: at least what is read here, and more where others read the same objects.
+    """Trims of the cache: at least the fields read here, and more if another reader needs them.
 
     Args:
-        node: Of a node.
-        pod: Of a pod.
+        node: Trim of nodes.
+        pod: Trim of pods.
     """
 
     node: Trim = essential_node
@@ -68,10 +68,10 @@ class HubNodePools:
     """The node pools of a hub, from a cache.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
-        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool holds for nodes that exist already.
-        with_pods: Whether pods are watched at all: they tell which nodes may go, and are not needed for counting.
-        trims: What the cache keeps.
+        cache: Cache of the hub. The class adds the watches that it needs.
+        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool applies to existing nodes.
+        with_pods: Whether to watch pods. They may block the disruption of nodes, and are not needed for counting.
+        trims: Trims of the cache.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class HubNodePools:
 
     @property
     def synced(self) -> bool:
-        """Whether pools, claims and nodes have been listed once; a hub that knows no pools counts as listed."""
+        """Whether pools, claims and nodes have been listed once. A hub without the kinds counts as listed."""
         return all(self._cache.of_kind(kind).synced.is_set() for kind in COUNTED)
 
     @property
     def refusal(self) -> str:
-        """Why pools, claims or nodes may not be read; empty: they may."""
+        """Why pools, claims or nodes must not be read, or an empty string."""
         return next(filter(None, map(self._cache.refusal, COUNTED)), "")
 
     def names(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class HubNodePools:
         return tuple(sorted(self._pools))
 
     def pool(self, name: str) -> PoolView | None:
-        """Return a pool as it is now, with nothing held; None when there is none."""
+        """Return a pool without reservations, or None."""
         view = self._views.get(name)
         if view is None and (pool := self._pools.get(name)) is not None:
             view = self._views[name] = self._view(name, pool)
@@ -130,7 +130,9 @@ class HubNodePools:
             yield view
 
     def view_of(self, document: JsonObject) -> PoolView:
-        """Return a NodePool as it would be: with its defaults, and the nodes of the pool of its name if there is one.
+        """Return the view of a hypothetical NodePool.
+
+        It has defaults, and the nodes of the existing pool of that name, if any.
 
         Args:
             document: As the user wrote it.
@@ -138,29 +140,29 @@ class HubNodePools:
         return self._view(name_of(document), _read_pool(document))
 
     def node(self, name: str) -> tuple[str, PoolNode] | None:
-        """Return the name of a node's pool, which need not exist, and the node; None when it belongs to no pool."""
+        """Return a node with the name of its pool, which need not exist. None: unset, it belongs to no pool."""
         node = self._nodes.get(name)
         return None if node is None else (node.pool, node)
 
     def node_of_claim(self, claim: str) -> str:
-        """Return the name of the node of a claim; empty when it has none."""
+        """Return the name of the node of a claim, or an empty string."""
         return self._links.node_of_claim(claim)
 
     def claim_of_node(self, name: str) -> JsonObject | None:
-        """Return the claim of a node; None: it has none."""
+        """Return the claim of a node, or None."""
         return self._links.claim_of_node(name)
 
     def pods_on(self, node: str) -> list[NodePod]:
-        """Return the pods of a node, by namespace and name; none where pods are not watched."""
+        """Return the pods of a node, by namespace and name. Empty if pods are not watched."""
         return self._pods.on(node)
 
     async def refresh(self, store: Store, name: str) -> None:
-        """Bring what the cache knows of a pool and its nodes up to the present state of the store, except pods.
+        """Refresh a pool and its nodes in the cache from the store, except pods.
 
         Raises:
-            StoreError: Something of it cannot be read now.
+            StoreError: An object cannot be read now.
         """
-        if label_value_error(name):  # no node can carry the label of a pool of such a name
+        if label_value_error(name):  # no node can have a label with the name of this pool
             return
         nodes = [node for name_of_node in self._of_pool.get(name, ()) if (node := self._links.nodes.get(name_of_node))]
         claims = [claim for node in nodes if (claim := self._links.claim_of_node(node["metadata"]["name"]))]
@@ -172,16 +174,16 @@ class HubNodePools:
         )
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with the name of every pool, now and when it has changed, by itself or in its nodes.
+        """Call *handler* with the name of every pool, now and when the pool or its nodes change.
 
-        Returns what ends that.
+        Return a function that unsubscribes.
         """
         for name in self.names():
             handler(name)
         return self._told.subscribe(handler)
 
     def end(self) -> None:
-        """Stop following changes; what is known stays as it is."""
+        """Unsubscribe from all changes. The present state is kept."""
         for end in self._subscriptions:
             end()
 
@@ -204,7 +206,7 @@ class HubNodePools:
         return node_blockers(node, class_, now, pods, self._pods.guards, pods_unknown=self._pods_unknown())
 
     def _pods_unknown(self) -> str:
-        """Return why it is not known which pods run where; empty when it is."""
+        """Return why the pods of nodes are unknown, or an empty string."""
         if not self._watches_pods:
             return "pods are watched only where there are pools"
         for kind in _OF_PODS:
@@ -242,7 +244,7 @@ class HubNodePools:
         self._read_node(name)
 
     def _read_node(self, name: str) -> None:
-        """Parse a node again, with its claim."""
+        """Parse a node and its claim again."""
         document, before = self._links.nodes.get(name), self._nodes.get(name)
         node = None if document is None else read_pool_node(document, self._links.claim_of_node(name))
         if node == before:
@@ -263,7 +265,7 @@ class HubNodePools:
 
 
 class _Pool:
-    """What is read of a NodePool."""
+    """The parsed fields of a NodePool."""
 
     __slots__ = ("budgets", "do_not_disrupt")
 
@@ -273,9 +275,9 @@ class _Pool:
 
 
 class _Links:
-    """Which claim belongs to which node: by the name in its status, else by the id of the instance.
+    """Links of claims and nodes: by the node name in the claim's status, otherwise by the provider ID.
 
-    One that names a node of another instance belongs to none.
+    A claim that names a node of another instance is linked to none.
     """
 
     def __init__(self) -> None:
@@ -286,7 +288,7 @@ class _Links:
         self._nodes_with_id: dict[str, dict[str, None]] = {}
 
     def take_claim(self, change: ObjectDelta) -> set[str]:
-        """Take in a changed claim; returns the names of the nodes that may have to be parsed again."""
+        """Update a claim. Return the names of the nodes to parse again."""
         name, touched_nodes = change.document["metadata"]["name"], set[str]()
         before = self._claims.pop(name, None)
         if before is not None:
@@ -297,7 +299,7 @@ class _Links:
         return touched_nodes
 
     def take_node(self, name: str, new: JsonObject | None) -> None:
-        """Take in a changed node."""
+        """Update a node."""
         before = self.nodes.pop(name, None)
         if before is not None and (instance := _provider_id(before)):
             _without(self._nodes_with_id, instance, name)
@@ -307,7 +309,7 @@ class _Links:
                 self._nodes_with_id.setdefault(instance, {})[name] = None
 
     def claim_of_node(self, name: str) -> JsonObject | None:
-        """Return the claim of a node; of several the first by name."""
+        """Return the claim of a node, or None. Of several it is the first by name."""
         node = self.nodes.get(name)
         instance = _provider_id(node) if node is not None else ""
         named_claims = [
@@ -321,7 +323,7 @@ class _Links:
         return self._claims[min(unnamed_claims)] if unnamed_claims else None
 
     def node_of_claim(self, claim: str) -> str:
-        """Return the name of the node of a claim; empty when it has none."""
+        """Return the name of the node of a claim, or an empty string."""
         document = self._claims.get(claim)
         if document is None:
             return ""
@@ -340,7 +342,7 @@ class _Links:
 
 
 class _Pods:
-    """The pods by their nodes, and what guards them by namespace."""
+    """Pods by node, and PodDisruptionBudgets by namespace."""
 
     def __init__(self) -> None:
         self.guards: dict[str, list[PodGuard]] = {}
@@ -352,7 +354,7 @@ class _Pods:
         return [pods[key] for key in sorted(pods)]
 
     def take(self, change: ObjectDelta) -> None:
-        """Take in a changed pod."""
+        """Update a pod."""
         old, new = change
         if old is not None and (node := text_at(old, "spec", "nodeName")):
             pods = self._on.get(node, {})
@@ -363,7 +365,7 @@ class _Pods:
             self._on.setdefault(node, {})[_key(new)] = read_node_pod(new)
 
     def take_guard(self, change: ObjectDelta) -> None:
-        """Take in a changed PodDisruptionBudget."""
+        """Update a PodDisruptionBudget."""
         namespace, name = _key(change.document)
         guards = [guard for guard in self.guards.pop(namespace, ()) if guard.name != name]
         if change.new is not None:
@@ -373,10 +375,10 @@ class _Pods:
 
 
 def read_budgets(document: JsonObject) -> tuple[Budget, ...]:
-    """Return the budgets of a NodePool with its defaults; in place of each that cannot be read, an unusable one.
+    """Return the budgets of a NodePool with its defaults. An invalid one is replaced by an unusable one.
 
-    That has no schedule, so it is always in force, and its ``nodes`` says what is wrong: a value that is neither a
-    number nor a percentage makes the gate answer InvalidBudget (nodepool-disruption.md 4.2, "fails closed").
+    An unusable budget has no schedule, so it is always active, and its ``nodes`` has the error: a value that is neither
+    a number nor a percentage makes the gate answer InvalidBudget (nodepool-disruption.md 4.2, "fails closed").
     """
     disruption: Any = document
     for name in ("spec", "disruption"):

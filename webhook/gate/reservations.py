@@ -1,7 +1,9 @@
-"""Reservations on Leases: read, decide, write over the version that was read; that is the lock, for all replicas alike.
+"""Reservations on Leases: read, decide, and write with the resource version that was read.
 
-No change is decided from the cache: it reads the Lease itself. What the watch brings, of our own namespace alone, is
-for questions.
+The resource version is the lock for all replicas.
+
+A change never relies on the cache: it reads the Lease itself. The watch, which covers only the namespace of the
+installation, serves questions.
 
 Source: serving.md 3.1.
 """
@@ -48,22 +50,22 @@ from webhook.kube.ports import (
 
 Held = tuple[Reservation, ...]
 Decide = Callable[[Held], Held | None]
-"""Given what is in force, returns what shall be in force; None: leave it as it is."""
+"""Returns the desired reservations, given the active ones. None: unset, nothing is written."""
 Look = Callable[[], Awaitable[None]]
-"""Looks at what a decision depends on."""
+"""Refreshes the inputs of a decision."""
 
 
 async def _look_nowhere() -> None:
-    """Look at nothing: the decision depends on the reservations alone."""
+    """Refresh nothing: the decision depends only on the reservations."""
 
 
 MOST_ATTEMPTS: Final = 40
-"""How often one change is attempted, with pauses in between that grow to `LONGEST_PAUSE`."""
+"""Most attempts of one change, with jittered backoff up to `LONGEST_PAUSE`."""
 SHORTEST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
 CALL_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 60.0
-"""How often to look for Leases in which everything has expired."""
+"""Interval of the deletion of Leases whose reservations have all expired."""
 _SECRET_BYTES: Final = 16
 
 _T = TypeVar("_T")
@@ -72,21 +74,21 @@ log = logging.getLogger(__name__)
 
 
 def new_id(gate: str, thing: str) -> str:
-    """Return an id for a reservation of *thing* that cannot be guessed."""
+    """Return an unguessable id for a reservation of *thing*."""
     return reservation_id(gate, thing, secrets.token_hex(_SECRET_BYTES))
 
 
 class BusyError(StoreError):
-    """Other writers have changed the same Lease again and again; trying again later may help."""
+    """Other clients keep changing the same Lease. A later retry may help."""
 
 
 class LeaseReservations:
     """The reservations of all replicas.
 
     Args:
-        store: Where the Leases are.
-        namespace: Of all of them.
-        now: The clock that says what has expired.
+        store: Store of the Leases.
+        namespace: Namespace of the Leases.
+        now: The clock that decides about expiry.
     """
 
     def __init__(self, store: Store, namespace: str, now: Callable[[], datetime]) -> None:
@@ -97,27 +99,27 @@ class LeaseReservations:
         self._cache.require((LEASE,))
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._written: dict[str, tuple[JsonObject, Held]] = {}
-        """Leases as they were last parsed, by name, and what is written in them."""
+        """Leases by name as last parsed, with their reservations."""
         self._cache.subscribe(LEASE, self._forget)
 
     async def run(self) -> None:
-        """Follow the Leases, and delete those in which everything has expired, until cancelled."""
+        """Watch the Leases, and delete those whose reservations have all expired, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._cache.run(), name="reservations")
             tasks.create_task(self._sweep(), name="expired reservations")
 
     @property
     def refusal(self) -> str:
-        """Why the Leases may not be read; empty when they may."""
+        """Why the Leases must not be read, or an empty string."""
         return self._cache.refusal(LEASE)
 
     @property
     def synced(self) -> bool:
-        """Whether the Leases have been listed, or `refusal` says why they cannot be."""
+        """Whether the Leases have been listed, or `refusal` has a reason."""
         return self._cache.has_answered(LEASE)
 
     def subscribe(self, handler: Callable[[Thing], None]) -> Callable[[], None]:
-        """Call *handler* after every change of what is reserved of a thing, until the returned function is called."""
+        """Call *handler* after every change of the reservations of a thing. Return the unsubscriber."""
 
         def changed(change: ObjectDelta) -> None:
             try:
@@ -130,16 +132,16 @@ class LeaseReservations:
         return self._cache.subscribe(LEASE, changed)
 
     def cached(self, gate: str, thing: str) -> Held:
-        """Return what is in force of a thing, as far as the watch has told.
+        """Return the active reservations of a thing, according to the cache.
 
         Raises:
-            UnreadableReservationsError: The Lease cannot be read.
+            UnreadableReservationsError: The Lease is invalid.
         """
         lease = self._cache.get(LEASE, lease_name(gate, thing), self._namespace)
         return () if lease is None else self._known(lease)
 
     def all_cached(self) -> tuple[tuple[tuple[Thing, Held], ...], tuple[str, ...]]:
-        """Return what is in force of all things, as far as the watch has told, and why some of it cannot be read."""
+        """Return the active reservations of all things, according to the cache, and errors for unreadable ones."""
         things: list[tuple[Thing, Held]] = []
         mistakes: list[str] = []
         for lease in self._cache.list(LEASE, self._namespace):
@@ -152,31 +154,32 @@ class LeaseReservations:
         return tuple(sorted(things)), tuple(sorted(mistakes))
 
     async def change(self, gate: str, thing: str, decide: Decide, look: Look = _look_nowhere) -> Held:
-        """Change what is reserved of a thing.
+        """Change the reservations of a thing.
 
         Args:
-            gate: Guards the thing.
+            gate: Gate of the thing.
             thing: Its name there.
-            look: Called in each attempt after the Lease was read, and before *decide*: so it sees all that was done
+            look: Called in each attempt after the Lease was read, and before *decide*. So it sees every change made
                 under a reservation that is no longer in the Lease.
-            decide: Called with what is in force, again in each attempt while others write first; what it raises ends
-                the change. If an earlier attempt was stored and its answer lost, it finds its own reservation there.
+            decide: Called with the active reservations, again in each attempt after a conflict. Its exceptions
+                propagate. If an earlier attempt was stored and its answer lost, *decide* finds its own reservation
+                there.
 
         Returns:
-            What is in force afterwards.
+            The active reservations afterwards.
 
         Raises:
-            UnreadableReservationsError: What the Lease says cannot be read; *decide* is not called.
+            UnreadableReservationsError: The Lease is invalid. *decide* is not called.
             TooManyReservationsError: They do not fit.
-            StoreError: The Lease cannot be read or written; the message says why.
+            StoreError: The Lease cannot be read or written.
         """
         name = lease_name(gate, thing)
         return await self._change(name, lambda _thing, held: decide(held), Thing(gate, thing), look)
 
     async def change_one(self, identity: str, decide: Callable[[Thing, Held], Held | None]) -> Held:
-        """Change what is reserved where the reservation of this id is or was; as `change`.
+        """Change the reservations on the Lease of this id, as `change`.
 
-        *decide* is not called when there is no such Lease: then nothing is in force.
+        *decide* is not called if the Lease does not exist: then no reservation is active.
         """
         name = lease_of(identity)
         return await self._change(name, decide, None) if name else ()
@@ -195,7 +198,7 @@ class LeaseReservations:
                 try:
                     return await self._attempt(name, decide, new, look)
                 except (ConflictError, AlreadyExistsError):
-                    continue  # another replica wrote first, or a write of ours was stored and its answer was lost
+                    continue  # another replica wrote first, or a write of this one was stored and its answer was lost
         raise BusyError(f"the Lease {self._namespace}/{name} is being changed by others again and again")
 
     async def _attempt(
@@ -211,8 +214,8 @@ class LeaseReservations:
         thing = new if lease is None else thing_of(lease)
         assert thing is not None
         recorded_reservations = () if lease is None else read_reservations(lease)
-        # After the read: else a caller could disrupt something after the look, and give its reservation back before the
-        # read, so that neither shows it. A reservation that is written from here on makes our write a conflict.
+        # After the read: otherwise a caller could disrupt something after the look and release its reservation before
+        # the read, and neither would show it. A reservation written from here on makes this write a conflict.
         await look()
         active = in_force(recorded_reservations, self._now())
         desired = decide(thing, active)
@@ -240,19 +243,19 @@ class LeaseReservations:
                 self._cache.of_kind(LEASE).put(created)
             else:
                 await self._delete(key, lease)
-        except NotFoundError as error:  # deleted since it was read, by a sweep perhaps: read again
+        except NotFoundError as error:  # deleted since it was read, maybe by a sweep: read again
             raise ConflictError(str(error)) from error
 
     async def _delete(self, key: Key, lease: JsonObject) -> None:
         metadata = lease["metadata"]
-        # With both preconditions: a reservation that another replica has written since must not go with it.
+        # With both preconditions: a reservation that another replica has written since must not be deleted with it.
         await self._call(
             self._store.delete(LEASE, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         )
         self._cache.of_kind(LEASE).drop(lease)
 
     def _known(self, lease: JsonObject) -> Held:
-        """Return what is in force of a Lease in the cache, which is parsed once however often it is asked for.
+        """Return the active reservations of a cached Lease, which is parsed once.
 
         Raises `UnreadableReservationsError`.
         """
@@ -280,7 +283,7 @@ class LeaseReservations:
             await self.clear()
 
     async def clear(self) -> None:
-        """Delete the Leases in which everything has expired; one that cannot be read stays."""
+        """Delete the Leases whose reservations have all expired. Unreadable ones are kept."""
         for lease in self._cache.list(LEASE, self._namespace):
             try:
                 if thing_of(lease) is not None and not self._known(lease):
@@ -289,12 +292,12 @@ class LeaseReservations:
                 continue
             except (ValueError, StoreError) as error:
                 log.warning("reservations not cleared", extra={"lease": str(key_of(lease)), "reason": str(error)})
-            except Exception:  # a bug that one Lease brings to light must not end the watch of all of them
+            except Exception:  # a bug that one Lease triggers must not stop the watch of all of them
                 log.exception("reservations not cleared", extra={"lease": str(key_of(lease))})
 
     @asynccontextmanager
     async def _turn(self, name: str) -> AsyncIterator[None]:
-        """Let the changes of one Lease take turns, so that this process causes itself no conflicts."""
+        """Serialize the changes of one Lease, so that this process causes itself no conflicts."""
         lock, waiters = self._turns.get(name, (asyncio.Lock(), 0))
         self._turns[name] = (lock, waiters + 1)
         try:
@@ -309,7 +312,7 @@ class LeaseReservations:
 
 
 class _InNamespace:
-    """A store of which only one namespace is listed and watched."""
+    """A store that lists and watches only one namespace."""
 
     def __init__(self, store: Store, namespace: str) -> None:
         self._store = store
@@ -342,4 +345,4 @@ class _InNamespace:
 
 def _pause(attempt: int) -> float:
     longest = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2.0**attempt)
-    return random.uniform(0, longest)  # noqa: S311 - keeps replicas out of each other's way
+    return random.uniform(0, longest)  # noqa: S311 - jitter between replicas
