@@ -1,7 +1,7 @@
 """The web applications: HTTPS for everything, plain HTTP for probes and, on a user's own machine, the page.
 
-There is no middleware on the HTTPS application: admission is the busy path, and one signal handler does what every
-answer needs.
+The HTTPS application has no middleware: admission is the hot path, and one signal handler sets the headers of every
+answer.
 
 Source: serving.md 0 (D1) and 3.3.
 """
@@ -49,7 +49,7 @@ from webhook.telemetry.tracing import Tracing
 
 @dataclass(frozen=True, slots=True)
 class AppDependencies:
-    """What the applications of one server share."""
+    """Shared dependencies of the applications of one server."""
 
     services: Services
     settings: ServerSettings = field(default_factory=ServerSettings)
@@ -57,10 +57,10 @@ class AppDependencies:
     metrics: Metrics = field(default_factory=Metrics)
     continuation: Continuation = field(default_factory=Continuation.with_new_key)
     connections: Connections = field(default_factory=lambda: Connections(1000, 200))
-    """Of the HTTPS listener."""
+    """Open connections of the HTTPS listener."""
     tracing: Tracing | None = None
     crew: WorkerGroup | None = None
-    """The workers that share the listeners; None: this process has them for itself."""
+    """The workers that share the listeners. None: disabled, this process does not share them."""
     calls: Calls | None = None
     """How the API server calls the hooks. None: unknown, the settings alone count."""
 
@@ -71,7 +71,7 @@ class Dashboard:
 
     Args:
         app: The application.
-        health: Told when it ends, so that streams of changes do.
+        health: Its draining event ends the event streams.
     """
 
     app: web.Application
@@ -84,11 +84,11 @@ PARTS: Final = web.AppKey("PARTS", AppDependencies)
 def make_app(parts: AppDependencies) -> web.Application:
     """Make the HTTPS application: admission, ``/v1``, the extender and the page.
 
-    Admission tells strangers only what the rules make of their own words, so its callers need no credentials. All other
-    paths require them, except those without data: the files of the page and the description of the interface.
+    Admission reveals to strangers only the rules applied to their own input, so its callers need no credentials. All
+    other paths require them, except those without data: the files of the page and the OpenAPI description.
 
     Raises:
-        webhook.settings.environment.SettingsError: A file with secrets, of the hooks or of upgraders, cannot be used.
+        webhook.settings.environment.SettingsError: A file with secrets, of the hooks or of upgraders, is invalid.
     """
     app = _application(parts)
     app[CONNECTIONS] = parts.connections
@@ -134,14 +134,14 @@ def make_app(parts: AppDependencies) -> web.Application:
 
 
 class Entrance:
-    """How the owner of a dashboard gets in: a key that counts once is exchanged for a token.
+    """Access of the owner of a dashboard: a one-time key is exchanged for a token.
 
     Cookies do not isolate ports: a browser sends those of 127.0.0.1 to every server on this machine, which could use
-    them here. The token is in no cookie. The page keeps it in the session storage of its origin, which includes the
+    them here. So the token is not a cookie. The page keeps it in the session storage of its origin, which includes the
     port, and sends it in a header.
 
     Args:
-        renewed: Called with the next key, for another tab or browser, when one has been used.
+        on_renewal: Called with the next key, for another tab or browser, after one has been used.
     """
 
     def __init__(self, on_renewal: Callable[[str], None]) -> None:
@@ -158,7 +158,7 @@ class Entrance:
         return self._token
 
     def admits(self, request: web.Request) -> bool:
-        """Return whether a request asks for nothing but the page, which holds no data, or has the token."""
+        """Return whether a request is for the page itself, which holds no data, or has the token."""
         if request.path in _OPEN_PATHS or request.path.startswith("/ui/"):
             return True
         authorization = request.headers.get("Authorization", "")
@@ -166,7 +166,7 @@ class Entrance:
 
 
 def _equal_in_constant_time(actual: str, expected: str) -> bool:
-    """Compare in constant time. *actual* may hold bytes that are no text."""
+    """Compare in constant time. *actual* may hold bytes that are not text."""
     return secrets.compare_digest(actual.encode(errors="surrogatepass"), expected.encode())
 
 
@@ -181,9 +181,9 @@ def make_dashboard_app(
     settings: ServerSettings,
     entrance: Entrance,
 ) -> Dashboard:
-    """Make an application that shows the page, and answers what the page asks with the token. It only reads.
+    """Make a read-only application with the page and the endpoints that it calls with the token.
 
-    Every request must name this machine as its host, as above.
+    Every request must have this machine as its host, as above.
     """
     health = Health()
     app = make_plain_app(health, settings.admission_body_bytes)
@@ -199,7 +199,7 @@ def _only_through(entrance: Entrance) -> Middleware:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path == "/" and "key" in request.query:
             if token := entrance.exchange(request.query["key"]):
-                # A browser keeps the fragment to itself: no server gets it.
+                # A browser does not send the fragment to any server.
                 return web.Response(status=303, headers={"Location": f"/#token={token}", "Cache-Control": "no-store"})
             detail = "the key is void: open the last address that harbormaster dashboard has printed"
         elif entrance.admits(request):
@@ -212,10 +212,10 @@ def _only_through(entrance: Entrance) -> Middleware:
 
 
 def make_probe_app(parts: AppDependencies) -> web.Application:
-    """Make the plain HTTP application: probes and metrics; with ``page_on_http`` also all that the page needs.
+    """Make the plain HTTP application: probes and metrics, and with ``page_on_http`` the page and its endpoints.
 
-    With the page on it, every request must name this machine as its host: else a foreign web page could read it under a
-    host name of its own that it points at 127.0.0.1.
+    With the page, every request must have this machine as its host. Otherwise a foreign web page could read it under a
+    host name of its own that resolves to 127.0.0.1.
     """
     app = _application(parts)
     probes.add_routes(app, parts.health, parts.metrics, parts.crew)
@@ -229,7 +229,7 @@ def make_probe_app(parts: AppDependencies) -> web.Application:
 def _add_page_and_its_questions(
     api: Api, disruption: DisruptionGate, history_service: HistoryService, health: Health
 ) -> None:
-    """Serve the page, and all that it asks and nothing else, where no caller has to say who it is."""
+    """Serve the page and only the endpoints that it calls, without authentication."""
     scoring.add_routes(api, explain_only=True)
     planning.add_routes(api)
     _add_views(api, disruption)
@@ -268,7 +268,7 @@ async def _only_this_machine(
 
 
 def is_this_machine(host: str) -> bool:
-    """Say whether a ``Host`` header names the loopback interface, with or without a port."""
+    """Return whether a ``Host`` header names the loopback interface, with or without a port."""
     name, colon, port = host.rpartition(":")
     if not colon or host.endswith("]"):
         name = host

@@ -1,6 +1,6 @@
-"""The certificates of a listener: its own, and those that it accepts of clients; both renewed under open connections.
+"""Certificates of a listener: its own, and the client authorities. Both are renewed without closing connections.
 
-Each is read again at intervals; while it cannot be read, or cannot be used, the one in use stays in use.
+Each is polled. If it is unreadable or invalid, the present one remains in use.
 
 Source: serving.md 3.4, 4.2 to 4.4, 4.6 and 6.4.
 """
@@ -21,29 +21,29 @@ from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
 
 FIRST_AUTHORITIES_SECONDS: Final = 5.0
-"""How soon to ask again for the authorities of clients while there are none."""
+"""Poll interval of the client authorities while there are none."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
-"""A tenth of the life of certificates that are shorter than ten hours."""
+"""Shortest remaining life of a ready server. For certificates shorter than ten hours it is a tenth of their life."""
 
 _ABOVE: Final = frozenset({"ca", "cross"})
-"""What may stand above a leaf, as metrics call it."""
+"""Roles above a leaf, as metric labels."""
 
 _log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """What one HTTPS listener shows, and what it accepts.
+    """Certificates that one HTTPS listener serves and accepts.
 
     Args:
-        leaves: Where the server certificate comes from.
-        client_authorities: Whose client certificates are accepted; None: none are.
-        metrics: Where renewals are counted.
+        leaves: Source of the server certificate.
+        client_authorities: Authorities of accepted client certificates. None: disabled.
+        metrics: Counts renewals.
         now: The clock.
-        check_seconds: How often to look for another server certificate.
-        near_end: Is asked as often whether they are near their end; None: nobody is.
+        check_seconds: Poll interval of the server certificate.
+        near_end: Reports certificates that expire soon, checked at the same interval. None: disabled.
 
     Raises:
-        CertificateError: There is no certificate that could be served.
+        CertificateError: No certificate can be served.
     """
 
     def __init__(
@@ -63,28 +63,28 @@ class Certificates:
         self._check_seconds = check_seconds
         self._leaf = leaves.first(now())
         self._tls = ServerContext(self._leaf)
-        self._trouble = ""  # why the authorities of clients could not be read the last time
+        self._trouble = ""  # last error of reading the client authorities
         self._publish_leaf()
         for result in ("success", "failure"):
             metrics.renewals.labels("client_ca", result)
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What the listener is opened with, once: it gives each new connection the certificates then in use."""
+        """Context of the listener. It gives each new connection the present certificates."""
         return self._tls.listener
 
     @property
     def common_key_pem(self) -> bytes:
-        """A private key that all replicas have, where they have their certificates from the same origin."""
+        """Private key that all replicas share, if their certificates have the same origin."""
         return self.leaves.common_key(self._leaf)
 
     @property
     def trust_pem(self) -> bytes:
-        """What a client has to trust to accept the server certificate."""
+        """Certificates that a client must trust to accept the server certificate."""
         return self.leaves.trust_pem
 
     def problem(self) -> str:
-        """Return why the server certificate cannot be relied on; empty when it can."""
+        """Return why the server certificate is unreliable, or an empty string."""
         remaining_life = self._leaf.not_after - self._now()
         required_life = min(SHORTEST_READY_LIFE, self._leaf.life / 10)
         return (
@@ -92,13 +92,13 @@ class Certificates:
         )
 
     def describe(self) -> str:
-        """Return who signed the server certificate, and until when it is good."""
+        """Return issuer and expiry of the server certificate."""
         return f"issued by {self._leaf.issuer}, good until {self._leaf.not_after.isoformat()}"
 
     def renew_leaf(self) -> bool:
-        """Serve another certificate if there is one.
+        """Serve a new certificate, if there is one.
 
-        If that fails, the present one stays, and the failure is counted and logged.
+        On failure the present one remains in use, and the failure is counted and logged.
 
         Returns:
             Whether there is a new one.
@@ -119,12 +119,12 @@ class Certificates:
         return True
 
     async def renew_client_authorities(self) -> bool:
-        """Accept the client certificates of other authorities when they have changed.
+        """Accept changed client authorities.
 
-        When they cannot be read, those in use stay in use; each failure is counted, and each new reason logged.
+        If they are unreadable, the present ones remain in use. Each failure is counted, and each new reason is logged.
 
         Returns:
-            Whether there are new ones.
+            Whether they have changed.
         """
         if self._client_authorities is None:
             return False
@@ -150,7 +150,7 @@ class Certificates:
         return changed
 
     async def run(self) -> None:
-        """Renew both until cancelled; the authorities of clients for the first time after a pause."""
+        """Renew both until cancelled. The first renewal of the client authorities is delayed."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_renewing())
             tasks.create_task(self.leaves.keep(self.renew_leaf))
@@ -193,5 +193,5 @@ class Certificates:
 
 
 def own_leaves(settings: CertificateSettings, now: Callable[[], datetime]) -> OwnLeaves:
-    """Return certificates of an authority made now, for the names and addresses in the settings."""
+    """Return leaves of a newly made authority, for the names and addresses in the settings."""
     return OwnLeaves(Authority.new(now()), settings.dns_names, settings.ip_addresses)

@@ -1,15 +1,15 @@
-"""The sockets of a listener, counted from the moment they are accepted; and which to close when there are too many.
+"""Sockets of a listener, counted from accept on, and the choice of victims when there are too many.
 
-A socket costs memory before its TLS handshake is done, and a client that never begins one costs as much as an honest
-caller. So the bound holds from accept on, and handshakes have another one per address. The API server may come from the
-same address as an attacker (a proxy, konnectivity): so no client is refused for what others do at its address. The
-oldest handshake is ended, as an honest one is over in milliseconds; among connected clients it is the one that has been
-silent longest, and last of all those that are *vouched for*: they have shown who they are.
+A socket costs memory before its TLS handshake is done, and a client that never starts one costs as much as an honest
+caller. So the limit applies from accept on, and handshakes have another limit per address. The API server may share its
+address with an attacker (a proxy, konnectivity), so no client is refused because of others at its address. The oldest
+handshake is closed first, as an honest one takes milliseconds. Among connected clients the victim is the one that has
+been silent longest. *Vouched-for* clients, which have authenticated, come last.
 
-Time is bounded as well. A handshake costs more of it than a review, so there are `HANDSHAKES_PER_SECOND` from an
-address; one more waits for its turn, unless a client that is vouched for is connected from there. All clients that have
-shown nothing share `UNAUTHENTICATED_PER_SECOND` messages. A message that arrives is handled; but when there are too
-many, its client is not read from for a while.
+CPU time is limited as well. A handshake costs more than a review, so each address may start `HANDSHAKES_PER_SECOND`. A
+handshake above that is delayed, unless a vouched-for client is connected from there. All unauthenticated clients share
+`UNAUTHENTICATED_PER_SECOND` messages. Every message that arrives is handled, but if there are too many, its client is
+throttled: nothing is read from it for a while.
 
 Source: serving.md 8, "Slow clients".
 """
@@ -30,39 +30,39 @@ from webhook.endpoints.http.rate_limits import TokenBuckets
 from webhook.server.sockets import LISTENED_ON, listening_on
 
 ACCEPTS_PER_EVENT: Final = 16
-"""How many sockets are accepted before other work has its turn on the event loop."""
+"""Sockets accepted before other work has its turn on the event loop."""
 PAUSE_SECONDS: Final = 0.5
-"""How long to accept no connection when the system has no more sockets to give."""
+"""Pause of accepting when the system has no more sockets."""
 SHORTEST_SECONDS: Final = 0.05
-"""What a handshake may take, however late it has begun."""
+"""Shortest timeout of a handshake, however late it starts."""
 HANDSHAKES_PER_SECOND: Final = 50.0
-"""From one address; each takes about 1.5 ms of a processor."""
+"""Per address. Each takes about 1.5 ms of CPU time."""
 HANDSHAKE_BURST: Final = 200.0
 HANDSHAKE_AGAIN_SECONDS: Final = 0.1
-"""How long a handshake without a turn waits before it asks for one again."""
+"""Retry interval of a throttled handshake."""
 SHUTDOWN_SECONDS: Final = 3.0
-"""How long a client may take to close its side of TLS."""
+"""Timeout for the client's close of TLS."""
 UNAUTHENTICATED_PER_SECOND: Final = 200.0
 UNAUTHENTICATED_BURST: Final = 400.0
 NOT_HEARD_SECONDS: Final = 1.0
-"""How long a stranger is not read from when there have been too many messages."""
+"""Time that nothing is read from an unauthenticated client after too many messages."""
 _LOOKED_AT: Final = 32
-"""How many connections are searched for an idle one: making room must not cost more the more there are."""
+"""Most connections searched for an idle one: the cost of making room must not grow with their number."""
 _SELF: Final = "this process"
-"""Stands for the address of a client that is the process itself."""
+"""Address of connections from this process itself."""
 
 _log = logging.getLogger(__name__)
 
 
 class Connection(asyncio.Protocol):
-    """One accepted socket; stands between the transport and the HTTP protocol.
+    """One accepted socket, between the transport and the HTTP protocol.
 
     Args:
-        socket_: Accepted.
-        address: Of the client.
-        connections: Among which it counts.
-        make_handler: Makes the HTTP protocol, when it is needed.
-        on_end: Called when it is closed before it has said anything.
+        socket_: The accepted socket.
+        address: Address of the client.
+        connections: Counts the connection.
+        make_handler: Makes the HTTP protocol on first use.
+        on_end: Called if it is closed before the client has sent anything.
     """
 
     __slots__ = ("_connections", "_handler", "_make_handler", "_on_end", "_socket", "_waiting", "address", "transport")
@@ -99,16 +99,16 @@ class Connection(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no request is being handled."""
-        return self.handler._current_request is None  # the library has no public word for "idle"
+        return self.handler._current_request is None  # the library has no public attribute for it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The handshake is done."""
-        self.transport = cast("asyncio.Transport", transport)  # that of uvloop does not say so
+        """Handle the end of the handshake."""
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's class does not declare it
         self._connections.opened(self)
         self.handler.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """The client has sent something."""
+        """Handle bytes from the client."""
         if not self._connections.record_data(self) and self._waiting is None and self.transport is not None:
             self.transport.pause_reading()
             self._waiting = asyncio.get_running_loop().call_later(NOT_HEARD_SECONDS, self.resume_reading)
@@ -123,36 +123,36 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def eof_received(self) -> None:
-        """The client will send no more."""
+        """Handle the end of the client's stream."""
         self.handler.eof_received()
 
     def pause_writing(self) -> None:
-        """The client is slow to read."""
+        """Handle a client that is slow to read."""
         self.handler.pause_writing()
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Handle a client that has caught up."""
         self.handler.resume_writing()
 
     def connection_lost(self, error: BaseException | None) -> None:
-        """It has ended."""
+        """Handle the end of the connection."""
         if self._waiting is not None:
             self._waiting.cancel()
         self._connections.closed(self)
         self.handler.connection_lost(error)
 
     def end(self) -> None:
-        """Close it at once, without waiting for a client that may never close its side."""
+        """Close immediately, without waiting for a client that may never close its side."""
         if self.transport is not None:
             self.transport.abort()
             return
         self._on_end(self)
-        with contextlib.suppress(OSError):  # it has ended by itself
+        with contextlib.suppress(OSError):  # already closed
             self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class _Beginning:
-    """Sockets whose handshake is not done, oldest first: all of them, and by address."""
+    """Sockets without a finished handshake, oldest first, in total and by address."""
 
     def __init__(self) -> None:
         self._all: OrderedDict[Connection, None] = OrderedDict()
@@ -184,12 +184,12 @@ class _Beginning:
 
 
 class Connections:
-    """All of one listener.
+    """All connections of one listener.
 
     Args:
-        limit: How many there may be.
-        handshakes: How many per address may have sent nothing yet, and how many may be in their handshake.
-        paced: Strangers share `UNAUTHENTICATED_PER_SECOND` messages.
+        limit: Most connections.
+        handshakes: Most silent connections per address, and most running handshakes per address.
+        is_paced: Whether unauthenticated clients share `UNAUTHENTICATED_PER_SECOND` messages.
     """
 
     def __init__(self, limit: int, handshakes: int, *, is_paced: bool = False) -> None:
@@ -209,7 +209,7 @@ class Connections:
         return len(self._silent) + len(self._begun) + len(self._strangers) + len(self._vouched)
 
     def admit(self, connection: Connection) -> bool:
-        """Count a socket that has just been accepted, and make room for it; False: there is none, so close it."""
+        """Count an accepted socket, and make room for it. Return False if there is none, so close it."""
         self._make_room_among(self._silent, connection.address)
         if len(self) >= self._limit:
             victim = self._victim()
@@ -220,16 +220,16 @@ class Connections:
         return True
 
     def may_handshake(self, address: str, now: float) -> bool:
-        """Return whether a handshake from there may begin now, and if so, count it.
+        """Return whether a handshake from an address may start now, and if so, count it.
 
         Args:
-            address: Of the client.
+            address: Address of the client.
             now: Seconds on the clock of the event loop.
         """
         return address in self._vouched_from or not self._turns.take(address, now)
 
     def spoken(self, connection: Connection) -> bool:
-        """Take note that a client has begun its handshake; False: its socket was closed to make room."""
+        """Record that a client has started its handshake. Return False if its socket was closed to make room."""
         if connection not in self._silent:
             return False
         self._silent.remove(connection)
@@ -238,8 +238,8 @@ class Connections:
         return True
 
     def opened(self, connection: Connection) -> None:
-        """Take note that a handshake is done."""
-        if connection not in self._begun:  # closed to make room while the last bytes of its handshake were under way
+        """Record that a handshake is done."""
+        if connection not in self._begun:  # closed to make room while the last bytes of its handshake were in flight
             connection.end()
             return
         self._begun.remove(connection)
@@ -252,7 +252,7 @@ class Connections:
             self._end(next(iter(of_address)))
 
     def record_data(self, connection: Connection) -> bool:
-        """Take note that a client has sent something, and say whether to go on reading from it."""
+        """Record that a client has sent bytes. Return whether to continue reading from it."""
         if connection in self._vouched:
             self._vouched.move_to_end(connection)
             return True
@@ -267,7 +267,7 @@ class Connections:
         return tokens >= 1
 
     def mark_authenticated(self, handler: RequestHandler) -> None:
-        """Take note that the client of this HTTP protocol has shown who it is."""
+        """Record that the client of this HTTP protocol has authenticated."""
         connection = self._of.get(handler)
         if connection is not None and connection in self._strangers:
             del self._strangers[connection]
@@ -276,7 +276,7 @@ class Connections:
             connection.resume_reading()
 
     def closed(self, connection: Connection) -> None:
-        """Take note that a socket is closed."""
+        """Record that a socket is closed."""
         self._silent.remove(connection)
         self._begun.remove(connection)
         if connection in self._strangers or connection in self._vouched:
@@ -288,16 +288,16 @@ class Connections:
             del self._of[connection.handler]
 
     def end_beginning(self) -> None:
-        """Close all whose handshake is not done."""
+        """Close all without a finished handshake."""
         for connection in (*self._silent, *self._begun):
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
-        self.closed(connection)  # now, as `connection_lost` comes later: its place is given away at once
+        self.closed(connection)  # now, as `connection_lost` comes later, and its place is taken immediately
         connection.end()
 
     def _victim(self) -> Connection | None:
-        """Return the one to close; None: all are vouched for and busy."""
+        """Return the connection to close. None: unset, all are vouched for and busy."""
         for group in (self._silent, self._begun):
             if len(group) * 4 > self._limit:
                 return next(iter(group))
@@ -311,7 +311,7 @@ class Connections:
 
 
 def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
-    """Return the one that has been silent longest among those without a request under way."""
+    """Return the idle connection that has been silent longest."""
     return next((candidate for candidate, _ in zip(group, range(_LOOKED_AT), strict=False) if candidate.is_idle), None)
 
 
@@ -320,16 +320,16 @@ _NONE: Final[OrderedDict[Connection, None]] = OrderedDict()
 
 
 class Listener:
-    """Accepts sockets itself, so that they are counted before anything is spent on them.
+    """Accepts sockets itself, so that they are counted before they cost anything.
 
     Args:
-        host: Where to listen.
-        port: 0: any free one.
-        connections: Who is connected.
+        host: Address to listen on.
+        port: Port to listen on. 0: any free one.
+        connections: The open connections.
         make_handler: Makes the HTTP protocol of a connection.
-        tls: None: plain.
-        handshake_seconds: How long a handshake may take.
-        sockets: Listen already, and other processes accept from them as well; empty: it opens its own.
+        tls: TLS context. None: disabled.
+        handshake_seconds: Timeout of a handshake.
+        sockets: Listening sockets that are shared with other processes. Empty: open new ones.
     """
 
     def __init__(
@@ -350,18 +350,18 @@ class Listener:
         self._handshake_seconds = handshake_seconds
         self._loop = asyncio.get_running_loop()
         self._sockets = list(sockets)
-        # One at a time where others accept as well: the first to wake would take all that come at once.
+        # One at a time if other processes accept as well: the first one to wake would take all waiting connections.
         self._accepts_per_event = 1 if sockets else ACCEPTS_PER_EVENT
         self._silent: dict[Connection, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def port(self) -> int:
-        """The real one."""
+        """The actual port."""
         return int(self._sockets[0].getsockname()[1])
 
     async def start(self) -> None:
-        """Begin to accept.
+        """Start to accept.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -373,7 +373,7 @@ class Listener:
             self._loop.add_reader(listener, self._accept, listener)
 
     def close(self) -> None:
-        """Accept no more connections; those that are open stay, those in their handshake do not."""
+        """Stop accepting. Open connections remain, unfinished handshakes are closed."""
         for listener in self._sockets:
             self._loop.remove_reader(listener)
             listener.close()
@@ -381,7 +381,7 @@ class Listener:
         self._connections.end_beginning()
 
     def connected(self) -> socket.socket:
-        """Return the client's end of a new connection to this very process, whoever else accepts at its port."""
+        """Return the client's end of a new connection to this very process, even if others accept at its port."""
         ours, theirs = socket.socketpair()
         self._welcome(theirs, _SELF)
         return ours
@@ -402,7 +402,7 @@ class Listener:
             self._welcome(client, str(address[0]))
 
     def _accept_again(self, listener: socket.socket) -> None:
-        if listener in self._sockets:  # else it was closed during the pause
+        if listener in self._sockets:  # not closed during the pause
             self._loop.add_reader(listener, self._accept, listener)
 
     def _welcome(self, client: socket.socket, address: str) -> None:
@@ -421,7 +421,7 @@ class Listener:
         connection.end()
 
     def _forget(self, connection: Connection) -> None:
-        """Close a socket on which the client has sent nothing."""
+        """Close a socket whose client has sent nothing."""
         timer = self._silent.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -429,9 +429,9 @@ class Listener:
             connection.accepted.close()
 
     def _begin(self, connection: Connection, began: float) -> None:
-        """Begin the handshake when it has its turn; until then the client counts as one that has sent nothing."""
+        """Start the handshake, or delay it if throttled. A delayed client counts as silent."""
         if self._tls is not None and not self._connections.may_handshake(connection.address, self._loop.time()):
-            # Without a reader meanwhile: the socket stays readable, so the loop would call this again and again.
+            # Without a reader during the delay: the socket remains readable, so the loop would call this repeatedly.
             self._loop.remove_reader(connection.accepted)
             self._loop.call_later(HANDSHAKE_AGAIN_SECONDS, self._look_again, connection, began)
             return
@@ -449,7 +449,7 @@ class Listener:
         task.add_done_callback(self._tasks.discard)
 
     def _look_again(self, connection: Connection, began: float) -> None:
-        if connection in self._silent:  # else it was closed meanwhile
+        if connection in self._silent:  # not closed during the delay
             self._loop.add_reader(connection.accepted, self._begin, connection, began)
 
     async def _shake_hands(self, connection: Connection, client: socket.socket, seconds: float) -> None:
@@ -460,7 +460,7 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 lambda: connection, client, ssl=self._tls, **(patience if self._tls is not None else {})
             )
-        except (OSError, TimeoutError) as error:  # debug only: any client can cause these, as by calling without TLS
+        except (OSError, TimeoutError) as error:  # debug only: any client can cause these, e.g. by calling without TLS
             _log.debug("no handshake", extra={"reason": str(error)})
         finally:
             if connection.transport is None:

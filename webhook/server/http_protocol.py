@@ -1,18 +1,17 @@
-"""The library's HTTP protocol, with errors that are one line in the log and no banner, and a short way for reviews.
+"""The library's HTTP protocol, with one-line log entries for errors, without a banner, and a fast path for reviews.
 
-A message that is not HTTP never reaches an application, so the answers to those are not finished there as all others
-are.
+A message that is not HTTP never reaches an application, so the answer to it lacks the application's headers.
 
-Through the library and our handler, a review takes two and a half times the CPU time of the fast path. An API server
-writes every review in the same few lines and sends it at once, so a message of exactly that form is answered where it
-arrives, if the hooks (`webhook.endpoints.admission.hooks`) can answer it without waiting. Everything else is read by
-the library, byte for byte as it came. The two must agree where a message ends, or one client could smuggle a request
-through a proxy that it shares with another. So the fast path is open only where the library waits for a new message,
-and closes for good on a connection that has sent any other form of message. Without the library's attributes that tell
-whether it waits, the library reads everything.
+Through the library and the regular handler, a review takes two and a half times the CPU time of the fast path. An API
+server writes every review in the same few lines and sends it in one go. So a message of exactly that form is answered
+where it arrives, if the hooks (`webhook.endpoints.admission.hooks`) can answer without waiting. Everything else is
+passed to the library unchanged. Both must agree on message boundaries, or a client could smuggle a request through a
+proxy that it shares with others. So the fast path is open only while the library waits for a new message, and is closed
+permanently on a connection that has sent a message of any other form. If the library lacks the attributes that show
+whether it waits, the fast path is disabled.
 
-A general parser would not replace this one. It accepts more forms than the library does, and each of them would be a
-place where the two may disagree. Nor does it tell whether the library waits.
+A general parser cannot replace this one. It accepts more forms than the library does, and each of them would be a place
+where the two may disagree. Nor does it know whether the library waits.
 """
 
 import asyncio
@@ -35,12 +34,12 @@ from webhook.endpoints.http.responses import new_id
 VERSIONS: Final = (HttpVersion10, HttpVersion11)
 LONGEST_HEAD: Final = 1024
 MOST_HEADS: Final = 256
-"""How many heads are remembered; one API server sends a few, by hook and kind."""
+"""Most cached heads. One API server sends a few, by hook and kind."""
 MOST_DIGITS: Final = 8
 LONGEST_HELD: Final = 16 * 1024
-"""Bytes of a review that comes in pieces: an API server sends its head, or 4 KiB, first."""
+"""Longest held part of a review, in bytes: an API server sends its head, or 4 KiB, first."""
 HELD_SECONDS: Final = 0.05
-"""How long the beginning of a review is held; the rest of an API server's follows at once."""
+"""Longest time to hold a partial review. The rest of an API server's follows immediately."""
 
 OF_THE_LIBRARY: Final = (
     "_close",
@@ -53,7 +52,7 @@ OF_THE_LIBRARY: Final = (
     "_request_count",
     "_waiter",
 )
-"""What the short way asks of the library's protocol, and the library promises nobody."""
+"""Private attributes of the library's protocol that the fast path needs."""
 
 _REQUEST: Final = re.compile(rb"POST (/[!-~]*) HTTP/1\.1")
 _HEADER: Final = re.compile(rb"(Host|User-Agent|Accept|Accept-Encoding|Content-Type): ([ -~]*)")
@@ -63,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Anonymous(web.Response):
-    """An answer without the name and version of the library, which adds them to every answer."""
+    """A response without the library's Server header."""
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()
@@ -75,14 +74,14 @@ class _Post:
     """A head of the form that API servers write.
 
     Args:
-        called: What it calls; None: nothing that can be answered at once.
+        called: Hook to call. None: unset, no fast answer is possible.
     """
 
     called: Called | None
 
 
 class Posts:
-    """Reads the heads of messages, and sends answers.
+    """Parses message heads, and sends answers.
 
     Args:
         desk: Answers reviews.
@@ -94,28 +93,28 @@ class Posts:
         self._unsent: list[tuple[asyncio.WriteTransport, bytes]] = []
 
     def send(self, transport: asyncio.WriteTransport, answer: bytes) -> None:
-        """Send an answer together with those to all clients that have been heard in this turn of the event loop.
+        """Send an answer together with those to all clients that were read in this iteration of the event loop.
 
-        To judge one review after the other and then to send all answers takes a third less time than to take turns.
-        What comes on a connection in the next turn is handled after this.
+        Evaluating all reviews before sending takes a third less time than alternating. Data that arrives in the next
+        iteration is handled after this.
         """
         if not self._unsent:
             asyncio.get_running_loop().call_soon(self.send_all)
         self._unsent.append((transport, answer))
 
     def send_all(self) -> None:
-        """Send what is not sent yet."""
+        """Send the queued answers."""
         answers, self._unsent = self._unsent, []
         for transport, answer in answers:
             if not transport.is_closing():
                 transport.write(answer)
 
     def _read(self, before: bytes, after: bytes) -> _Post | None:
-        """Return what a head says, None when it is not of the form.
+        """Parse a head. Return None if it has another form.
 
         Args:
-            before: What stands before its ``Content-Length``.
-            after: What stands behind the line with it.
+            before: Bytes before its ``Content-Length``.
+            after: Bytes after the line with it.
         """
         first, *lines = before.split(b"\r\n")
         if after:
@@ -133,8 +132,8 @@ class _Protocol(RequestHandler):
     """The protocol of one connection.
 
     Args:
-        server: Handles what the library reads.
-        posts: Reads what may be answered at once; None: nothing may.
+        server: Handles the messages that the library parses.
+        posts: Fast path. None: disabled.
     """
 
     __slots__ = ("_ahead", "_held", "_is_plain", "_patience", "_posts")
@@ -143,15 +142,15 @@ class _Protocol(RequestHandler):
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
         self._posts = posts
         self._is_plain = posts is not None
-        """Whether it is known where the next message begins."""
+        """Whether the start of the next message is known."""
         self._ahead = 0
-        """How much of a message that the library reads has not come yet."""
+        """Outstanding bytes of a message that the library reads."""
         self._held = b""
-        """The beginning of a review; the library knows nothing of it yet."""
+        """Held part of a review that the library has not received yet."""
         self._patience: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Answer a review at once, wait for the rest of it for a moment, or let the library read."""
+        """Answer a review immediately, hold its first part for a moment, or pass the data to the library."""
         held_bytes, self._held = self._held, b""
         posts = self._posts
         body = self._answer(held_bytes + data, posts) if posts is not None and self._is_plain and data else None
@@ -159,7 +158,7 @@ class _Protocol(RequestHandler):
             return
         self._stop_waiting()
         if posts is None or body is None or self.transport is None:
-            if held_bytes:  # by itself: the library does not answer a partial request
+            if held_bytes:  # separately: the library does not answer a partial request
                 super().data_received(held_bytes)
             super().data_received(data)
             return
@@ -172,19 +171,19 @@ class _Protocol(RequestHandler):
         self._stay_open()
 
     def _stay_open(self) -> None:
-        """Have the library count anew how long the client says nothing."""
+        """Restart the library's keepalive timer."""
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
 
     async def shutdown(self, timeout: float | None = 15.0) -> None:  # noqa: ASYNC109 - the library's
-        """Close the connection; what has been answered is sent before."""
+        """Close the connection after sending queued answers."""
         if self._posts is not None:
             self._posts.send_all()
         await super().shutdown(timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Forget what was held."""
+        """Drop held data."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -194,7 +193,7 @@ class _Protocol(RequestHandler):
             self._patience = None
 
     def _let_go(self) -> None:
-        """Let the library wait for the rest of what is held: it knows how long a client may take."""
+        """Pass held data to the library, which has its own timeout for the rest."""
         self._patience = None
         data, self._held = self._held, b""
         if self._posts is not None and self._is_plain:
@@ -202,9 +201,9 @@ class _Protocol(RequestHandler):
         super().data_received(data)
 
     def _answer(self, data: bytes, posts: Posts, *, may_hold: bool = True) -> bytes | None:
-        """Return the body of the answer to the message that *data* is.
+        """Return the body of the answer to the message in *data*.
 
-        None: *data* is held because it is only the beginning of such a message, or else the library has to read it.
+        None: unset, *data* is the held first part of such a message, or the library must read it.
         """
         if self._ahead:
             self._ahead -= len(data)
@@ -226,13 +225,13 @@ class _Protocol(RequestHandler):
             if may_hold and len(data) + self._ahead <= LONGEST_HELD:
                 self._ahead, self._held = 0, data
                 self._stay_open()
-                if self._patience is None:  # not once more for every piece
+                if self._patience is None:  # one timer per message, not per piece
                     self._patience = self._loop.call_later(HELD_SECONDS, self._let_go)
             return None
         return posts.desk.answer_synchronously(post.called, self, body)
 
     def _is_waiting(self) -> bool:
-        """Whether the library has had no message or waits for the next, and the connection goes on."""
+        """Return whether the library waits for a message and the connection remains open."""
         waits = self._request_count == 0 or (self._waiter is not None and not self._waiter.done())
         return waits and not (self._close or self._force_close or self._paused)
 
@@ -243,14 +242,14 @@ class _Protocol(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 # the library's text, which quotes the request
     ) -> web.StreamResponse:
-        """Answer a message that the library cannot hand to a handler, or a request whose handler has failed."""
+        """Answer a message that the library cannot parse, or a request whose handler has failed."""
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("request failed", extra={"status": status, "remote": request.remote}, exc_info=exc)
         else:
-            # Never the text of the error, which quotes the request: bearer tokens, cookies, the secret path.
+            # Never log the text of the error, which quotes the request: bearer tokens, cookies, the secret path.
             fields = {"status": status, "remote": request.remote, "reason": type(exc).__name__ if exc else ""}
             _log.info("malformed request refused", extra=fields)
-        if request.writer.output_size > 0:  # a second status line would pass for a part of the first answer
+        if request.writer.output_size > 0:  # a second status line would look like a part of the first answer
             raise ConnectionError("a part of the answer has been sent already")
         response = _Anonymous(status=status, text=f"{status} {HTTPStatus(status).phrase}\n")
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -259,24 +258,24 @@ class _Protocol(RequestHandler):
 
 
 def posts_of(app: web.Application) -> Posts | None:
-    """Return what reads the reviews that come to *app*, None where only the library may."""
+    """Return the fast path for *app*. None: disabled."""
     desk = app.get(FAST_PATH)
     is_supported = all(hasattr(RequestHandler, name) for name in OF_THE_LIBRARY)
     return Posts(desk) if desk is not None and is_supported else None
 
 
 def refuse_other_versions(server: web.Server) -> None:
-    """Have *server* answer requests of HTTP/1.0 and HTTP/1.1 only, and every other with 400.
+    """Make *server* answer every version other than HTTP/1.0 and HTTP/1.1 with 400.
 
     The library takes a request line without a version for HTTP/0.9 and hands it to the application. A proxy in front
-    may read the same bytes as something else.
+    may read the same bytes differently.
     """
     handle = server.request_handler
 
     async def handle_known(request: web.BaseRequest) -> web.StreamResponse:
         if request.version in VERSIONS:
             return await handle(request)
-        request._version = HttpVersion10  # of the answer: the client is not to read one of the version that it made up
+        request._version = HttpVersion10  # version of the answer: the client must not get back the one it made up
         return request.protocol.handle_error(request, HTTPStatus.BAD_REQUEST, BadStatusLine())
 
     server.request_handler = handle_known

@@ -1,4 +1,4 @@
-"""Opening a listener, and running what has listeners until a signal ends it.
+"""Opens listeners, and runs a server until a signal stops it.
 
 Source: serving.md 1.10, 1.14, 4.2.
 """
@@ -24,14 +24,14 @@ from webhook.settings.listener import ListenerSettings
 
 
 class ListenError(Exception):
-    """A listener could not be opened; the message names the address and the setting."""
+    """A listener could not be opened. The message names the address and the setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where the server listens; ports are the real ones, also where port 0 was asked for.
+    """Addresses of the server, with the actual ports, also for port 0.
 
-    Where there is no HTTPS listener, *https* is None.
+    Without an HTTPS listener, *https* is None.
     """
 
     https: tuple[str, int] | None
@@ -44,7 +44,7 @@ class Addresses:
 
     @property
     def dialled(self) -> tuple[str, int] | None:
-        """Where this machine reaches the HTTPS listener, also one that listens on every address."""
+        """Address at which this machine reaches the HTTPS listener, also if that listens on every address."""
         if self.https is None:
             return None
         host, port = self.https
@@ -67,18 +67,18 @@ def _url(scheme: str, address: tuple[str, int]) -> str:
 
 
 class Running(Protocol):
-    """A server that is started, runs, and is stopped without losing a request."""
+    """A server that starts, runs, and stops without losing a request."""
 
     async def start(self) -> Addresses:
-        """Begin. Raises `ListenError`."""
+        """Start. Raises `ListenError`."""
         ...
 
     async def wait(self) -> None:
-        """Return when it ends, which only a bug can make it do; its error is raised."""
+        """Return when the server stops by itself, which is a bug. Raises its error."""
         ...
 
     async def drain(self, hurry: asyncio.Event | None = None) -> None:
-        """Finish what is under way, then stop; at once when *hurry* is set."""
+        """Finish active requests, then stop. Stop immediately once *hurry* is set."""
         ...
 
     async def stop(self) -> None:
@@ -89,7 +89,7 @@ class Running(Protocol):
 async def serve(
     server: Running, on_start: Callable[[Addresses], None] = lambda _: None, abandonment: asyncio.Event | None = None
 ) -> None:
-    """Run *server* until SIGTERM or SIGINT, then drain it; a second signal ends the draining.
+    """Run *server* until SIGTERM or SIGINT, then drain it. A second signal aborts the drain.
 
     Args:
         server: Not started yet.
@@ -117,7 +117,7 @@ async def serve(
         running = asyncio.create_task(server.wait())
         await asyncio.wait((stop_task, running), return_when=asyncio.FIRST_COMPLETED)
         stop_task.cancel()
-        if running.done():  # a bug has ended it, so there is nothing left that could drain
+        if running.done():  # stopped by a bug, so a drain is impossible
             await server.stop()
             await running
         else:
@@ -136,7 +136,7 @@ async def _set_after(first: asyncio.Event, *others: asyncio.Event) -> None:
 
 
 class Site(web.BaseSite):
-    """A listener that counts its sockets from accept on; see `webhook.server.connections`."""
+    """A listener that counts its sockets from accept on, see `webhook.server.connections`."""
 
     __slots__ = ("_connections", "_host", "_listener", "_port", "_posts", "_settings", "_sockets", "address")
 
@@ -162,7 +162,7 @@ class Site(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """Where it listens."""
+        """URL of the listener."""
         return _url("https" if self._ssl_context else "http", self.address)
 
     async def start(self) -> None:
@@ -184,12 +184,12 @@ class Site(web.BaseSite):
         self.address = (self._host, self._listener.port)
 
     def connected(self) -> socket.socket:
-        """Return the client's end of a new connection to this process; the listener is open."""
+        """Return the client's end of a new connection to this process. The listener must be open."""
         assert self._listener is not None
         return self._listener.connected()
 
     async def stop(self) -> None:
-        """Close the listener; connections stay."""
+        """Close the listener. Connections remain open."""
         if self._listener is not None:
             self._listener.close()
         await super().stop()
@@ -208,17 +208,17 @@ async def listen(
     """Open a listener for a runner that is set up.
 
     Args:
-        runner: Answers.
-        host: Where to listen.
-        port: 0: any free one.
-        tls: None: plain.
-        settings: The limits.
-        setting: Name of the one that *port* is from.
-        connections: The open connections, shared with other parts of the process; None: not shared.
-        sockets: Inherited, and open already; empty: none are.
+        runner: Runner of the application.
+        host: Address to listen on.
+        port: Port to listen on. 0: any free one.
+        tls: TLS context. None: disabled.
+        settings: Limits of the listener.
+        setting: Name of the setting with the port.
+        connections: Open connections, shared with other parts of the process. None: unset, not shared.
+        sockets: Inherited listening sockets. Empty: open new ones.
 
     Raises:
-        ListenError: It could not be opened; *setting* is named.
+        ListenError: The listener could not be opened. The message names *setting*.
     """
     if connections is None:
         connections = Connections(settings.connections, settings.handshakes_per_address)
@@ -234,12 +234,12 @@ def open_sockets(host: str, port: int, setting: str) -> list[socket.socket]:
     """Open the sockets of a listener, for processes that inherit them.
 
     Args:
-        host: Where to listen.
-        port: 0: any free one.
-        setting: Name of the one that *port* is from.
+        host: Address to listen on.
+        port: Port to listen on. 0: any free one.
+        setting: Name of the setting with the port.
 
     Raises:
-        ListenError: They could not be opened; *setting* is named.
+        ListenError: They could not be opened. The message names *setting*.
     """
     try:
         return listening_on(socket.getaddrinfo(host, port, **LISTENED_ON))

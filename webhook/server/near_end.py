@@ -1,8 +1,8 @@
-"""Tells of certificates of a server that are near their end, once a day.
+"""Records an Event once a day for server certificates that expire soon.
 
-By then they should have been renewed. All replicas tell at the same time, when a day of UTC begins, so it is one Event;
-a process tells at its start as well. It is about the Secret of the authority, where that is ours. A certificate from
-files has no object of its own; it is about the webhook configuration, whose hooks end with it.
+By then they should have been renewed. All replicas record it at the same time, at the start of a UTC day, so it is one
+Event. A process also records it at its start. The Event is on the Secret of the authority, if harbormaster owns it. A
+certificate from files has no object of its own, so the Event is on the webhook configuration, whose hooks fail with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ from scorer.api.meta import JsonObject, format_time
 
 
 class Validity(NamedTuple):
-    """From when until when a certificate is good."""
+    """Validity period of a certificate."""
 
     begin: datetime
     end: datetime
 
 
 REMAINING: Final[Mapping[str, timedelta]] = {"leaf": timedelta(days=2), "ca": timedelta(days=30)}
-"""What a certificate should never come down to, by its role: the bounds of the alerts."""
+"""Remaining life that a renewed certificate never falls below, by role. Same limits as the alerts."""
 _WORDS: Final = {
     "leaf": "the certificate of the server ends at {}; from then on writes to harbormaster's kinds are refused",
     "ca": "the authority of the server's certificate ends at {}",
@@ -29,11 +29,11 @@ _WORDS: Final = {
 
 
 class CertificateExpiryMonitor:
-    """Looks at the certificates of one server.
+    """Checks the certificates of one server.
 
     Args:
-        about: Returns what the Event is about.
-        record: Takes Events.
+        about: Returns the object of the Event.
+        record: Records Events.
     """
 
     def __init__(self, about: Callable[[], JsonObject], record: Callable[[JsonObject, Event], object]) -> None:
@@ -42,11 +42,11 @@ class CertificateExpiryMonitor:
         self._told: dict[str, date] = {}
 
     def check(self, certificates: Mapping[str, Validity], now: datetime) -> None:
-        """Tell of those that are near their end, if that was not told today.
+        """Record an Event for certificates that expire soon, unless recorded today.
 
         Args:
-            certificates: By their role.
-            now: The time by the hub's clock.
+            certificates: Validity by role.
+            now: Time of the hub's clock.
         """
         validities = {role: certificate for role, certificate in certificates.items() if role in REMAINING}
         near = {role: validity.end for role, validity in validities.items() if _is_near(role, validity, now)}
@@ -59,5 +59,5 @@ class CertificateExpiryMonitor:
 
 
 def _is_near(role: str, validity: Validity, now: datetime) -> bool:
-    """Say whether little is left; of a short life a sixth, as those that renew themselves do so at two thirds."""
+    """Return whether a certificate expires soon. A short-lived one does in the last sixth: it renews at two thirds."""
     return validity.end - now < min(REMAINING[role], (validity.end - validity.begin) / 6)

@@ -1,4 +1,4 @@
-"""What a worker of a server inherits from the process that has started it."""
+"""Inheritance of a server worker from its parent process."""
 
 import socket
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from webhook.telemetry.crew import Seat
 
 @dataclass(frozen=True, slots=True)
 class WorkerSockets:
-    """A worker's place.
+    """Sockets and place of a worker.
 
     Args:
-        seat: Its place among the others.
-        https: The sockets of the HTTPS listener, which all workers accept from.
-        http: Those of the plain listener.
+        seat: Place among the workers.
+        https: Sockets of the HTTPS listener, which all workers accept from.
+        http: Sockets of the plain listener.
     """
 
     seat: Seat

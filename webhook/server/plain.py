@@ -1,4 +1,4 @@
-"""What all web applications here have in common: the headers of every answer, and an answer for every path."""
+"""Common base of all web applications: the headers of every answer, and an answer for every path."""
 
 from aiohttp import web
 
@@ -8,11 +8,11 @@ from webhook.telemetry.health import Health
 
 
 def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
-    """Make an application without routes, whose answers carry the headers that all our answers do.
+    """Make an application without routes that sets the common headers of every answer.
 
     Args:
-        health: Knows whether connections are to be closed.
-        body_bytes: Bound on the body of a request.
+        health: Knows whether to close connections.
+        body_bytes: Limit of a request body.
     """
     app = web.Application(client_max_size=body_bytes)
     draining = health.draining
@@ -23,7 +23,7 @@ def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
         if REQUEST_ID not in headers:
             headers[REQUEST_ID] = request_id(request)
         headers["X-Content-Type-Options"] = "nosniff"
-        if draining.is_set():  # tells the client to send no more here: a request on its way would meet a closed socket
+        if draining.is_set():  # the client must send no more here: a request on its way would meet a closed socket
             headers["Connection"] = "close"
         if headers.get("Connection") == "close":
             response.force_close()
@@ -33,7 +33,7 @@ def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
 
 
 def add_last_route(app: web.Application) -> None:
-    """Answer every path that no other route answers; call it after all other routes are added."""
+    """Answer every path without another route. Call it after all other routes are added."""
 
     async def unknown(request: web.Request) -> web.Response:
         return problem_response(request, ProblemError(Problem.NOT_FOUND, f"there is no path {request.path[:200]!r}"))

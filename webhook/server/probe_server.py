@@ -18,17 +18,17 @@ from webhook.telemetry.health import Health
 from webhook.telemetry.process_metrics import ProcessMetrics
 
 KEEPALIVE_SECONDS: Final = 120.0
-"""How long a connection may be without a whole request: as long as the server's."""
+"""Longest time of a connection without a complete request, as for the server."""
 
 
 class ProbeServer:
     """``/livez``, ``/readyz``, ``/healthz`` and ``/metrics`` beside some work, run by `webhook.server.listening.serve`.
 
     Args:
-        settings: Where to listen.
+        settings: Address to listen on.
         health: Answers the probes.
-        metrics: The metrics of the process.
-        work: The work of the process; it runs until cancelled.
+        metrics: Metrics of the process.
+        work: Work of the process. Runs until cancelled.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ProbeServer:
         metrics.watch_lag(lambda: health.lag_seconds)
 
     async def start(self) -> Addresses:
-        """Open the listener and begin the work.
+        """Open the listener and start the work.
 
         Raises:
             ListenError: The listener could not be opened.
@@ -65,18 +65,18 @@ class ProbeServer:
         return Addresses(None, site.address)
 
     async def wait(self) -> None:
-        """Return when the work ends; raises its error if it failed."""
+        """Return when the work ends. Raises its error if it failed."""
         if self._running is not None:
             await asyncio.wait((self._running,))
             if not self._running.cancelled():
                 self._running.result()
 
     async def drain(self, hurry: asyncio.Event | None = None) -> None:  # noqa: ARG002 - it waits for no caller
-        """Stop; callers have nothing to lose here."""
+        """Stop immediately: probes have nothing to lose."""
         await self.stop()
 
     async def stop(self) -> None:
-        """End the work, then close the listener, so that probes are answered until then."""
+        """Stop the work, then close the listener, so that probes are answered until then."""
         self._health.draining.set()
         if self._running is not None:
             self._running.cancel()

@@ -40,17 +40,17 @@ class Server:
     """HTTPS and plain HTTP listeners over one set of services.
 
     Args:
-        services: What the handlers ask.
-        settings: How to run.
-        certificates: Of the HTTPS listener.
-        metrics: Registry to count in.
+        services: Services of the handlers.
+        settings: Settings of the server.
+        certificates: Certificates of the HTTPS listener.
+        metrics: Metrics of the process.
         extend: Adds more routes to the HTTPS application.
-        tracing: Makes a span of every review and of every call of a scheduler; None: nothing does.
-        place: Among the workers that share the listeners; None: they are this process's own.
+        tracing: Makes a span of every review and of every scheduler call. None: disabled.
+        place: Place among the workers that share the listeners. None: unset, they are not shared.
         calls: How the API server calls the hooks. None: unknown, the settings alone count.
 
     Raises:
-        SettingsError: The file with the secret of the hooks cannot be used.
+        SettingsError: The file with the secret of the hooks is invalid.
     """
 
     def __init__(
@@ -106,16 +106,16 @@ class Server:
 
     @property
     def addresses(self) -> Addresses:
-        """Where the server listens; only after `start`."""
+        """Addresses of the server. Only valid after `start`."""
         if self._addresses is None:
             raise RuntimeError("the server has not been started")
         return self._addresses
 
     async def start(self) -> Addresses:
-        """Open both listeners and begin housekeeping.
+        """Open both listeners and start housekeeping.
 
         Raises:
-            ListenError: A listener could not be opened; none is open then.
+            ListenError: A listener could not be opened. Then both are closed.
         """
         settings, place = self.settings, self._place
         await self.certificates.renew_client_authorities()
@@ -151,9 +151,9 @@ class Server:
         return self._addresses
 
     async def _join(self) -> None:
-        """Begin to answer the other workers.
+        """Join the other workers.
 
-        A worker that was started again leaves callers to the others until its cache is filled: they have one.
+        A restarted worker leaves callers to the others until its cache is filled.
         """
         if self._place is None or self._crew is None:
             return
@@ -162,7 +162,7 @@ class Server:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def wait(self) -> None:
-        """Return when housekeeping ends, which only a bug can make it do; its error is raised."""
+        """Return when housekeeping stops by itself, which is a bug. Raises its error."""
         tasks = [task for task in (self._housekeeping, self._meeting) if task is not None]
         if tasks:
             ended_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -172,12 +172,12 @@ class Server:
     async def drain(self, hurry: asyncio.Event | None = None) -> None:
         """Stop without losing a request, then close.
 
-        The listener stays open, because callers go on coming until they have heard that this replica is not ready.
-        Every answer closes its connection. Idle connections are left to their clients to close: if we closed them, a
-        client might just be sending its next request.
+        The listener remains open, because callers keep connecting until they have noticed that this replica is not
+        ready. Every answer closes its connection. Idle connections are left for their clients to close: closing them
+        here could hit the client's next request.
 
         Args:
-            hurry: Ends the waiting when set.
+            hurry: Aborts the wait when set.
         """
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -193,7 +193,7 @@ class Server:
         await self.stop()
 
     async def stop(self) -> None:
-        """Close the listeners, let requests in flight finish, end housekeeping."""
+        """Close the listeners, let requests in flight finish, and stop housekeeping."""
         self.health.draining.set()
         if self._housekeeping is not None:
             self._housekeeping.cancel()
@@ -203,7 +203,7 @@ class Server:
         _log.info("stopped")
 
     async def _close(self) -> None:
-        await self._https.cleanup()  # first: requests in flight still get their answer, and probes go on meanwhile
+        await self._https.cleanup()  # first: requests in flight are still answered, and probes, too
         self.health.closed = True
         await self._http.cleanup()
         if self._meeting is not None:
@@ -220,9 +220,9 @@ class Server:
         await self.stop()
 
     async def check_listener(self) -> bool:
-        """Make a TLS handshake with our own listener, as a client that trusts only what it is told to trust."""
+        """Make a TLS handshake with this server's own listener, as a client that trusts only its authority."""
         trust = ssl.create_default_context(cadata=self.certificates.trust_pem.decode())
-        trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what files name as trusted need not be a root
+        trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a trusted certificate from a file need not be a root
         name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
         try:
             async with asyncio.timeout(LISTENER_CHECK_SECONDS):
@@ -235,7 +235,7 @@ class Server:
         return True
 
     def _dialled(self) -> dict[str, Any]:
-        """Return what leads to this process: at a port that it shares, another one may answer."""
+        """Return connection arguments that reach this very process: other workers share its port."""
         if self._crew is not None:
             assert self._site is not None
             return {"sock": self._site.connected()}

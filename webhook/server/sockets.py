@@ -1,8 +1,8 @@
 """The sockets of a listener, which one process opens and several may accept from.
 
-Workers inherit the one socket that their parent has opened, rather than open one each with SO_REUSEPORT. Then a
-connection that waits is accepted by whichever worker has time, also when another one dies; a port that is in use is an
-error, and not shared with a stranger; and port 0 is one port.
+Workers inherit the one socket that their parent has opened, instead of opening one each with SO_REUSEPORT. Then a
+waiting connection is accepted by the next free worker, even if another worker dies. A port in use is an error instead
+of being shared with a stranger. And port 0 is one port.
 """
 
 import socket
@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 BACKLOG: Final = 128
-"""How many connections the system holds that are not accepted yet."""
+"""Most connections that the system queues before accept."""
 LISTENED_ON: Final[dict[str, Any]] = {"type": socket.SOCK_STREAM, "flags": socket.AI_PASSIVE}
-"""What `getaddrinfo` is asked for."""
+"""Arguments of `getaddrinfo`."""
 
 
 def listening_on(addresses: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
-    """Listen on addresses, as `getaddrinfo` returns them.
+    """Listen on addresses as returned by `getaddrinfo`.
 
     Raises:
-        OSError: One of them cannot be listened on; then none is.
+        OSError: One of them cannot be listened on. Then all are closed.
     """
     sockets: list[socket.socket] = []
     try:
