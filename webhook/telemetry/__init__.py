@@ -1,1 +1,1 @@
-"""What the process tells about itself: metrics, logs, health."""
+"""Telemetry of the process: metrics, logs, traces and health."""

@@ -1,11 +1,11 @@
-"""Memory that the C library's allocator keeps after it was freed, and its return to the system.
+"""Memory that the C library's allocator retains after free, and its return to the system.
 
-glibc serves each thread from an arena of its own, and keeps every freed block that lies below one in use. A process
-that has listed a large hub once would remain as large. Fewer arenas and fixed thresholds limit that, and a trim once a
-minute returns the rest, in a thread.
+glibc serves each thread from its own arena, and retains every freed block below one in use. A process that has listed a
+large hub once would remain as large. Fewer arenas and fixed thresholds limit that, and a trim once a minute returns the
+rest, in a thread.
 
-Variables of the environment take precedence, as the image sets them: glibc reads them before Python runs. musl and
-macOS have none of these functions, and nothing is done there.
+Environment variables take precedence, as the image sets them: glibc reads them before Python runs. musl and macOS have
+none of these functions, so the module does nothing there.
 
 Source: mallopt(3), malloc_trim(3), mallinfo(3).
 """
@@ -20,7 +20,9 @@ LIMITS: Final[Mapping[str, int]] = {
     "MALLOC_MMAP_THRESHOLD_": 131_072,
     "MALLOC_TRIM_THRESHOLD_": 131_072,
 }
-"""Variables of glibc. The thresholds are its defaults: one that is set no longer grows with the blocks that are freed.
+"""Variables of glibc.
+
+The thresholds are its defaults: a threshold that is set explicitly no longer grows with freed blocks.
 
 So the buffer of a TLS connection, 256 KiB, takes only the pages that it uses.
 """
@@ -28,7 +30,7 @@ _OPTIONS: Final = {"MALLOC_ARENA_MAX": -8, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC
 """Their numbers in malloc.h."""
 TRIM_SECONDS: Final = 60.0
 _WORTH_A_TRIM: Final = 4 * 2**20
-"""Free bytes below which no trim is made."""
+"""Free bytes below which a trim is skipped."""
 
 
 class Allocated(NamedTuple):
@@ -36,7 +38,7 @@ class Allocated(NamedTuple):
 
     Args:
         used: Bytes of blocks in use.
-        free: Bytes of blocks that were freed and are kept, including those returned by a trim.
+        free: Bytes of blocks that were freed and are retained, including those returned by a trim.
     """
 
     used: int
@@ -71,7 +73,7 @@ _LIBRARY: Final = _library()
 
 
 def allocated() -> Allocated | None:
-    """Return the memory of the allocator; None: unknown, as the C library is not a recent glibc."""
+    """Return the memory of the allocator. None: unknown, the C library is not a recent glibc."""
     if _LIBRARY is None:
         return None
     info = _LIBRARY.mallinfo2()
@@ -79,7 +81,7 @@ def allocated() -> Allocated | None:
 
 
 def limit_allocator(environment: Mapping[str, str]) -> None:
-    """Set `LIMITS`, apart from those that the environment sets."""
+    """Set `LIMITS`, except those that the environment sets."""
     if _LIBRARY is None:
         return
     for name, value in LIMITS.items():

@@ -1,9 +1,9 @@
-"""The workers of one server, which answer probes and show metrics as one process would.
+"""Workers of one server, which answer probes and expose metrics as one process.
 
-A probe or a scrape reaches any worker. That one asks all others, each over a socket of its own: the server is well when
-every worker is, and shows the metrics of each with the label ``worker``, as it would those of replicas. They are not
-added up: the count of a worker that has died would be missing from a sum, and who reads a sum that falls takes all that
-is left for new; and of gauges, some would have to be added, of others the least or the largest counts.
+A probe or a scrape reaches any worker. That worker asks all others, each over a socket of its own. The server is
+healthy if every worker is. The metrics of each worker are exposed with the label ``worker``, like those of replicas.
+They are not summed: a sum drops when a worker dies, and a reader takes everything after a drop as new. And some gauges
+would have to be summed, others need the minimum or the maximum.
 
 Source: serving.md 6.1 and 6.4.
 """
@@ -28,15 +28,15 @@ from webhook.telemetry.process_metrics import ProcessMetrics
 LABEL: Final = "worker"
 UP: Final = "harbormaster_worker_up"
 PROBE_SECONDS: Final = 1.5
-"""How long a worker may take to say how it is: the probes of the chart wait for two seconds."""
+"""Timeout of a worker's answer to a probe. The probes of the chart time out after two seconds."""
 METRICS_SECONDS: Final = 4.0
-"""The same for metrics, which Prometheus waits ten seconds for."""
+"""Timeout of a worker's answer to a scrape. Prometheus times out after ten seconds."""
 PAUSE_SECONDS: Final = 0.5
-"""How long a worker does not listen to the others when it has no more sockets."""
+"""Pause of accepting when the system has no more sockets."""
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Of an answer."""
+"""Limit of an answer."""
 _CREDENTIALS: Final = struct.Struct("3i")
-"""Process, user and group, as SO_PEERCRED tells them."""
+"""Process, user and group, as SO_PEERCRED returns them."""
 
 Answer = dict[str, Any]
 
@@ -48,10 +48,10 @@ class Seat:
     """The place of one worker among the others.
 
     Args:
-        number: From 1 on.
-        own: Where the others ask this one; it listens, in this process alone: when it ends, nobody waits for it.
-        addresses: Where each is asked, by number.
-        restarts: How often one of this number has been started again.
+        number: Number of the worker, from 1 on.
+        own: Listening socket for the other workers. Only this process holds it, so nothing waits for a dead worker.
+        addresses: Socket address of each worker, by number.
+        restarts: Number of restarts of this worker number.
     """
 
     number: int
@@ -61,23 +61,23 @@ class Seat:
 
 
 def count_worker(registry: CollectorRegistry, restarts: int) -> None:
-    """Register the metrics of a worker as such.
+    """Register the metrics of a worker.
 
     Args:
-        registry: Of its metrics.
-        restarts: How often one of its number has been started again.
+        registry: Registry of its metrics.
+        restarts: Number of restarts of this worker number.
     """
     Gauge(UP, "Whether a worker answers the one that is asked for metrics.", registry=registry).set(1)
     Counter("harbormaster_worker_restarts", "How often a worker was started again.", registry=registry).inc(restarts)
 
 
 class WorkerGroup:
-    """What one worker knows of the others.
+    """One worker's view of all workers.
 
     Args:
-        seat: Its own place.
-        health: Its own.
-        metrics: Its own.
+        seat: Its place.
+        health: Its health.
+        metrics: Its metrics.
     """
 
     def __init__(self, seat: Seat, health: Health, metrics: ProcessMetrics) -> None:
@@ -98,30 +98,30 @@ class WorkerGroup:
             while True:
                 try:
                     asker, _ = await loop.sock_accept(self._seat.own)
-                except OSError as error:  # the system has no more sockets to give: no reason to end the worker
+                except OSError as error:  # the system has no more sockets: no reason to stop the worker
                     _log.warning("no other worker can ask", extra={"reason": error.strerror})
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 tasks.create_task(self._answer(asker))
 
     async def liveness(self) -> Mapping[str, str]:
-        """Run every check of liveness in all workers."""
-        if self._health.draining.is_set():  # whichever has finished does not answer any more
+        """Run every liveness check in all workers."""
+        if self._health.draining.is_set():  # workers that have finished no longer answer
             return self._health.liveness()
         return await self._checked("livez")
 
     async def readiness(self) -> Mapping[str, str]:
-        """Run every check of readiness in all workers."""
+        """Run every readiness check in all workers."""
         return await self._checked("readyz")
 
     async def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics of all workers in the format that suits the ``Accept`` header, and its content type."""
+        """Return the metrics of all workers in the format for the ``Accept`` header, and its content type."""
         answers = await self._ask_all("metrics", METRICS_SECONDS)
         encode, content_type = choose_encoder(accept)
         return encode(_Families(_merged(answers))), content_type
 
     async def _checked(self, question: str) -> dict[str, str]:
-        """Return, for every check, what is wrong in any worker, and that one of them does not answer."""
+        """Return the problems of every check in all workers, including workers that do not answer."""
         answers = await self._ask_all(question, PROBE_SECONDS)
         silent = [f"worker {number} does not answer" for number, answer in answers.items() if answer is None]
         checks: dict[str, list[str]] = {"workers": silent}
@@ -131,7 +131,7 @@ class WorkerGroup:
         return {check: "; ".join(troubles) for check, troubles in checks.items()}
 
     async def _ask_all(self, question: str, seconds: float) -> dict[int, Answer | None]:
-        """Ask every worker, this one as well; None: it does not answer."""
+        """Ask every worker, including this one. None: unknown, the worker does not answer."""
         numbers = sorted(self._seat.addresses)
         answers = await asyncio.gather(*(self._ask(number, question, seconds) for number in numbers))
         return dict(zip(numbers, answers, strict=True))
@@ -164,9 +164,9 @@ class WorkerGroup:
                     answer = self._answers.get((await _read(asker, 16)).decode())
                     if answer is not None:
                         await asyncio.get_running_loop().sock_sendall(asker, json.dumps(await answer()).encode())
-            except (OSError, TimeoutError, ValueError) as error:  # who asked has given up
+            except (OSError, TimeoutError, ValueError) as error:  # the asking worker has timed out
                 _log.debug("a worker was not answered", extra={"reason": str(error)})
-            except Exception:  # noqa: BLE001 - a check or a metric that breaks must not end the worker, nor its reviews
+            except Exception:  # noqa: BLE001 - a broken check or metric must not stop the worker, nor its reviews
                 _log.exception("a worker was not answered")
 
     async def _own_liveness(self) -> Answer:
@@ -188,7 +188,7 @@ class WorkerGroup:
 
 
 class _Families:
-    """Stands for a registry where families are written out."""
+    """A registry of given families, for the encoder."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -198,7 +198,7 @@ class _Families:
 
 
 def _merged(answers: Mapping[int, Answer | None]) -> Iterable[Metric]:
-    """Return the families of all workers, each once, with the number of the worker as a label of every sample."""
+    """Return the merged families of all workers, with the number of the worker as a label of every sample."""
     families: dict[str, Metric] = {}
     for number, answer in answers.items():
         for name, family in (answer or {}).items():
@@ -212,13 +212,13 @@ def _merged(answers: Mapping[int, Answer | None]) -> Iterable[Metric]:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Say whether the other side is of this user: the addresses are ones that every user of this machine could find."""
+    """Return whether the peer runs as this user: every user of this machine can find the addresses."""
     _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return bool(user == os.geteuid())
 
 
 async def _read(source: socket.socket, most: int) -> bytes:
-    """Read until the other side has sent all. Raises `ValueError` where that is too much."""
+    """Read until the end of the stream. Raises `ValueError` above *most* bytes."""
     loop, parts, length = asyncio.get_running_loop(), [], 0
     while part := await loop.sock_recv(source, 65536):
         parts.append(part)

@@ -1,4 +1,4 @@
-"""What the server knows about itself, for the probes and for the handlers.
+"""Health of the server, for the probes and for the handlers.
 
 Source: serving.md 1.14 and 6.4.
 """
@@ -11,16 +11,16 @@ LONGEST_LAG_SECONDS: Final = 5.0
 LAG_CHECK_SECONDS: Final = 1.0
 
 Check = Callable[[], str]
-"""Returns the empty string when all is well, else what is wrong."""
+"""Returns an empty string if healthy, otherwise the problem."""
 
 
 class Health:
-    """Checks of readiness and liveness by name, in order of registration, and the progress of a shutdown.
+    """Readiness and liveness checks by name, in order of registration, and the progress of a shutdown.
 
     Attributes:
-        draining: Set once the server is asked to stop: not ready, every answer closes its connection.
-        closed: The HTTPS listener is closed, so no more reviews are answered.
-        lag_seconds: How late the event loop wakes its timers.
+        draining: Set once the server must stop: it is not ready, and every answer closes its connection.
+        closed: Whether the HTTPS listener is closed, so that reviews are no longer answered.
+        lag_seconds: Delay of the event loop's timers.
     """
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ class Health:
         """Make readiness depend on *check*.
 
         Args:
-            name: Of the check.
-            check: Says what is wrong.
-            remark: Says, while nothing is wrong, how things are.
+            name: Name of the check.
+            check: Returns the problem.
+            remark: Returns a description of the healthy state. None: unset.
         """
         self._readiness[name] = check
         if remark is not None:
@@ -58,15 +58,15 @@ class Health:
         self._liveness[name] = check
 
     def describe(self, name: str) -> str:
-        """Return how things are with what a check is about; empty: there is nothing to say."""
+        """Return the description of a healthy check, or an empty string."""
         return self._remarks[name]() if name in self._remarks else ""
 
     def readiness(self) -> dict[str, str]:
-        """Run every check of readiness."""
+        """Run every readiness check."""
         return {name: check() for name, check in self._readiness.items()}
 
     def liveness(self) -> dict[str, str]:
-        """Run every check of liveness."""
+        """Run every liveness check."""
         return {name: check() for name, check in self._liveness.items()}
 
     def _lag(self) -> str:

@@ -1,7 +1,7 @@
-"""One line per record on a stream: JSON for machines, words and ``key=value`` for people.
+"""One line per record on a stream: JSON for machines, ``key=value`` for people.
 
-Messages are constant texts; what varies goes into ``extra``. Values, the messages of libraries and tracebacks are
-JSON-encoded in ASCII and cut, so nothing a user sent can break a line, steer a terminal or flood the log.
+Messages are constant texts. Values are in ``extra``. Values, messages of libraries and tracebacks are JSON-encoded in
+ASCII and truncated, so user input cannot break a line, control a terminal or flood the log.
 
 Source: serving.md 6.2.
 """
@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
 LONGEST_VALUE: Final = 256
-"""Characters of a text field, and of a message, that are kept."""
+"""Longest text field or message, in characters. The rest is truncated."""
 LONGEST_TRACEBACK: Final = 16_384
-"""Characters of a traceback that are kept: its beginning, and its end, which says what the error was."""
+"""Longest traceback, in characters. Its start and its end, which has the error, are kept."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -30,7 +30,7 @@ def configure(log_format: Literal["json", "text"], level: str = "info", stream: 
 
 
 class JsonFormatter(logging.Formatter):
-    """``{"ts", "level", "logger", "msg", …}``; a traceback becomes the field ``error``."""
+    """``{"ts", "level", "logger", "msg", …}``. A traceback becomes the field ``error``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one JSON object."""
@@ -47,7 +47,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """``12:00:00.000 INFO  logger  message key="value"``; a traceback stays on the line, escaped."""
+    """``12:00:00.000 INFO  logger  message key="value"``. A traceback remains on the line, escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""

@@ -1,7 +1,7 @@
-"""The metrics and the spans of the reconcile loop.
+"""Metrics and spans of the reconcile loop.
 
-What stands still until somebody acts is counted by kind, never by name: as many series as kinds, however many objects
-there are. Names stand in Events, notifications and the history.
+Objects that need action are counted by kind, never by name: the number of series does not depend on the number of
+objects. Names are in Events, notifications and the history.
 
 Source: serving.md 6.1 and 6.3.
 """
@@ -27,26 +27,26 @@ BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0
 
 
 class TermMetrics:
-    """Counts what the controllers of one term do; a `webhook.controllers.machinery.observer.LoopObserver`.
+    """Metrics of the controllers in one term. Implements `webhook.controllers.machinery.observer.LoopObserver`.
 
     Args:
-        counts: Of the whole process.
+        counts: Metrics of the whole process.
     """
 
     def __init__(self, counts: "LoopMetrics") -> None:
         self.queues: dict[str, Queue] = {}
         self.still: dict[str, set[Hashable]] = {}
-        """The keys of the objects that stand still, by kind."""
+        """Keys of the objects that need action, by kind."""
         self.pending: dict[str, dict[Hashable, datetime]] = {}
-        """When the oldest pending removal of each placement became so, by kind."""
+        """Start of the oldest pending removal of each placement, by kind."""
         self._counts = counts
 
     def watch(self, queue: Queue) -> None:
-        """Read *queue* from now on, in place of an earlier one of that name."""
+        """Register *queue*, which replaces an earlier one of that name."""
         self.queues[queue.name] = queue
 
     def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
-        """Note whether an object goes on only when somebody acts."""
+        """Set or clear the mark that an object makes no progress without action of a user."""
         keys = self.still.setdefault(kind.kind, set())
         if still:
             keys.add(key)
@@ -54,7 +54,7 @@ class TermMetrics:
             keys.discard(key)
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
-        """Note since when removals of a placement wait for confirmation. None: disabled or confirmed."""
+        """Record since when removals of a placement wait for confirmation. None: disabled or confirmed."""
         times = self.pending.setdefault(kind.kind, {})
         if since is None:
             times.pop(key, None)
@@ -66,7 +66,7 @@ class TermMetrics:
         self._counts.unconfirmed.labels(reason).inc()
 
     def span(self, controller: str, key: object) -> AbstractContextManager[object]:
-        """Return a span to reconcile one key in."""
+        """Return a span for the reconcile of one key."""
         return self._counts.span(controller, key)
 
     def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
@@ -74,24 +74,24 @@ class TermMetrics:
         self._counts.finished(controller, outcome, seconds)
 
     def retried(self, controller: str) -> None:
-        """Count one key that was put back after a failure."""
+        """Count one requeue after a failure."""
         self._counts.retried(controller)
 
     def ended(self) -> None:
-        """Forget all queues, and what stands still: the term is over, and another process shows it."""
+        """Drop all queues and marks at the end of the term: another process reports them."""
         self._counts.terms.discard(self)
 
 
 class LoopMetrics:
-    """Counts what the controllers of a process do, in each of its terms.
+    """Metrics of the controllers of a process, over all of its terms.
 
-    The series of all controllers exist from the start, also in a process that never leads, and go on from one term of
-    leadership to the next.
+    The series of all controllers exist from the start, also in a process that never leads, and continue from one
+    leadership term to the next.
 
     Args:
-        registry: Where the metrics are registered.
-        leading: Whether this process leads now.
-        tracing: Makes a span of every reconcile; None: nothing does.
+        registry: Registry of the metrics.
+        is_leader: Returns whether this process leads now.
+        tracing: Makes a span of every reconcile. None: disabled.
     """
 
     def __init__(
@@ -125,13 +125,13 @@ class LoopMetrics:
             lambda: float(is_leader())
         )
         self.terms: set[TermMetrics] = set()
-        """Those that go on: at most one, or as many as this process has shards."""
+        """Active terms: at most one, or one per held shard."""
         self._count_still(registry)
         for name in CONTROLLERS:
             self._create_series(name)
 
     def term(self) -> TermMetrics:
-        """Return what counts in a new term, until that has ended."""
+        """Return the metrics of a new term."""
         term = TermMetrics(self)
         self.terms.add(term)
         return term
@@ -204,7 +204,7 @@ class LoopMetrics:
         return sum(len(term.still.get(kind, ())) for term in self.terms)
 
     def span(self, controller: str, key: object) -> AbstractContextManager[object]:
-        """Return a span to reconcile one key in."""
+        """Return a span for the reconcile of one key."""
         if self._tracing is None:
             return NOTHING
         return self._tracing.span("reconcile", controller=controller, key=str(key))
@@ -215,18 +215,18 @@ class LoopMetrics:
         self._seconds.labels(controller, outcome).observe(seconds)
 
     def retried(self, controller: str) -> None:
-        """Count one key that was put back after a failure."""
+        """Count one requeue after a failure."""
         self._retries.labels(controller).inc()
 
 
 class ShardMetrics:
-    """Shows which shards this replica works on, and counts how they come and go.
+    """Reports the shards that this replica holds, and counts how they move.
 
     Args:
-        registry: Where the metrics are registered.
-        count: How many shards there are.
-        held: Those that this process works on now.
-        clash: How many shards the replicas have that this one waits for; 0: it waits for none.
+        registry: Registry of the metrics.
+        count: Number of shards.
+        held_shards: Returns the shards that this process holds now.
+        clash: Returns the number of shards that the awaited replicas use, or 0 if this replica waits for none.
     """
 
     def __init__(
@@ -253,5 +253,5 @@ class ShardMetrics:
         ).set_function(clash)
 
     def moved(self, _shard: int, move: Move) -> None:
-        """Count a shard that comes or goes."""
+        """Count a shard that was acquired or released."""
         self._moves.labels(move).inc()

@@ -1,6 +1,6 @@
-"""The metrics of one server, in a registry of its own.
+"""Metrics of one server, in a registry of its own.
 
-All label sets are fixed and exist from the start at 0; nothing a user chose becomes a label.
+All label sets are fixed and start at 0. User input never becomes a label.
 
 Source: serving.md 6.1.
 """
@@ -78,15 +78,15 @@ API_ROUTES: Final = (
 )
 """Templates of all ``/v1`` routes."""
 FILTERS: Final = tuple(plugin.name for plugin in (*Profile().filters, Profile().spread))
-"""Names of all plugins that turn clusters away."""
+"""Names of all plugins that reject clusters."""
 SURFACES: Final = ("admission", "api", "extender")
 
 
 class AdmissionReviews(Collector):
-    """Counts admission reviews, and turns the counts into metrics only when asked for them.
+    """Counts admission reviews, and turns the counts into metrics only at scrape time.
 
-    Plain dictionaries: the library's own counters take a lock and several calls per increment, which is a tenth of
-    the time that a review may take.
+    Uses plain dictionaries: the library's counters take a lock and several calls per increment, which is a tenth of the
+    time budget of a review.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class AdmissionReviews(Collector):
         self._outcomes |= {(hook, OTHER, OTHER, "error", "500"): 0 for hook in HOOKS}
 
     def decided(self, hook: str, operation: str, resource: str, result: str, code: str, seconds: float) -> None:
-        """Count one decision; words outside their list count as ``other``."""
+        """Count one decision. Unknown operations and resources count as ``other``."""
         buckets = self._buckets.get((hook, resource))
         if buckets is None:
             resource = OTHER
@@ -117,11 +117,11 @@ class AdmissionReviews(Collector):
         self._sums[hook, resource] += seconds
 
     def failed(self, hook: str) -> None:
-        """Count one review that ended in an error of ours."""
+        """Count one review that failed with an internal error."""
         self._outcomes[hook, OTHER, OTHER, "error", "500"] += 1
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; called by the registry."""
+        """Yield the metrics. Called by the registry."""
         requests = CounterMetricFamily(
             "harbormaster_admission_requests",
             "Admission reviews by decision.",
@@ -142,10 +142,10 @@ class AdmissionReviews(Collector):
 
 
 class CacheFreshness(Collector):
-    """How far the cache is behind the hub, kind by kind, and its table of shared parts. Each scrape reads it.
+    """Lag of the cache behind the hub, by kind, and the size of its table of shared parts, read at scrape time.
 
     Args:
-        read: Returns how every kind is doing.
+        reader: Returns the freshness of every kind.
         shared_bytes: Returns the size of the table.
     """
 
@@ -154,7 +154,7 @@ class CacheFreshness(Collector):
         self._shared_bytes = shared_bytes
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; called by the registry."""
+        """Yield the metrics. Called by the registry."""
         events = CounterMetricFamily("harbormaster_watch_events", "Changes the hub sent.", labels=("resource",))
         relists = CounterMetricFamily(
             "harbormaster_relists", "How often a kind was listed again.", labels=("resource",)
@@ -187,12 +187,12 @@ class CacheFreshness(Collector):
 
 
 class OfConfigurations(Collector):
-    """A property of each webhook configuration that holds or not, as last seen.
+    """A boolean property of each webhook configuration, as last seen.
 
     Args:
-        name: Of the metric.
-        documentation: Of the metric.
-        read: Returns it per webhook configuration.
+        name: Name of the metric.
+        documentation: Help text of the metric.
+        reader: Returns the property by webhook configuration.
     """
 
     def __init__(self, name: str, documentation: str, reader: Callable[[], Mapping[str, bool]]) -> None:
@@ -201,7 +201,7 @@ class OfConfigurations(Collector):
         self._read = reader
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metric; called by the registry."""
+        """Yield the metric. Called by the registry."""
         family = GaugeMetricFamily(self._name, self._documentation, labels=("configuration",))
         for configuration, value in self._read().items():
             family.add_metric((configuration,), value)
@@ -209,7 +209,7 @@ class OfConfigurations(Collector):
 
 
 class Metrics(ProcessMetrics):
-    """Counts what the server does; the loop adds its own metrics to the same registry."""
+    """Metrics of the server. The loop adds its own metrics to the same registry."""
 
     def __init__(self, registry: CollectorRegistry | None = None, commit: str = "") -> None:
         super().__init__(registry, commit)
@@ -295,12 +295,12 @@ class Metrics(ProcessMetrics):
         }
 
     def issued_by(self, issuer: str) -> None:
-        """Say who signed the certificate that is served from now on."""
+        """Record the issuer of the present server certificate."""
         self._issuer.clear()
         self._issuer.labels(issuer).set(1)
 
     def rejected(self, surface: str, reason: str) -> None:
-        """Count one request refused before it was understood."""
+        """Count one request that was refused before it was parsed."""
         self._refusals[surface, reason].inc()
 
     def answered(self, route: str, code: int, seconds: float) -> None:
@@ -310,33 +310,33 @@ class Metrics(ProcessMetrics):
         durations.observe(seconds)
 
     def scored(self, seconds: float, turned_away: Mapping[str, int]) -> None:
-        """Count one question to the engine, and the clusters that each filter turned away."""
+        """Count one question to the engine, and the clusters that each filter rejected."""
         self._score_seconds.observe(seconds)
         for plugin, count in turned_away.items():
             self._turned_away.labels(plugin).inc(count)
 
     def watch_in_flight(self, surface: str, count: Callable[[], float]) -> None:
-        """Read the number of requests being handled from *count*, whenever metrics are asked for."""
+        """Read the number of active requests from *count* at scrape time."""
         self._in_flight.labels(surface).set_function(count)
 
     def watch_bodies(self, count: Callable[[], float]) -> None:
-        """Read how many bytes of bodies are held from *count*, whenever metrics are asked for."""
+        """Read the size of held bodies from *count* at scrape time."""
         self._bodies.set_function(count)
 
     def watch_live_failures(self, count: Callable[[], float]) -> None:
-        """Read how many live checks failed from *count*, whenever metrics are asked for."""
+        """Read the number of failed live checks from *count* at scrape time."""
         self._live_failures.set_function(count)
 
     def watch_cache(self, freshness: Callable[[], Iterable[Freshness]], shared_bytes: Callable[[], int]) -> None:
-        """Read the state of the cache from *freshness* and *shared_bytes* with each scrape."""
+        """Read the state of the cache from *freshness* and *shared_bytes* at scrape time."""
         self.registry.register(CacheFreshness(freshness, shared_bytes))
 
     def watch_bundles(self, reader: Callable[[], Mapping[str, bool]]) -> None:
-        """Read whether the API server trusts our authorities from *reader*, whenever metrics are asked for."""
+        """Read from *reader* at scrape time whether the API server trusts the authorities."""
         subject = "Whether every caBundle of a webhook configuration holds the certificate authorities that it should."
         self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", subject, reader))
 
     def watch_hooks(self, reader: Callable[[], Mapping[str, bool]]) -> None:
-        """Read whether the API server asks us from *reader*, whenever metrics are asked for."""
+        """Read from *reader* at scrape time whether the API server calls the hooks."""
         subject = "Whether a webhook configuration exists, and its hooks fail closed where they should."
         self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", subject, reader))

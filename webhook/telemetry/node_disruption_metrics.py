@@ -1,4 +1,4 @@
-"""The metrics of node disruption. Names of pools are label values, as in `webhook.gate.metrics`.
+"""Metrics of node disruption. Pool names are label values, as in `webhook.gate.metrics`.
 
 Source: serving.md 6.1; nodepool-disruption.md 12.
 """
@@ -16,14 +16,14 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "harbormaster_disruption_decisions": ("method", "decision"),
     "harbormaster_disruption_failed_validations": ("method", "failure"),
 }
-"""Of those that have no series before there is something to count."""
+"""Labels by metric. These have no series before the first count."""
 
 
 class NodeDisruptionMetrics(SubjectMetrics):
-    """Counts what is done about nodes; a `webhook.controllers.nodes.observer.NodeDisruptionObserver`.
+    """Metrics of node disruption. Implements `webhook.controllers.nodes.observer.NodeDisruptionObserver`.
 
     Args:
-        registry: Where the metrics are registered.
+        registry: Registry of the metrics.
     """
 
     labels = LABELS
@@ -45,7 +45,7 @@ class NodeDisruptionMetrics(SubjectMetrics):
         self._draining = self.gauge("harbormaster_disruption_draining_nodes", "Nodes that are being drained.")
 
     def evaluated(self, eligible: Mapping[tuple[str, str], int], counts: Mapping[str, int]) -> None:
-        """Show what a pass has found."""
+        """Record the numbers of one pass."""
         self._eligible.clear()
         for key, number in eligible.items():
             self._eligible.labels(*key).set(number)
@@ -58,15 +58,15 @@ class NodeDisruptionMetrics(SubjectMetrics):
         self._decisions.labels(method, decision).inc()
 
     def failed(self, method: str, failure: str) -> None:
-        """Count a command that came to nothing."""
+        """Count a command that failed."""
         self._failures.labels(method, failure).inc()
 
     def draining(self, nodes: int) -> None:
-        """Show how many nodes are being drained."""
+        """Record the number of nodes that are being drained."""
         self._draining.set(nodes)
 
     def ended(self) -> None:
-        """Forget what was found: the term is over, and another process shows it."""
+        """Clear the gauges at the end of the term: another process reports them."""
         self._eligible.clear()
         self._held.clear()
         self._draining.set(0)

@@ -1,7 +1,7 @@
-"""The metrics that every process has, in a registry to which its parts add their own.
+"""Metrics of every process, in a registry that its parts extend.
 
-What only servers and the loop count is elsewhere (`webhook.telemetry.metrics`): an agent has neither, and should not
-hold in memory what they stand on.
+Metrics of servers and of the loop are elsewhere (`webhook.telemetry.metrics`): an agent has neither, and should not
+load their dependencies.
 
 Source: serving.md 6.1.
 """
@@ -21,7 +21,7 @@ from webhook.telemetry.allocator import allocated
 
 
 class MemoryInUse(Collector):
-    """The memory in use as Python and the C library count it: leaked memory is, freed memory is not."""
+    """Memory in use according to Python and the C library: includes leaked memory, but not freed memory."""
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics for the registry."""
@@ -42,15 +42,15 @@ class MemoryInUse(Collector):
 
 
 class ProcessMetrics:
-    """Which build this is, what it takes, and how late its event loop is.
+    """Build, resources and event loop lag of a process.
 
     Args:
-        registry: Where the metrics are registered; None: in a new one.
-        commit: Of the source that the program was built from; empty: not known.
+        registry: Registry of the metrics. None: unset, a new one is made.
+        commit: Commit of the source, empty if unknown.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None, commit: str = "") -> None:
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types there
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library is untyped there
         self.registry = registry or CollectorRegistry(auto_describe=True)
         self._preparations: list[Callable[[], Awaitable[None]]] = []
         ProcessCollector(registry=self.registry)
@@ -66,19 +66,19 @@ class ProcessMetrics:
         )
 
     def watch_lag(self, seconds: Callable[[], float]) -> None:
-        """Read the event loop's lag from *seconds*, whenever metrics are asked for."""
+        """Read the event loop's lag from *seconds* at scrape time."""
         self._lag.set_function(seconds)
 
     def prepare_with(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Wait for *prepare* whenever metrics are asked for: it does what takes long, in a thread."""
+        """Await *prepare* before every scrape: it does slow work in a thread."""
         self._preparations.append(prepare)
 
     async def prepared(self) -> None:
-        """Prepare everything that `exposition` shows."""
+        """Run all preparations of `exposition`."""
         for prepare in self._preparations:
             await prepare()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return all metrics in the format that suits the ``Accept`` header, and its content type."""
+        """Return all metrics in the format for the ``Accept`` header, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type

@@ -1,7 +1,7 @@
-"""Traces by OpenTelemetry: of reviews, of calls of schedulers and of reconciles.
+"""OpenTelemetry traces of reviews, scheduler calls and reconciles.
 
-Off unless a collector is named; the library is optional (``requirements-otel.txt``) and imported only then. What
-makes spans asks first whether there is a `Tracing` at all, and where there is none nothing else is done.
+Disabled unless a collector is configured. The library is optional (``requirements-otel.txt``) and imported only then.
+Callers check for a `Tracing` first, so that nothing else is done without one.
 
 Source: serving.md 6.3.
 """
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 EXPORT_SECONDS: Final = 5.0
-"""How long a collector may take for a batch, and so by how much it can delay the end of the process."""
+"""Timeout of the collector per batch, and so the longest delay of the end of the process."""
 LONGEST_VALUE: Final = 256
-"""Characters of an attribute that are kept."""
+"""Longest attribute, in characters. The rest is truncated."""
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-"""Of a caller whose ``traceparent`` is not believed: it would decide what is traced."""
+"""Headers for a caller whose ``traceparent`` is not trusted: it would decide which requests are traced."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ ResponseT = TypeVar("ResponseT", bound=web.StreamResponse)
 
 
 class Tracing:
-    """Makes spans and has them sent; `close` it at the end.
+    """Makes spans and exports them. `close` it at the end.
 
     Args:
-        provider: Of the library.
+        provider: Tracer provider of the library.
     """
 
     def __init__(self, provider: "TracerProvider") -> None:
@@ -52,16 +52,16 @@ class Tracing:
         self._context_of = TraceContextTextMapPropagator().extract
 
     def span(self, name: str, **attributes: str) -> "AbstractContextManager[Span]":
-        """Return a span of work that nobody outside has asked for; an error that ends it makes it a failed one."""
+        """Return a span of internal work. An exception marks it as failed."""
         return self._tracer.start_as_current_span(name, attributes=_cut(attributes), record_exception=False)
 
     async def within(self, name: str, headers: Mapping[str, str], work: Awaitable[ResponseT]) -> ResponseT:
-        """Answer a request within a span, which continues the caller's where *headers* name one.
+        """Answer a request within a span, which continues the caller's trace if *headers* have one.
 
         Args:
-            name: Of the span.
-            headers: Of the request; `NO_HEADERS`: the trace begins here.
-            work: Makes the answer; `annotate` adds to the span meanwhile.
+            name: Name of the span.
+            headers: Headers of the request. `NO_HEADERS`: a new trace starts here.
+            work: Makes the answer. It may call `annotate` to extend the span.
         """
         kind, context = self._trace.SpanKind.SERVER, self._context_of(headers)
         with self._tracer.start_as_current_span(name, context, kind, record_exception=False) as span:
@@ -72,22 +72,22 @@ class Tracing:
             return answer
 
     def annotate(self, **attributes: str) -> None:
-        """Add attributes to the present span; their names get the prefix ``harbormaster.``."""
+        """Add attributes to the current span, with the prefix ``harbormaster.``."""
         self._trace.get_current_span().set_attributes(_cut(attributes))
 
     async def close(self) -> None:
-        """Send what has not been sent, as far as the collector takes it in time."""
+        """Flush the spans within the timeout of the collector."""
         await asyncio.to_thread(self._provider.shutdown)
 
 
 def tracing_of(settings: ObservabilitySettings, program: str) -> Tracing | None:
-    """Return what makes spans; None where no collector is named, or the library is not installed.
+    """Return the tracing. None: disabled, no collector is configured or the library is not installed.
 
-    The library reads its own variables besides, such as ``OTEL_EXPORTER_OTLP_HEADERS``.
+    The library also reads its own variables, such as ``OTEL_EXPORTER_OTLP_HEADERS``.
 
     Args:
-        settings: Where to send how many.
-        program: Which of ours this is.
+        settings: Endpoint and sampling share.
+        program: Name of the program, for the service name.
     """
     if not settings.tracing_endpoint:
         return None

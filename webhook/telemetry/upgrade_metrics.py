@@ -1,4 +1,4 @@
-"""The metrics of upgrade runs; the name of a run is the one label that users choose, and its series go with the run.
+"""Metrics of upgrade runs. The run name is the only label that users choose. Its series are removed with the run.
 
 Source: upgrade-runs.md 15.
 """
@@ -28,15 +28,15 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "harbormaster_upgrade_upgrader_errors": ("upgrader", "call"),
     "harbormaster_upgrade_runs_waiting_for_approval": ("kind",),
 }
-"""Of those that have no series before there is a run; back ends give reasons of their own."""
+"""Labels by metric. These have no series before the first run. Back ends add their own reasons."""
 _MEMBER_STATES: Final = ("completed", "skipped", "failed", "running", "pending", "not_started", "stopped")
 
 
 class UpgradeMetrics(SubjectMetrics):
-    """Counts what upgrade runs do; a `webhook.controllers.upgrades.observer.UpgradeObserver`.
+    """Metrics of upgrade runs. Implements `webhook.controllers.upgrades.observer.UpgradeObserver`.
 
     Args:
-        registry: Where the metrics are registered.
+        registry: Registry of the metrics.
     """
 
     labels = LABELS
@@ -76,7 +76,7 @@ class UpgradeMetrics(SubjectMetrics):
         self._planned: set[str] = set()
 
     def seen(self, run: str, status: UpgradeRunStatus, measures: Iterable[Measure]) -> None:
-        """Show where a run stands, and count what has come to its end."""
+        """Record the status of a run, and count finished measures."""
         self._runs.add(run)
         for state in UpgradeState:
             self._state.labels(run, state.value).set(float(status.state is state))
@@ -98,7 +98,7 @@ class UpgradeMetrics(SubjectMetrics):
                 self._lag.observe(measure.seconds)
 
     def planned(self, run: str, eta: datetime | None, now: datetime) -> None:
-        """Show when a run is over."""
+        """Record the estimated end of a run."""
         if eta is not None:
             self._planned.add(run)
             self._eta.labels(run).set(max(0.0, (eta - now).total_seconds()))
@@ -107,7 +107,7 @@ class UpgradeMetrics(SubjectMetrics):
             self._eta.remove(run)
 
     def deleted(self, run: str) -> None:
-        """Forget a run."""
+        """Remove the series of a run."""
         self._approvals.discard(run)
         if run in self._runs:
             self._runs.discard(run)
@@ -124,6 +124,6 @@ class UpgradeMetrics(SubjectMetrics):
         self._errors.labels(upgrader, call).inc()
 
     def ended(self) -> None:
-        """Forget all runs: the term is over, and another process shows them."""
+        """Remove the series of all runs at the end of the term: another process reports them."""
         for run in sorted(self._runs | self._planned):
             self.deleted(run)
