@@ -1,1 +1,1 @@
-"""What ``harbormaster doctor`` looks at on a hub, and how it judges what it finds."""
+"""Checks of ``harbormaster doctor`` on a hub, and their judgement."""

@@ -1,4 +1,4 @@
-"""Whether our accounts have each right that they need, and none beyond."""
+"""Checks whether harbormaster's accounts have each right that they need, and none beyond."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,19 +40,19 @@ from webhook.processes.rbac_objects import Role, username_of
 from webhook.settings.upgraders import CLUSTER_API
 
 _MARKS: Final = {UPGRADE_ORDERS: ("patch", "clusterupgradegates"), NODE_POOLS: ("list", "pods")}
-"""A right by which an optional one is known: a loop with the same account has it only for the same purpose."""
+"""Right that identifies an optional one: a loop with the same account has it only for the same purpose."""
 
 SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights", "policies"
 
 
 @dataclass(frozen=True, slots=True)
 class OptionalRights:
-    """What an account may have besides what it needs: the operator decides.
+    """Optional rights of an account: the operator decides.
 
     Args:
-        verbs: What it takes to do with a kind what the operator has chosen it for.
-        allowed: All that may be chosen.
-        says: What the kinds that are chosen are for, as in ``placements may select``.
+        verbs: Verbs that the chosen purpose needs on a kind.
+        allowed: All rights that may be chosen.
+        says: Purpose of the chosen kinds, as in ``placements may select``.
     """
 
     verbs: tuple[str, ...]
@@ -62,16 +62,16 @@ class OptionalRights:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One of our accounts.
+    """One account of harbormaster.
 
     Args:
-        check: The check that it is for.
-        command: That prints its roles.
-        username: By which the API server knows it.
-        held: What the roles of the cluster give it.
-        wanted: What it needs.
-        choice: What it may have besides; None: nothing.
-        without: Rights that an operator has left out.
+        check: Name of its check.
+        command: Command that prints its roles.
+        username: User name on the API server.
+        held: Rights from the roles of the cluster.
+        wanted: Rights that it needs.
+        choice: Optional rights. None: unset.
+        without: Optional rights that an operator has left out.
     """
 
     check: str
@@ -84,7 +84,7 @@ class Account:
 
     @property
     def missing(self) -> list[Right]:
-        """What it needs and does not hold."""
+        """Rights that it needs and does not hold."""
         rights_missing = missing(self.wanted, self.held)
         if self.choice is not None:
             by_choice = self.held - set(beyond(self.held, self.choice.allowed))
@@ -93,12 +93,12 @@ class Account:
 
     @property
     def beyond(self) -> list[Right]:
-        """What it holds and should not."""
+        """Rights that it holds and should not."""
         return beyond(self.held, self.wanted | (self.choice.allowed if self.choice else frozenset()))
 
 
 def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
-    """Yield the account of the server, then that of the loop, where it is another."""
+    """Yield the account of the server, then that of the loop, if it is another."""
     settings = installation.settings
     optional = optional_server_rights(roles.held_by(subject_of(installation.server)))
     server_roles = serve_roles(
@@ -137,13 +137,13 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
 
 
 def optional_server_rights(held_rights: Collection[Right]) -> tuple[OptionalRight, ...]:
-    """Return which optional rights an operator has given to the server."""
+    """Return the optional rights that an operator has given to the server."""
     pairs = {(right.verb, right.resource) for right in held_rights}
     return tuple(right for right, mark in _MARKS.items() if mark in pairs)
 
 
 def judge_account(account: Account, denied_rights: Collection[Right] | None) -> Finding:
-    """Judge what an account holds.
+    """Judge the rights of an account.
 
     Args:
         account: The account.
@@ -173,13 +173,13 @@ def judge_account(account: Account, denied_rights: Collection[Right] | None) -> 
 
 
 def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], roles: Roles, home: str) -> Finding:
-    """Judge what the agents of all members hold on the hub.
+    """Judge the rights of all agents on the hub.
 
     Args:
         members: All MemberClusters.
-        namespaces: Those of the hub; a member without its own has no rights yet.
-        roles: Of the hub.
-        home: The namespace of the installation.
+        namespaces: Namespaces of the hub. A member without its own has no rights yet.
+        roles: Roles of the hub.
+        home: Namespace of the installation.
     """
     problems: list[str] = []
     count = 0
@@ -219,14 +219,16 @@ LATER_DEFAULTS: Final[Mapping[str, object]] = {
     "excludeResourceRules": [],
 }
 RULE_DEFAULTS: Final[Mapping[str, object]] = {"scope": "*", "resourceNames": []}
-"""What an API server adds to the constraints of a policy, and to each of their rules; anything else there, or
-parameters, would narrow what the policy holds for."""
+"""Defaults that an API server adds to the constraints of a policy and to their rules.
+
+Any other value there, or parameters, would narrow the scope of the policy.
+"""
 
 
 def judge_policies(
     installation: Installation, policies: Iterable[JsonObject], bindings: Iterable[JsonObject]
 ) -> Finding:
-    """Judge the ValidatingAdmissionPolicies that narrow our accounts; their names do not matter."""
+    """Judge the ValidatingAdmissionPolicies that restrict harbormaster's accounts. Their names do not matter."""
     policy_specs = {name_of(policy): spec_of(policy) for policy in policies}
     in_force = {
         str(spec.get("policyName"))
@@ -253,7 +255,7 @@ def judge_policies(
 
 
 def no_policies() -> Finding:
-    """Return what to say of a hub that has no ValidatingAdmissionPolicies."""
+    """Return the finding for a hub without ValidatingAdmissionPolicies."""
     return Finding(POLICIES, State.OK, "this hub has no ValidatingAdmissionPolicies, which came with Kubernetes 1.30")
 
 
@@ -265,7 +267,7 @@ def _narrows(match: object) -> bool:
 
 
 def _policies(installation: Installation) -> Iterator[tuple[Policy, str]]:
-    """Yield each policy that should be there, with the user whom it is for."""
+    """Yield each desired policy, with its user."""
     settings = installation.settings
     secret = settings.certificate_secret
     if installation.server != installation.loop:

@@ -1,7 +1,7 @@
-"""Whether the account of an agent has, in its member, each right that it needs, and none beyond.
+"""Checks whether the account of an agent has, in its member, each right that it needs, and none beyond.
 
-Which kinds placements may place there is the operator's choice, and so is whether roles are among them: all that is
-said of that is how much it is. No agent needs any other right, such as to exec into Pods or to act as another user.
+The operator chooses the kinds that placements may place there, including roles. The check only reports how many. No
+agent needs any other right, such as to exec into Pods or to impersonate another user.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ _ROLES: Final = frozenset((kind.group, kind.plural) for kind in RBAC_KINDS)
 
 
 async def examine_member(member: ApiServer) -> list[Finding]:
-    """Return a finding for the account of each agent in a member; for the usual account, if no Deployment is one."""
+    """Return a finding for the account of each agent in a member. Without a Deployment, the usual account is used."""
     store = HubStore(member)
     try:
         try:
@@ -45,7 +45,7 @@ async def examine_member(member: ApiServer) -> list[Finding]:
 
 
 def places_of_agents(deployments: Iterable[JsonObject]) -> list[tuple[str, str]]:
-    """Return namespace and ServiceAccount of each agent; where no Deployment is one, the usual ones."""
+    """Return namespace and ServiceAccount of each agent. Without a Deployment, the usual ones are used."""
     places = {
         (namespace_of(deployment), text_at(deployment, "spec", "template", "spec", "serviceAccountName") or "default")
         for deployment in deployments
@@ -59,9 +59,9 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
     """Return the account of an agent.
 
     Args:
-        namespace: Of its ServiceAccount.
-        name: Of its ServiceAccount.
-        roles: Of the member.
+        namespace: Namespace of its ServiceAccount.
+        name: Name of its ServiceAccount.
+        roles: Roles of the member.
     """
     subject = service_account(namespace, name)
     held_rights = roles.held_by(subject)
@@ -76,12 +76,12 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
 
 
 def _gives_rights(right: Right) -> bool:
-    """Whether a right lets its holder give rights that it does not have, as ``--apply-rbac`` does."""
+    """Return whether a right lets its holder grant rights that it does not have, as ``--apply-rbac`` does."""
     return right.verb in ("bind", "escalate") and (right.group, right.resource) in _ROLES
 
 
 def _node_mode(held_rights: Iterable[Right]) -> NodeDisruptionMode:
-    """Return what the rights let an agent do about the nodes of its member: the operator's choice."""
+    """Return the node disruption mode that the rights of an agent allow: the operator's choice."""
     pairs = {(right.verb, right.resource) for right in held_rights}
     if ("create", "pods/eviction") in pairs:
         return NodeDisruptionMode.ACT
@@ -89,7 +89,7 @@ def _node_mode(held_rights: Iterable[Right]) -> NodeDisruptionMode:
 
 
 def _applies(right: Right) -> bool:
-    """Whether a right is one of those by which an agent applies a kind: subresources and roles are apart."""
+    """Return whether a right is one to apply a kind, apart from subresources and roles."""
     return (
         not right.name
         and right.verb in APPLY

@@ -1,6 +1,6 @@
-"""What can be said of a certificate authority and of who trusts it, as one document; see `webhook.cli.operating.certs`.
+"""Report on a certificate authority and its clients, as one document; see `webhook.cli.operating.certs`.
 
-Everything here is a function of what was read.
+All functions here are pure functions of the state that was read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,14 +19,14 @@ from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Regis
 
 @dataclass(frozen=True, slots=True)
 class CertificateState:
-    """What was read of a hub.
+    """Certificates of a hub as read.
 
     Args:
         secret: Namespace and name of the Secret.
-        stored: What it holds.
+        stored: Content of the Secret.
         configuration: Name of both webhook configurations.
-        registered: Those that are there, by kind.
-        now: When it was read.
+        registered: Existing webhook configurations, by kind.
+        now: Time of the read.
     """
 
     secret: str
@@ -36,7 +36,7 @@ class CertificateState:
     now: datetime
 
     def document(self) -> JsonObject:
-        """Return everything that is known, as JSON."""
+        """Return the whole state as JSON."""
         document: JsonObject = {"secret": self.secret}
         if self.stored.lineage is not None:
             document |= _of_lineage(self.stored.lineage)
@@ -63,7 +63,7 @@ class CertificateState:
         return not configuration.bundles or lineage.is_accepted_by(configuration.trusted(), self.now)
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong, and needs somebody to look at it."""
+        """Yield all problems that need action."""
         yield from self.problems_of_trust()
         if self.stored.lineage is not None:
             for kind in CONFIGURATIONS:
@@ -72,7 +72,7 @@ class CertificateState:
                     yield f"{subject} is not there: print it with `harbormaster webhook-configuration --no-ca`"
 
     def problems_of_trust(self) -> Iterator[str]:
-        """Yield what is wrong with the authority, and with what the configurations trust that are there."""
+        """Yield problems of the authority, and of the trust in existing configurations."""
         lineage = self.stored.lineage
         if lineage is None:
             reason = self.stored.damage or "it is not there"
@@ -98,7 +98,7 @@ class CertificateState:
 
 
 def untrusting_clients(lineage: Lineage, now: datetime) -> str:
-    """Return whom another rollover cuts off now: clients that have not heard of the active authority; empty: nobody."""
+    """Return the clients that a rollover now cuts off, as they do not trust the active authority yet, or nothing."""
     cross = next(iter(lineage.above(now)), None)
     if cross is None:
         return ""
@@ -113,7 +113,7 @@ def untrusting_clients(lineage: Lineage, now: datetime) -> str:
 
 
 def rows(document: JsonObject) -> Iterator[tuple[str, str, str, str]]:
-    """Yield a row for each certificate that matters, the active one first."""
+    """Yield a row for each relevant certificate, the active one first."""
     for certificate in document.get("trusted", ()):
         role = "active" if certificate["sha256"] == document["active"]["sha256"] else "trusted"
         yield certificate["name"], role, certificate["notBefore"], certificate["notAfter"]
@@ -124,7 +124,7 @@ def rows(document: JsonObject) -> Iterator[tuple[str, str, str, str]]:
 
 
 def configuration_rows(document: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each webhook configuration, entries that trust the same together."""
+    """Yield a row for each webhook configuration and each set of trusted certificates."""
     for configuration in document["webhookConfigurations"]:
         bundles: dict[tuple[str, ...], int] = {}
         for entry in configuration["entries"]:

@@ -1,4 +1,4 @@
-"""Whether the API server trusts the certificate that it is shown."""
+"""Checks whether the API server trusts the certificate of the hooks."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -16,11 +16,11 @@ _HINT: Final = "see docs/troubleshooting.md, The check ca-bundle"
 
 
 def judge_authority(state: CertificateState, distrust: str) -> Finding:
-    """Judge an authority that we keep ourselves.
+    """Judge an authority that harbormaster manages.
 
     Args:
         state: The state as read. Missing configurations are another check.
-        distrust: Why the API server does not trust what it is shown; empty: it does.
+        distrust: Why the API server does not trust the certificate, or an empty string.
     """
     lineage = state.stored.lineage
     problems = list(state.problems_of_trust())
@@ -35,12 +35,12 @@ def judge_authority(state: CertificateState, distrust: str) -> Finding:
 def judge_bundles(
     configurations: Mapping[str, Registered], distrust: str, now: datetime, *, any_answer: bool = True
 ) -> Finding:
-    """Judge what the API server trusts, where the certificate comes from elsewhere.
+    """Judge the trust of the API server, if the certificate comes from another source.
 
     Args:
         configurations: The configurations as read, by kind.
-        distrust: Why the API server does not trust what it is shown; empty: it does, or is shown nothing.
-        now: By the hub's clock.
+        distrust: Why the API server does not trust the certificate. Empty: it does, or has not seen it.
+        now: Time of the hub's clock.
         any_answer: Whether the API server answered any dry run.
     """
     if not configurations:

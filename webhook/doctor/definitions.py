@@ -1,7 +1,7 @@
-"""Whether the definitions of our kinds are there, and as this release needs them.
+"""Checks whether the CustomResourceDefinitions exist, with all that this release needs.
 
-A definition may say more than ours, as those of KubeFleet and of Karpenter do: what counts is that nothing is missing
-that this release writes or reads.
+A definition may have more than harbormaster's, as those of KubeFleet and of Karpenter do. Only fields that this release
+writes or reads must not be missing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from webhook.doctor.finding import Finding, judged, listed
 
 CHECK: Final = "definitions"
 NOT_NEEDED: Final = frozenset({APPLIED_WORK.resource, NODE_POOL.resource})
-"""Those of members, and of Karpenter, which may be elsewhere or not be there."""
+"""Definitions of members and of Karpenter, which need not exist on a hub."""
 
 ADVICE: Final = "harbormaster crds | kubectl apply --server-side -f -    (with Helm: crds.*.install)"
 
@@ -38,7 +38,7 @@ def judge_definitions(definitions: Iterable[JsonObject]) -> Finding:
 
 
 def problems_of(name: str, stored_definition: JsonObject | None, desired: JsonObject) -> Iterator[str]:
-    """Yield what is wrong with one definition. *stored_definition*: None: unset, not installed."""
+    """Yield the problems of one definition. *stored_definition*: None: unset, not installed."""
     if stored_definition is None:
         yield f"{name} is not there"
         return
@@ -50,7 +50,7 @@ def problems_of(name: str, stored_definition: JsonObject | None, desired: JsonOb
     if (scope := dict_at(stored_definition, "spec").get("scope")) != desired["spec"]["scope"]:
         yield f"{name}: its scope is {scope}, not {desired['spec']['scope']}"
         return
-    if name == NODE_POOL.resource:  # Karpenter's, of whatever version: it adds fields and removes some
+    if name == NODE_POOL.resource:  # Karpenter's, of any version: it adds and removes fields
         return
     versions = served(stored_definition)
     for version in desired["spec"]["versions"]:

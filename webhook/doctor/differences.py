@@ -1,4 +1,4 @@
-"""Where a stored object differs from what this release would write."""
+"""Differences between a stored object and what this release would write."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,15 +7,15 @@ from scorer.api.values.quoting import quote
 
 
 def differences(actual: object, desired: object, at: str = "") -> Iterator[str]:
-    """Yield a line for each field that is not as wanted.
+    """Yield a line for each field that differs from the desired value.
 
-    Fields that are not wanted may be there, as an API server adds defaults; an object that is wanted empty is empty,
-    and a list has no more entries than wanted. The order of words in a list does not matter.
+    Additional fields are allowed, as an API server adds defaults. But an object that is desired empty must be empty,
+    and a list must not have additional entries. The order of strings in a list does not matter.
 
     Args:
         actual: The stored value, decoded JSON.
         desired: The desired value.
-        at: Where that is.
+        at: Path of the value.
     """
     match actual, desired:
         case dict(), dict() if desired:

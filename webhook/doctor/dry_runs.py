@@ -1,6 +1,6 @@
-"""Whether the API server asks us, and acts on the answer: tried with objects that are never stored.
+"""Checks whether the API server calls the hooks and follows their answer, with dry runs that are never stored.
 
-It is the API server that calls the hooks, so this sees what it sees: routes, Services, certificates.
+The API server itself calls the hooks, so this covers its view: routes, Services, certificates.
 """
 
 import re
@@ -23,7 +23,7 @@ _SECRET: Final = re.compile(rf"{ROOT}/[A-Za-z0-9_-]+")
 
 
 def placement(namespace: str) -> JsonObject:
-    """Return a placement of a namespace: admission refuses to place `WRONG_NAMESPACE`, and no definition does."""
+    """Return a placement of a namespace. Admission denies `WRONG_NAMESPACE`, but no schema does."""
     selector = {"group": "", "version": "v1", "kind": "Namespace", "name": namespace}
     return {
         "apiVersion": PLACEMENT.api_version,
@@ -35,10 +35,10 @@ def placement(namespace: str) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class DryRuns:
-    """What the API server has answered.
+    """Answers of the API server.
 
     Args:
-        valid: The error for a valid placement; None: it would store it.
+        valid: Error for a valid placement. None: unset, it would be stored.
         invalid: Likewise for an invalid one.
     """
 
@@ -47,22 +47,22 @@ class DryRuns:
 
     @property
     def distrust(self) -> str:
-        """Why the API server does not trust whoever answers it; empty: it does, or has not asked."""
+        """Why the API server does not trust the hooks' certificate. Empty: it does, or has not called them."""
         lines = (_line(answer) for answer in (self.valid, self.invalid) if answer is not None)
         return next((line for line in lines if "x509" in line or "tls:" in line), "")
 
     @property
     def answered(self) -> bool:
-        """Whether one of our hooks has judged something: then the API server trusts whoever answers it."""
+        """Whether a hook has denied a request: then the API server trusts its certificate."""
         return any(_DENIED in str(answer) for answer in (self.valid, self.invalid) if answer is not None)
 
 
 def judge_dry_runs(runs: DryRuns, namespace: str, *, is_registered: bool) -> Finding:
-    """Judge what the API server has answered.
+    """Judge the answers of the API server.
 
     Args:
-        runs: What it has answered.
-        namespace: Of the installation.
+        runs: The answers.
+        namespace: Namespace of the installation.
         is_registered: Whether webhook configurations exist.
     """
     for error in (runs.valid, runs.invalid):
@@ -88,5 +88,5 @@ def judge_dry_runs(runs: DryRuns, namespace: str, *, is_registered: bool) -> Fin
 
 
 def _line(error: StoreError) -> str:
-    """Write an error in a line, without the secret path that the API server names when it cannot call a hook."""
+    """Return an error on one line, without the secret path that the API server names when it cannot call a hook."""
     return _SECRET.sub(f"{ROOT}/…", " ".join(str(error).split()))

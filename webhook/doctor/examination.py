@@ -1,7 +1,6 @@
-"""Asks a hub everything, in turn: one `Finding` for each check, with the time that its questions took.
+"""Runs all checks on a hub: one `Finding` for each check, with the time that its requests took.
 
-Nothing is changed on the hub. What may not be read, or is not answered, leaves its check unchecked and the others as
-they are.
+The hub is not changed. If a read is forbidden or times out, its check is unchecked and the others continue.
 """
 
 import time
@@ -114,7 +113,7 @@ CHECKS: Final = (
     CONFIRMATION,
     REMOVALS,
 )
-"""All that are made on the hub, in the order in which they are shown."""
+"""All checks on the hub, in the order of the output."""
 
 LARGEST_OFFSET: Final = timedelta(seconds=10)
 ANSWER_SECONDS: Final = 10.0
@@ -126,11 +125,11 @@ _VERSION: Final = ApiPath("version")
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A finding, and what it took.
+    """A finding and its duration.
 
     Args:
-        finding: What was found.
-        milliseconds: How long the hub took to answer the questions of the check.
+        finding: The finding.
+        milliseconds: Time that the hub took to answer the requests of the check.
     """
 
     finding: Finding
@@ -142,16 +141,16 @@ class Timed:
 
 
 class Examination:
-    """One look at one installation.
+    """One examination of one installation.
 
     Args:
         server: The hub.
-        release: Of harbormaster, that this is.
-        now: The clock here.
+        release: Release of this harbormaster.
+        now: The local clock.
 
     Attributes:
-        results: What was found so far, in the order of `CHECKS`.
-        installation: What is examined; None: that is not clear yet.
+        results: Findings so far, in the order of `CHECKS`.
+        installation: The examined installation. None: unknown yet.
     """
 
     def __init__(self, server: ApiServer, release: str, now: Callable[[], datetime]) -> None:
@@ -164,16 +163,16 @@ class Examination:
         self.results: list[Timed] = []
 
     async def run(self, options: InstallationOptions, environment: Mapping[str, str]) -> None:
-        """Make all checks.
+        """Run all checks.
 
         Args:
             options: Options that select the installation.
-            environment: How the processes are set up, where no chart says it.
+            environment: Settings of the processes, if no chart has them.
 
         Raises:
-            StoreError: The hub does not answer, or does not let the caller in.
-            SettingsError: A setting has a wrong value.
-            UnclearInstallationError: There are several installations, or not the one that is named.
+            StoreError: The hub does not answer, or denies the caller access.
+            SettingsError: A setting has an invalid value.
+            UnclearInstallationError: There are several installations, or the named one does not exist.
         """
         start = time.monotonic()
         self._add(await self._look_at_hub(), start)
@@ -192,7 +191,7 @@ class Examination:
         self.results.sort(key=lambda timed: CHECKS.index(timed.finding.check))
 
     async def examine_member(self, member: ApiServer) -> None:
-        """Check, besides, what agents may do in a member: after all of `CHECKS`, once for each agent."""
+        """Check the rights of the agents in a member, too: after all of `CHECKS`, once per agent."""
         start = time.monotonic()
         for finding in await examine_member(member):
             self._add(finding, start)
@@ -214,7 +213,7 @@ class Examination:
         return self._now() + self._offset
 
     async def _look_at_hub(self) -> Finding:
-        """Ask the hub for its version and its time."""
+        """Read the hub's version and time."""
         before = self._now()
         patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         async with self._server.send("GET", _VERSION, None, None, "application/json", patience) as response:
@@ -249,7 +248,7 @@ class Examination:
         return judge_definitions((await self._store.list(CUSTOM_RESOURCE_DEFINITION)).items)
 
     async def _check_admission(self, installation: Installation) -> None:
-        """Check what is registered, whom it trusts, and what comes of it."""
+        """Check the registration of the hooks, the trust of the API server, and the dry runs."""
         start = time.monotonic()
         runs = DryRuns(await self._try(RIGHT_NAMESPACE), await self._try(WRONG_NAMESPACE))
         elapsed = time.monotonic() - start
@@ -268,7 +267,7 @@ class Examination:
         await self._check(CERTIFICATES, lambda: self._certificates(installation, name, configurations, runs))
 
     async def _try(self, namespace: str) -> StoreError | None:
-        """Create a placement as a dry run, and return what the API server has against it."""
+        """Create a placement as a dry run. Return the error of the API server. None: unset, it was accepted."""
         try:
             await self._server.request("POST", path_of(PLACEMENT), placement(namespace), query={"dryRun": "All"})
         except StoreError as error:
@@ -276,7 +275,7 @@ class Examination:
         return None
 
     async def _registered(self, installation: Installation) -> tuple[str, dict[str, Registered]]:
-        """Return the name of the webhook configurations, and those that are there."""
+        """Return the name of the webhook configurations, and the existing ones."""
         name = installation.configuration
         if not name:
             documents = (await self._store.list(CONFIGURATIONS[0], labels={RELEASE: installation.release})).items
@@ -300,7 +299,7 @@ class Examination:
         )
 
     async def _check_accounts(self, installation: Installation) -> None:
-        """Check the rights of all accounts; the roles of the hub are read once."""
+        """Check the rights of all accounts. The roles of the hub are read once."""
         start = time.monotonic()
         try:
             roles = await read_roles(self._store)
@@ -362,7 +361,7 @@ class Examination:
         return (await self._store.list(POD, installation.namespace, labels)).items
 
     async def _metrics(self, pod: JsonObject) -> str:
-        """Return the metrics of a Pod, which the API server gets for us. Raises `StoreError`."""
+        """Return the metrics of a Pod through the API server's proxy. Raises `StoreError`."""
         address = f"{name_of(pod)}:{port_of(pod)}"
         path = ApiPath("api", "v1", "namespaces", namespace_of(pod), "pods", address, "proxy", "metrics")
         return await self._server.read_text(path, ANSWER_SECONDS)
@@ -382,7 +381,7 @@ class Examination:
         return judge_removals(bindings)
 
     async def _check_members(self) -> None:
-        """Check the agents; the members are read once."""
+        """Check the agents. The members are read once."""
 
         async def read(kind: Kind) -> tuple[JsonObject, ...]:
             return (await self._store.list(kind)).items
@@ -404,12 +403,12 @@ class Examination:
 
 
 def document_of(examination: Examination, release: str, now: datetime) -> JsonObject:
-    """Return all that was found, as JSON.
+    """Return all findings as JSON.
 
     Args:
-        examination: After its run.
-        release: Of harbormaster, that this is.
-        now: When it was made.
+        examination: A finished examination.
+        release: Release of this harbormaster.
+        now: Time of the examination.
     """
     installation = examination.installation
     states = {result.finding.state for result in examination.results}

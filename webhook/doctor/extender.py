@@ -1,4 +1,4 @@
-"""Whether schedulers get answers from the extender, and what the chart's scheduler does without one."""
+"""Checks whether schedulers get answers from the extender, and how the chart's scheduler behaves without one."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,9 +15,9 @@ from webhook.doctor.members import seconds
 
 CHECK: Final = "extender"
 ASKING: Final = "ask-extender"
-"""The init container of the chart's scheduler that asks once."""
+"""Init container of the chart's scheduler that calls the extender once."""
 RECENT: Final = timedelta(minutes=10)
-"""kube-scheduler tries a pod that waits again within five."""
+"""Longer than the five minutes after which kube-scheduler retries a pending pod."""
 ADVICE: Final = (
     "docs/troubleshooting.md, Alert: an extender that refuses; helm upgrade --set scheduler.ignorable=false has pods "
     "wait instead"
@@ -32,8 +32,8 @@ class Scheduling:
     """The scheduler of a chart.
 
     Args:
-        name: Of its Deployment, with the namespace.
-        configuration: The text of its KubeSchedulerConfiguration; None: it is not there.
+        name: Namespace and name of its Deployment.
+        configuration: Text of its KubeSchedulerConfiguration. None: unset, it is missing.
         pods: Its Pods.
     """
 
@@ -43,12 +43,12 @@ class Scheduling:
 
 
 def judge_extender(scheduler: Scheduling | None, metrics: Mapping[str, str], now: datetime) -> Finding:
-    """Judge the scheduler of the chart, and what replicas of the server have refused.
+    """Judge the scheduler of the chart, and the requests that replicas of the server have refused.
 
     Args:
         scheduler: The scheduler. None: unset, the chart has installed none.
-        metrics: Of each replica, by the name of its Pod.
-        now: By the hub's clock.
+        metrics: Metrics of each replica, by Pod name.
+        now: Time of the hub's clock.
     """
     problems = [*_problems_of(scheduler)] if scheduler is not None else []
     for pod, text in metrics.items():
@@ -77,13 +77,13 @@ def _is_ignorable(text: str) -> bool:
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
-        return False  # kube-scheduler does not start with it, which the check of the installation reports
+        return False  # kube-scheduler does not start with it, as the check of the installation reports
     extenders = dicts_at(document, "extenders") if isinstance(document, dict) else []
     return any(extender.get("ignorable") is True for extender in extenders)
 
 
 def _last_words(status: JsonObject) -> str:
-    """Return what a container that has failed has written last; empty: it has ended well, or still runs."""
+    """Return the termination message of a failed container. Empty: it has succeeded, or still runs."""
     for state in (dict_at(status, "state"), dict_at(status, "lastState")):
         termination = dict_at(state, "terminated")
         if termination:
@@ -100,14 +100,14 @@ def _refusals(pod: str, text: str, now: datetime) -> Iterator[str]:
                 age = now.timestamp() - float(line.rpartition(" ")[2])
             except ValueError:
                 continue
-            ages[code[1]] = min(age, ages.get(code[1], age))  # of several workers
+            ages[code[1]] = min(age, ages.get(code[1], age))  # one sample per worker
     for status, age in sorted(ages.items()):
         if abs(age) <= RECENT.total_seconds():
             yield f"Pod {pod} has answered a scheduler with status {status}, last {seconds(timedelta(seconds=age))} ago"
 
 
 def ready_pods(pods: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the Pods that answer."""
+    """Return the Pods that are ready."""
     return [
         pod
         for pod in pods
@@ -119,7 +119,7 @@ def ready_pods(pods: Iterable[JsonObject]) -> list[JsonObject]:
 
 
 def port_of(pod: JsonObject) -> int:
-    """Return the port of a Pod's metrics; 0: it has none."""
+    """Return the port of a Pod's metrics, or 0."""
     ports = (port for container in dicts_at(pod, "spec", "containers") for port in dicts_at(container, "ports"))
     port = next((port.get("containerPort") for port in ports if port.get("name") == "http"), 0)
     return port if isinstance(port, int) else 0

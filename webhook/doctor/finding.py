@@ -1,4 +1,4 @@
-"""What a check has found, in the shape in which it is printed."""
+"""The finding of a check, in the shape of the output."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from scorer.api.meta import JsonObject
 from webhook.kube.ports import ForbiddenError, NotServedError, StoreError
 
 MOST_PROBLEMS: Final = 20
-"""How many problems of one check are named; the others are counted."""
+"""Most problems of one check that are listed. The rest is counted."""
 
 
 class State(StrEnum):
-    """How a check has ended."""
+    """Outcome of a check."""
 
     OK = "ok"
     WRONG = "wrong"
@@ -22,14 +22,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check has found.
+    """Finding of one check.
 
     Args:
-        check: Its name.
-        state: How it has ended.
-        found: What is there, or why it was not checked, in a line.
-        problems: What is wrong, a line each; empty unless *state* is WRONG.
-        advice: What to do about them; empty: the problems say it.
+        check: Name of the check.
+        state: Outcome of the check.
+        found: The healthy state, or why it was not checked, on one line.
+        problems: One line per problem. Empty unless *state* is WRONG.
+        advice: How to fix them. Empty: the problems include it.
     """
 
     check: str
@@ -39,7 +39,7 @@ class Finding:
     advice: str = ""
 
     def document(self) -> JsonObject:
-        """Return it as JSON, always with the same members."""
+        """Return the finding as JSON, always with the same members."""
         return {
             "check": self.check,
             "state": self.state.value,
@@ -50,13 +50,13 @@ class Finding:
 
 
 def judged(check: str, problems: Iterable[str], well: str, advice: str = "") -> Finding:
-    """Return what a check has found: OK where there are no problems.
+    """Return the finding of a check: OK without problems.
 
     Args:
-        check: Its name.
-        problems: What is wrong, a line each.
-        well: What to say where nothing is.
-        advice: What to do about the problems.
+        check: Name of the check.
+        problems: One line per problem.
+        well: Text for the healthy state.
+        advice: How to fix the problems.
     """
     all_problems = tuple(problems)
     if not all_problems:
@@ -68,12 +68,12 @@ def judged(check: str, problems: Iterable[str], well: str, advice: str = "") -> 
 
 
 def unchecked(check: str, reason: str) -> Finding:
-    """Return that a check was not made, and why."""
+    """Return the finding of a check that was not made, with the reason."""
     return Finding(check, State.UNCHECKED, f"not checked: {reason}")
 
 
 def refused(check: str, error: StoreError) -> Finding:
-    """Return that a check was not made, because of what the API server has answered."""
+    """Return the finding of a check that was not made because of an error of the API server."""
     text = " ".join(str(error).split())
     match error:
         case ForbiddenError() if right := _denied(text):
@@ -84,18 +84,18 @@ def refused(check: str, error: StoreError) -> Finding:
 
 
 def counted(count: int, noun: str) -> str:
-    """Write a number of things."""
+    """Format a number of things."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Write names in a line, the first ones where there are many."""
+    """Join names on one line. Only the first *most* are listed."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _denied(text: str) -> str:
-    """Return the right that a caller lacks, as an API server names it; empty: it says something else."""
+    """Return the right that a caller lacks, as an API server names it. Empty for other errors."""
     verb, _, rest = text.partition(" cannot ")[2].partition(' resource "')
     resource, _, rest = rest.partition('"')
     namespace = rest.partition(' in the namespace "')[2].partition('"')[0]

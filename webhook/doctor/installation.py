@@ -1,7 +1,7 @@
-"""Which installation is examined, and how it is set up.
+"""Finds the installation to examine, and its settings.
 
-A chart's Deployments say it themselves: their labels, accounts and environment. Processes that run otherwise are known
-by the settings of this environment, as ``harbormaster rbac`` and ``webhook-configuration`` know them.
+A chart's Deployments show them: by their labels, accounts and environment. For processes without a chart, the settings
+of this environment are used, as by ``harbormaster rbac`` and ``webhook-configuration``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ SERVE, RECONCILE, SCHEDULER = "serve", "reconcile", "scheduler"
 
 
 class UnclearInstallationError(Exception):
-    """It is not clear which installation is meant; the message says what there is, and how to name one."""
+    """The installation is ambiguous. The message lists the candidates, and how to name one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Installation:
     """One installation.
 
     Args:
-        settings: As its processes have them, as far as that is known.
+        settings: Settings of its processes, as far as they are known.
         server: User name of ``harbormaster serve`` on the hub.
-        loop: User name of the loop; empty: there is none. Equal to *server* for ``serve --reconcile``.
-        release: The Helm release; empty: it was not installed by a chart.
-        deployments: Of the chart, by component.
-        has_secret_path: Whether the server holds a secret for the path of the hooks; None: unknown.
+        loop: User name of the loop. Empty: there is no loop. Equal to *server* for ``serve --reconcile``.
+        release: The Helm release. Empty: not installed by a chart.
+        deployments: Deployments of the chart, by component. None: unset.
+        has_secret_path: Whether the server has a secret for the path of the hooks. None: unknown.
         requires_certificate: Whether it answers reviews only of callers with a client certificate.
-        configuration: Name of the two webhook configurations; empty: to be found by the labels of the release.
+        configuration: Name of the two webhook configurations. Empty: to be found by the labels of the release.
     """
 
     settings: DoctorSettings
@@ -65,19 +65,19 @@ class Installation:
 
     @property
     def namespace(self) -> str:
-        """Where it is."""
+        """Namespace of the installation."""
         return self.settings.namespace
 
 
 @dataclass(frozen=True, slots=True)
 class InstallationOptions:
-    """What the user says about the installation.
+    """Options of the command that select the installation.
 
     Args:
-        namespace: Where it is; empty: wherever one is found.
-        release: The Helm release; empty: any.
-        server: User name of ``harbormaster serve``, where no chart says it; empty: the usual ServiceAccount.
-        has_loop: Whether a loop is to be there, where no chart says it.
+        namespace: Its namespace. Empty: any.
+        release: The Helm release. Empty: any.
+        server: User name of ``harbormaster serve`` without a chart. Empty: the usual ServiceAccount.
+        has_loop: Whether a loop is expected without a chart.
     """
 
     namespace: str = ""
@@ -89,16 +89,16 @@ class InstallationOptions:
 def find_installation(
     deployments: Iterable[JsonObject], options: InstallationOptions, environment: Mapping[str, str]
 ) -> Installation:
-    """Return the installation that is meant.
+    """Return the selected installation.
 
     Args:
-        deployments: All that there are on the hub, of others too.
+        deployments: All Deployments on the hub, including unrelated ones.
         options: Options of the command.
-        environment: For an installation that no chart has made.
+        environment: Settings of an installation without a chart.
 
     Raises:
-        SettingsError: A setting has a wrong value.
-        UnclearInstallationError: There are several, or not the one that is named.
+        SettingsError: A setting has an invalid value.
+        UnclearInstallationError: There are several installations, or the named one does not exist.
     """
     charts: dict[tuple[str, str], dict[str, JsonObject]] = {}
     for deployment in deployments:
@@ -126,7 +126,7 @@ def find_installation(
 
 def _of_chart(namespace: str, release: str, components: Mapping[str, JsonObject]) -> Installation:
     serve, reconcile = components[SERVE], components.get(RECONCILE)
-    # The environment of a pod names files of that pod, which are not here.
+    # The environment of a pod names files of that pod, which do not exist here.
     variables = _environment(serve)
     environment = {name: value for name, value in variables.items() if not name.endswith("_FILE")}
     settings = DoctorSettings.read(environment | {"HARBORMASTER_NAMESPACE": namespace})
@@ -157,7 +157,7 @@ def _container(deployment: JsonObject) -> JsonObject:
 
 
 def _environment(deployment: JsonObject) -> dict[str, str]:
-    """Return what a container is given in so many words."""
+    """Return the environment variables of a container that have literal values."""
     variables = dicts_at(_container(deployment), "env")
     return {
         text_at(variable, "name"): text_at(variable, "value")
@@ -172,11 +172,11 @@ def _account(deployment: JsonObject) -> str:
 
 
 def problems_of(installation: Installation, version: str) -> list[str]:
-    """Return what is wrong with the Deployments of a chart.
+    """Return the problems of the Deployments of a chart.
 
     Args:
         installation: The installation.
-        version: The release that this is.
+        version: Release of this harbormaster.
     """
     problems = []
     for component, deployment in (installation.deployments or {}).items():
@@ -203,13 +203,13 @@ def problems_of(installation: Installation, version: str) -> list[str]:
 
 
 def _cause(deployment: JsonObject) -> str:
-    """Return why a Deployment cannot create its pods, such as a quota that is used up (empty: unknown)."""
+    """Return why a Deployment cannot create its pods, such as an exhausted quota, or an empty string."""
     failures = (condition for condition in conditions_of(deployment) if condition.get("type") == "ReplicaFailure")
     return next((f": {text_at(failure, 'message')}" for failure in failures if failure.get("status") == TRUE), "")
 
 
 def described(installation: Installation) -> str:
-    """Say which installation it is."""
+    """Return a description of the installation."""
     location = f"namespace {installation.namespace}"
     if not installation.deployments:
         loop = "" if installation.loop else ", without a loop"

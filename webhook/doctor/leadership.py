@@ -1,4 +1,4 @@
-"""Whether a loop leads: which replica, since when, when it last renewed its Lease, and whether a replica wrote that."""
+"""Checks the leader of the loop: its replica, its start, its last renewal, and whether a replica wrote the Lease."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ from webhook.kube.leader_election.term import LeaseTimes
 CHECK: Final = "leader"
 USUAL_SECONDS: Final = round(LeaseTimes().lease)
 SLACK: Final = timedelta(seconds=2)
-"""Both times are whole seconds."""
+"""Rounding error: both times are whole seconds."""
 _FOREIGN: Final = (
     "is the clock of the loop right? Otherwise another client has written this Lease: kubectl get lease {1} -n {0} "
     "-o yaml --show-managed-fields shows which. Stop it, then kubectl delete lease {1} -n {0}: a loop leads within "
@@ -24,15 +24,15 @@ _FOREIGN: Final = (
 
 
 def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
-    """Judge the Lease by which the loop leads.
+    """Judge the Lease of the loop.
 
-    When it was renewed is taken from the API server, since the clock of the leader may be wrong. Its duration is a
-    constant of the release, and not read from it.
+    The time of its renewal is that of the API server, since the clock of the leader may be wrong. Its duration is a
+    constant of the release, and not read from the Lease.
 
     Args:
-        lease: With its ``managedFields``; None: there is none.
+        lease: The Lease with its ``managedFields``. None: unset, it is missing.
         name: Its namespace and name.
-        now: By the hub's clock.
+        now: Time of the hub's clock.
     """
     advice = "does `harbormaster reconcile` run? Its log says `lease out of reach` and why, if it cannot lead"
     if lease is None:
@@ -56,7 +56,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
 
 
 def _not_of_a_loop(spec: JsonObject, now: datetime) -> Iterator[str]:
-    """Yield traits of a Lease that no loop with the right time gives it."""
+    """Yield properties of a Lease that a loop with the right time never writes."""
     lease_seconds = spec.get("leaseDurationSeconds")
     if lease_seconds != USUAL_SECONDS:
         yield f"and leaseDurationSeconds is {lease_seconds}, while a loop asks for {USUAL_SECONDS}"

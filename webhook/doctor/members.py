@@ -1,7 +1,7 @@
-"""Whether the agents of the members report, their releases and clocks, and the removals that are blocked there.
+"""Checks whether agents report, their releases and clocks, and blocked removals on members.
 
-An agent writes its own time into the InternalMemberCluster, and the API server notes its own time beside it, in
-``managedFields``: the difference is how far the agent's clock is off, give or take what the request took.
+An agent writes its own time into the InternalMemberCluster, and the API server records its time in ``managedFields``.
+The difference is the offset of the agent's clock, plus or minus the duration of the request.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,9 +31,9 @@ APPLIED_WORKS = "applied-works"
 REMOVALS = "removals"
 CONFIRMATION = "confirmation"
 LARGEST_OFFSET: Final = timedelta(seconds=30)
-"""A heartbeat may take that long to be stored: a request may take as long."""
+"""Longest time to store a heartbeat: the timeout of a request."""
 LONGEST_REPORT: Final = 512
-"""Characters of a report of an agent that are shown."""
+"""Longest report of an agent in the output, in characters."""
 NO_MEMBERS: Final = "there are no members yet"
 
 
@@ -43,7 +43,7 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
     Args:
         members: All MemberClusters.
         internal: The InternalMemberClusters, by name.
-        now: By the hub's clock.
+        now: Time of the hub's clock.
     """
     judgements = [
         (name_of(member), missing(member, internal.get(name_of(member)), now)) for member in _staying(members)
@@ -54,7 +54,7 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
 
 
 def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
-    """Judge whether members have AppliedWorks that no Work on the hub stands for, as after a restore from a backup."""
+    """Judge whether members have AppliedWorks without a Work on the hub, as after a restore from a backup."""
     reports = {name_of(member): orphan_report(member) for member in _staying(members)}
     problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in reports.items() if report]
     well = f"{counted(len(reports), 'member')} without AppliedWorks that have no Work" if reports else NO_MEMBERS
@@ -76,7 +76,7 @@ def judge_removals(bindings: Iterable[JsonObject]) -> Finding:
 
 
 def judge_confirmation(policy: RemovalPolicy) -> Finding:
-    """Return which removals wait for confirmation, with every kind that holds data. Each answer is a healthy one."""
+    """Return which removals wait for confirmation, with every kind that holds data. Every answer is healthy."""
     if policy.is_off:
         return Finding(CONFIRMATION, State.OK, "off: all removals of content proceed without confirmation")
     modes = ", ".join(f"{effect.replace('_', ' ')} {mode}" for effect, mode in policy.modes.items())
@@ -86,7 +86,7 @@ def judge_confirmation(policy: RemovalPolicy) -> Finding:
 
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
-    """Judge whether the agents of all members are of the release that this is."""
+    """Judge whether the agents of all members run this release."""
     reporting_members = [member for member in _staying(members) if _heartbeat(member)]
     versions = {
         name_of(member): text_at(member, "status", "properties", AGENT_VERSION, "value") for member in reporting_members
@@ -109,7 +109,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
-    """Judge the clocks of agents by their last heartbeats; *internal* have their ``managedFields``."""
+    """Judge the clocks of agents by their last heartbeats. *internal* must have their ``managedFields``."""
     offsets = {name_of(member): offset for member in internal if (offset := offset_of(member)) is not None}
     problems = [
         f"{name}: its agent's clock is {seconds(offset)} {'ahead of' if offset > timedelta() else 'behind'} the hub's"
@@ -122,7 +122,7 @@ def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
 
 
 def offset_of(internal: JsonObject) -> timedelta | None:
-    """Return how far the clock of an agent is ahead of the hub's; None: that cannot be known."""
+    """Return how far the clock of an agent is ahead of the hub's. None: unknown."""
     sent_at = read_time(_heartbeat(internal))
     stored_time = stored_at(internal, "status", "f:agentStatus")
     return None if sent_at is None or stored_time is None else sent_at - stored_time
@@ -132,9 +132,9 @@ def stored_at(document: JsonObject, subresource: str, field: str = "") -> dateti
     """Return when the API server has last stored a write, by its own clock.
 
     Args:
-        document: With its ``managedFields``.
-        subresource: Through which it was written; empty: the object itself.
-        field: A member of ``status`` or ``spec`` that was written, as ``managedFields`` names it; empty: any.
+        document: An object with its ``managedFields``.
+        subresource: Subresource of the write. Empty: the object itself.
+        field: Written field of ``status`` or ``spec``, as named in ``managedFields``. Empty: any.
     """
     times = [
         read_time(managed_field.get("time"))
@@ -146,7 +146,7 @@ def stored_at(document: JsonObject, subresource: str, field: str = "") -> dateti
 
 
 def seconds(duration: timedelta) -> str:
-    """Write how long something is, without a sign."""
+    """Format the absolute value of a duration."""
     count = round(abs(duration).total_seconds())
     return f"{count} s" if count < 600 else f"{count // 60} min" if count < 36000 else f"{count // 3600} h"
 

@@ -1,4 +1,4 @@
-"""Whether the webhook configurations are there, and say what this release would write."""
+"""Checks whether the webhook configurations exist and match this release."""
 
 import re
 from collections import Counter
@@ -20,15 +20,15 @@ _SELECTS_ALL: Final[JsonObject] = {"namespaceSelector": {}, "objectSelector": {}
 
 
 def judge_registration(configurations: Mapping[str, JsonObject], name: str, installation: Installation) -> Finding:
-    """Compare the configurations with what this release would register for the installation.
+    """Compare the configurations with those that this release would register for the installation.
 
-    The address comes from the configurations themselves: that the API server reaches it is another check. So does the
-    secret path, which is as good as a password.
+    The address is read from the configurations themselves: whether the API server reaches it is another check. So is
+    the secret path, which is as sensitive as a password.
 
     Args:
         configurations: The present configurations, by kind.
-        name: Of both.
-        installation: Whose they are.
+        name: Name of both.
+        installation: The installation.
     """
     endpoint = endpoint_of(configurations, installation)
     desired_configurations = webhook_configurations(endpoint, installation.settings.admission())
@@ -48,7 +48,7 @@ def judge_registration(configurations: Mapping[str, JsonObject], name: str, inst
 
 
 def endpoint_of(configurations: Mapping[str, JsonObject], installation: Installation) -> WebhookEndpoint:
-    """Return where most hooks of the configurations lead."""
+    """Return the endpoint of most hooks in the configurations."""
     hooks = [hook for configuration in configurations.values() for hook in dicts_at(configuration, "webhooks")]
     places = Counter(_place(dict_at(hook, "clientConfig")) for hook in hooks)
     user = installation.loop or installation.settings.username_of_loop
@@ -59,7 +59,7 @@ def endpoint_of(configurations: Mapping[str, JsonObject], installation: Installa
 
 
 def _place(client: JsonObject) -> tuple[str, str, int, str, str]:
-    """Take a ``clientConfig`` apart: namespace, name and port of the Service, URL, what is before the hook's path."""
+    """Parse a ``clientConfig``: namespace, name and port of the Service, URL, and the prefix of the hook's path."""
     service = dict_at(client, "service")
     path, url = text_at(service, "path"), text_at(client, "url")
     if url:
@@ -97,7 +97,7 @@ def _problems_of(
 
 
 def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:
-    """Return a hook without the secret in its path, whatever it is."""
+    """Return a hook without the secret in its path, whether right or wrong."""
 
     def masked(text: str) -> str:
         return _SECRET.sub(lambda match: f"{ROOT}/…" if match[0] == endpoint.secret_path else f"{ROOT}/(another)", text)

@@ -1,4 +1,4 @@
-"""What an API server itself says about rights: its roles, and whether it would let an account do something."""
+"""Reads the roles of a cluster, and asks its API server whether it allows rights."""
 
 import asyncio
 from collections.abc import Iterable
@@ -18,13 +18,16 @@ _REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessrev
 
 
 async def read_roles(store: HubStore) -> Roles:
-    """Read all roles of a cluster, and what binds them. Raises `StoreError`."""
+    """Read all roles and bindings of a cluster. Raises `StoreError`."""
     role, cluster_role, binding, cluster_binding = [(await store.list(kind)).items for kind in RBAC_KINDS]
     return Roles.of((*role, *cluster_role), (*binding, *cluster_binding))
 
 
 async def denied(server: ApiServer, username: str, rights: Iterable[Right]) -> list[Right] | None:
-    """Return what a user needs and the API server does not allow; None: the caller may not ask. Raises `StoreError`."""
+    """Return the rights that the API server denies a user. None: unknown, the caller must not ask it.
+
+    Raises `StoreError`.
+    """
     turns = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
     async def ask(right: Right) -> Right | None:
@@ -59,7 +62,7 @@ async def _is_allowed(server: ApiServer, username: str, right: Right) -> bool:
 
 
 def groups_of(username: str) -> list[str]:
-    """Return the groups that an API server puts a user into by its name."""
+    """Return the groups that an API server derives from a user name."""
     groups = ["system:authenticated"]
     prefix = "system:serviceaccount:"
     if username.startswith(prefix):

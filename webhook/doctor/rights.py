@@ -1,7 +1,7 @@
-"""What an account may do, by the roles that are bound to it, and what it should.
+"""Actual rights of an account, by the roles bound to it, and their comparison with the desired ones.
 
-The names of roles do not matter: a chart calls them by its release. What counts is what all of them together give.
-Rights that every account of the hub has, by groups such as ``system:authenticated``, are no one account's.
+The names of roles do not matter: a chart names them by its release. Only the union of all rights counts. Rights of
+every account of the hub, by groups such as ``system:authenticated``, are ignored.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,11 +23,11 @@ class Right(NamedTuple):
     """One verb on one resource.
 
     Args:
-        where: Namespace; empty: in the whole cluster.
-        verb: What is done.
+        where: Namespace. Empty: the whole cluster.
+        verb: The verb.
         group: API group.
-        resource: Plural, perhaps with a subresource; or a path that is no object, such as ``/readyz``.
-        name: Of the one object; empty: of any.
+        resource: Plural, with an optional subresource, or a non-resource path such as ``/readyz``.
+        name: Name of the one object. Empty: any.
     """
 
     where: str
@@ -37,7 +37,7 @@ class Right(NamedTuple):
     name: str = ""
 
     def covers(self, other: "Right") -> bool:
-        """Say whether who has this right has the other one, too."""
+        """Return whether this right includes the other one."""
         return (
             self.where in ("", other.where)
             and self.verb in (ANY, other.verb)
@@ -56,7 +56,7 @@ def _covers(resource: str, other: str) -> bool:
 
 
 def rights_in(rules: Iterable[JsonObject], namespace: str = "") -> Iterator[Right]:
-    """Yield the rights in the rules of a role that is bound in *namespace*; empty: in the whole cluster."""
+    """Yield the rights in the rules of a role that is bound in *namespace*. Empty: in the whole cluster."""
     for rule in rules:
         for verb in texts_at(rule, "verbs"):
             for group in texts_at(rule, "apiGroups"):
@@ -69,11 +69,11 @@ def rights_in(rules: Iterable[JsonObject], namespace: str = "") -> Iterator[Righ
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """All roles of a hub, and what binds them.
+    """All roles and bindings of a hub.
 
     Args:
-        rules: Of each role, by its namespace (empty: of a ClusterRole) and name.
-        bindings: Of both kinds.
+        rules: Rules of each role, by namespace (empty for a ClusterRole) and name.
+        bindings: RoleBindings and ClusterRoleBindings.
     """
 
     rules: Mapping[tuple[str, str], tuple[JsonObject, ...]] = field(default_factory=dict)
@@ -81,12 +81,12 @@ class Roles:
 
     @classmethod
     def of(cls, roles: Iterable[JsonObject], bindings: Iterable[JsonObject]) -> "Roles":
-        """Read the documents of all four kinds."""
+        """Parse the documents of all four kinds."""
         rules = {(namespace_of(role), name_of(role)): tuple(dicts_at(role, "rules")) for role in roles}
         return cls(rules, tuple(bindings))
 
     def held_by(self, subject: JsonObject) -> frozenset[Right]:
-        """Return what is bound to a subject, or to all ServiceAccounts of its namespace."""
+        """Return the rights bound to a subject, or to all ServiceAccounts of its namespace."""
         rights: set[Right] = set()
         for binding in self.bindings:
             if any(_is_in(subject, other) for other in dicts_at(binding, "subjects")):
@@ -96,14 +96,14 @@ class Roles:
         return frozenset(rights)
 
     def rights(self, roles: Iterable[Role]) -> Iterator[Right]:
-        """Yield what roles of ours give; one without rules stands for that of the hub."""
+        """Yield the rights of harbormaster's roles. The rules of a role without any are read from the hub."""
         for role in roles:
             rules = [rule.document() for rule in role.rules] or self.rules.get((role.namespace, role.name), ())
             yield from rights_in(rules, role.namespace)
 
 
 def subject_of(username: str) -> JsonObject:
-    """Return the subject that a binding names for a user."""
+    """Return the subject of a user in a binding."""
     if username.startswith(_ACCOUNT):
         namespace, _, name = username.removeprefix(_ACCOUNT).partition(":")
         return service_account(namespace, name)
@@ -111,12 +111,12 @@ def subject_of(username: str) -> JsonObject:
 
 
 def _is_in(subject: JsonObject, other: JsonObject) -> bool:
-    """Say whether what is bound to *other* is bound to *subject*, too."""
+    """Return whether a binding to *other* includes *subject*."""
     kind, name = text_at(other, "kind"), text_at(other, "name")
     if subject["kind"] == "ServiceAccount":
         if kind == "Group":
             return name == f"system:serviceaccounts:{subject['namespace']}"
-        if kind == "User":  # as an API server sees it, it is the same
+        if kind == "User":  # equivalent for an API server
             return name == username_of(subject)
         if text_at(other, "namespace") != subject["namespace"]:
             return False
@@ -124,37 +124,37 @@ def _is_in(subject: JsonObject, other: JsonObject) -> bool:
 
 
 def missing(desired: Iterable[Right], held_rights: Collection[Right]) -> list[Right]:
-    """Return what should be held and is not."""
+    """Return the desired rights that are not held."""
     return sorted(
         right for right in set(desired) - set(held_rights) if not any(other.covers(right) for other in held_rights)
     )
 
 
 def beyond(held_rights: Iterable[Right], allowed: Collection[Right]) -> list[Right]:
-    """Return what is held and should not be."""
+    """Return the held rights that are not allowed."""
     return sorted(
         right for right in set(held_rights) - set(allowed) if not any(other.covers(right) for other in allowed)
     )
 
 
 READ_BY_CHOICE: Final = frozenset({*(Right("", verb, ANY, ANY) for verb in READ), Right("", "update", ANY, "*/status")})
-"""What the operator of a loop decides about: which kinds placements select, and whether statuses are written back."""
+"""Rights that the operator of a loop chooses: which kinds placements select, and whether statuses are written back."""
 
 
 def partly(held_rights: Collection[Right], desired: Iterable[Right], verbs: Collection[str]) -> list[Right]:
-    """Return what an account lacks of kinds with which it may do a part only of *verbs*, where it takes them all."""
+    """Return the missing *verbs* on kinds where an account has only some of them and needs all."""
     rights_needed = {
         Right("", verb, right.group, right.resource)
         for right in held_rights
         if not right.where and not right.name and right.verb in verbs and not right.resource.startswith("/")
         for verb in verbs
     }
-    apart = {(right.group, right.resource) for right in desired}  # which it needs for something else, perhaps in part
+    apart = {(right.group, right.resource) for right in desired}  # needed for another purpose, maybe only in part
     return missing((right for right in rights_needed if (right.group, right.resource) not in apart), held_rights)
 
 
 def chosen(held_rights: Collection[Right], desired: Collection[Right]) -> str:
-    """Say which kinds an account may list, or do more with, by choice of the operator."""
+    """Return the kinds that an account may list by choice of the operator, as text."""
     secrets = Right("", "list", SECRET.group, SECRET.plural)
     extra = [right for right in held_rights if right.verb == "list" and not right.where and right not in desired]
     if any(right.resource == ANY for right in extra):
@@ -163,7 +163,7 @@ def chosen(held_rights: Collection[Right], desired: Collection[Right]) -> str:
 
 
 def described(rights: Iterable[Right]) -> list[str]:
-    """Write rights for people, those on the same objects together: ``get, list works.example.com in namespace a``."""
+    """Format rights, grouped by object: ``get, list works.example.com in namespace a``."""
     verbs_of: dict[tuple[str, str, str, str], list[str]] = {}
     for right in sorted(rights):
         verbs_of.setdefault((right.where, right.group, right.resource, right.name), []).append(right.verb)
