@@ -60,7 +60,7 @@ class Policy:
     more_conditions: tuple[str, ...] = ()
 
     def match_conditions(self, username: str) -> Iterator[JsonObject]:
-        """Yield what selects the requests it applies to; *username* is the account it is printed for."""
+        """Yield the match conditions of the policy. *username* is the account that it is printed for."""
         yield {"name": "whose", "expression": self.whose or f"request.userInfo.username == {_cel(username)}"}
         if self.exempt is not None:
             users = ", ".join(map(_cel, (username, *self.exempt)))
@@ -79,7 +79,7 @@ def _cel(text: str) -> str:
 
 
 def reconcile_policies(lease: str) -> tuple[Policy, ...]:
-    """Return what narrows the account of the loop, and what keeps accounts from making tokens of themselves that last.
+    """Return the policies that restrict the loop's account, and the one that limits the life of self-requested tokens.
 
     Args:
         lease: Name of the leader's Lease.
@@ -118,7 +118,7 @@ def reconcile_policies(lease: str) -> tuple[Policy, ...]:
 
 
 def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
-    """Return what keeps agents, and all others but the loop, from changing more of a Work than the agent's finalizer.
+    """Return the policy that lets agents, and all others but the loop, change only the agent's finalizer of a Work.
 
     Args:
         allowed_users: User names that count as admins (``HARBORMASTER_ALLOWED_USERS``).
@@ -152,7 +152,7 @@ def _kept(field: str, empty: str, part: str = "") -> str:
 
 
 def serve_policies() -> tuple[Policy, ...]:
-    """Return what narrows the account of the server, when it is not the loop's as well."""
+    """Return the policies that restrict the account of the server, if it is not the loop's as well."""
     return (
         Policy(
             "harbormaster-serve-leases",
@@ -174,7 +174,7 @@ def _of_history(name: str, process: str) -> Policy:
 
 
 def certificate_policies(secret: str) -> tuple[Policy, ...]:
-    """Return what narrows the account of a server that keeps a certificate authority.
+    """Return the policies that restrict the account of a server with a certificate authority.
 
     Args:
         secret: Name of its Secret. Empty: none.
@@ -183,17 +183,17 @@ def certificate_policies(secret: str) -> tuple[Policy, ...]:
 
 
 def key_policies(certificate_secret: str = "") -> tuple[Policy, ...]:
-    """Return what narrows the Secrets of the loop's account: the API server requires all policies of an account.
+    """Return the policies on Secrets of the loop's account: the API server requires all policies of an account.
 
     Args:
-        certificate_secret: Where the same account keeps a certificate authority (``serve --reconcile``). Empty: none.
+        certificate_secret: Secret of a certificate authority of the same account (``serve --reconcile``). Empty: none.
     """
     secrets = {NAME: OPAQUE} | ({certificate_secret: TYPE} if certificate_secret else {})
     return (_of_secrets("harbormaster-reconcile-secrets", "loop", secrets),)
 
 
 def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
-    """Return a policy on Secrets by name and type: a Secret of another type makes a token of any account."""
+    """Return a policy on Secrets by name and type: a Secret of another type could make a token of any account."""
     allowed = (
         f'variables.name == {_cel(secret)} && (request.operation != "CREATE" || object.type == {_cel(kind)})'
         for secret, kind in types.items()
@@ -208,7 +208,7 @@ def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
 
 
 def node_policies() -> tuple[Policy, ...]:
-    """Return what narrows the account of the loop where it disrupts nodes: it writes those that carry a command."""
+    """Return the policies on nodes for the loop's account: it may write only those that carry a command."""
     mark = json.dumps(COMMAND)
     before = f"has(oldObject.metadata.annotations) && {mark} in oldObject.metadata.annotations"
     after = f"has(object.metadata.annotations) && {mark} in object.metadata.annotations"
@@ -232,7 +232,7 @@ def node_policies() -> tuple[Policy, ...]:
 
 
 def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[JsonObject]:
-    """Yield each policy and its binding; *username* is the account that they are printed for."""
+    """Yield each policy and its binding. *username* is the account that they are printed for."""
     for policy in policies:
         yield {
             "apiVersion": f"{_GROUP}/v1",

@@ -1,8 +1,7 @@
-"""``harbormaster agent``: what runs in a member cluster.
+"""``harbormaster agent``: the agent in a member cluster.
 
-It talks to two API servers: the hub, of which it sees one namespace, and the member. From the hub it reads whether to
-be a member, and the Works; to the hub it reports what becomes of them, and how the member is. Only probes connect to
-it.
+It connects to two API servers: the hub, where it sees one namespace, and the member. It reads its membership and the
+Works from the hub, and reports their progress and the health of the member. Only probes connect to it.
 """
 
 import asyncio
@@ -46,25 +45,27 @@ from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.process_metrics import ProcessMetrics
 
 FIRST_FIGURES_SECONDS: Final = 10.0
-"""How long the first heartbeat waits for the sums over nodes and pods."""
+"""Longest delay of the first heartbeat for the sums over nodes and pods."""
 CONNECTIONS: Final = 6
-"""How many requests are under way at once to each of the two API servers: more make nothing faster here, and every
-connection holds its buffers."""
+"""Most concurrent requests to each of the two API servers.
+
+More are not faster here, and every connection holds its buffers.
+"""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """How an agent is run.
+    """Options of an agent.
 
     Args:
-        cluster: Name of the MemberCluster that this cluster is.
-        hub_kubeconfig, hub_context: The hub; None: as the Secret `webhook.member.membership.hub_secret.HUB_SECRET` in
-            the agent's own namespace on the member says, and the current context.
-        kubeconfig, context: The member; None: the cluster of the pod that this runs in.
-        prices: Price list; None: cost is not reported.
-        provider: Command that reports further properties; empty: none.
-        region: The region whose prices count; empty: that of the nodes.
+        cluster: Name of the MemberCluster of this cluster.
+        hub_kubeconfig, hub_context: The hub. None: unset, the Secret `webhook.member.membership.hub_secret.HUB_SECRET`
+            in the agent's own namespace on the member is used, or the current context.
+        kubeconfig, context: The member. None: unset, the cluster of this pod.
+        prices: Price list. None: disabled, cost is not reported.
+        provider: Command that reports further properties. Empty: none.
+        region: Region of the prices. Empty: the region of the nodes.
         take_over: Take the member over, even if it belongs to another hub or is another member.
     """
 
@@ -83,14 +84,13 @@ class Agent:
     """The agent of one member.
 
     Args:
-        options: What it is the agent of, and what it reports.
-        settings: Where it listens.
-        now: The time of day, for what is reported.
+        options: Its member, and the properties to report.
+        settings: Settings of the process.
+        now: The clock, for reports.
 
     Raises (on entering):
-        webhook.kube.login.connection.ConfigurationError: A kubeconfig or the Secret cannot be used, or the instance
-            types.
-        webhook.runtime.price_files.PriceFileError: The price list cannot be used.
+        webhook.kube.login.connection.ConfigurationError: A kubeconfig, the Secret or the instance types are invalid.
+        webhook.runtime.price_files.PriceFileError: The price list is invalid.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Agent:
         if prices is not None:
             await prices.open()
         if (table := self.settings.node_disruption_prices) is not None:
-            from webhook.gate.instance_types import check_instance_types  # brings the planner with it
+            from webhook.gate.instance_types import check_instance_types  # loads the planner
 
             await check_instance_types(table)
         async with AsyncExitStack() as stack:
@@ -172,7 +172,7 @@ class Agent:
         await self._stack.__aexit__(kind, error, trace)
 
     async def run(self) -> None:
-        """Be the member's agent until cancelled; `webhook.server.listening.serve` does that with ``server``."""
+        """Run the agent until cancelled. `webhook.server.listening.serve` does that with ``server``."""
         observer = HubStore(self._member_server)
         async with asyncio.TaskGroup() as group:
             for kind, listener in self._observed.listeners:
@@ -186,7 +186,7 @@ class Agent:
             group.create_task(self._member_server.probe())
 
     async def _connect_hub(self) -> ApiServer:
-        """Return the hub, logged in to by a kubeconfig, or by the Secret on the member, whose token is then renewed."""
+        """Return the hub, with the login of a kubeconfig or of the Secret on the member. Its token is then renewed."""
         options = self.options
         if options.hub_kubeconfig is not None:
             return await ApiServer.connect(options.hub_kubeconfig, options.hub_context, connections=CONNECTIONS)
@@ -208,17 +208,17 @@ class Agent:
         return 0 if self._applying is None or not self.membership.joined else self._applying.works
 
     async def _home(self) -> str:
-        """Return our own namespace on the member."""
+        """Return the agent's own namespace on the member."""
         if not self._own_namespace:
             self._own_namespace = await agent_namespace(self._member_server, self.settings.namespace)
         return self._own_namespace
 
     async def _is_ours(self) -> bool:
-        """Say whether the cluster is that of our member, also while the hub does not answer."""
+        """Return whether the cluster belongs to this member, also while the hub does not answer."""
         return not self.membership.refused and await self._registration.is_recorded()
 
     async def _apply(self, hub_uid: str) -> None:
-        """Apply Works for as long as this is a member; each time begins without memory of the last."""
+        """Apply Works while this is a member. Each call starts without the state of the last."""
         start = asyncio.get_running_loop().time()
         self._applying = Applying(
             member_namespace(self.options.cluster),
@@ -235,7 +235,7 @@ class Agent:
         await self._applying.run()
 
     async def _figures(self) -> HeartbeatFigures:
-        """Return what the next heartbeat reports."""
+        """Return the figures of the next heartbeat."""
         if not self._observed.synced:
             await self._wait_for_figures()
         figures, problem = await asyncio.gather(self._collector.collect(), ailment(self._member_server))
@@ -250,7 +250,7 @@ class Agent:
         )
 
     async def _wait_for_figures(self) -> None:
-        """Wait a little for the first lists: a heartbeat without figures would say less than is known in a moment."""
+        """Wait a moment for the first lists, so that the first heartbeat has figures."""
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_FIGURES_SECONDS):
                 await self._observed.answered.wait()

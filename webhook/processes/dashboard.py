@@ -1,6 +1,6 @@
-"""The page over the hub of a kubeconfig, for its owner: nothing is installed on the hub, and nothing is written there.
+"""The page over the hub of a kubeconfig, for its owner. It installs and writes nothing on the hub.
 
-It listens on loopback alone, and shows nothing without a key that only its owner gets, and that counts once.
+It listens only on loopback, and requires a one-time key that only its owner gets.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -32,17 +32,17 @@ _END_SECONDS = 1.0
 async def dashboard(
     hub: ApiServer, settings: ServerSettings, port: int, on_renewal: Callable[[str], None]
 ) -> AsyncIterator[tuple[str, list[str]]]:
-    """Serve the page until the block ends; yield its address, and the kinds that could not be read.
+    """Serve the page until the block ends. Yield its address, and the kinds that could not be read.
 
     Args:
         hub: The API server.
-        settings: Those that its `harbormaster serve` has.
-        port: On loopback; 0: any free one.
-        on_renewal: Called with the next address when one has been opened: each counts once.
+        settings: Settings of its `harbormaster serve`.
+        port: Port on loopback. 0: any free one.
+        on_renewal: Called with the next address after one was opened: each is valid once.
 
     Raises (on entering):
-        NotReadableError: The hub does not let us read what the page needs.
-        OSError: The port is taken.
+        NotReadableError: The hub denies a read that the page needs.
+        OSError: The port is in use.
     """
     address = ""
 
@@ -50,7 +50,7 @@ async def dashboard(
         return f"{address}/?key={key}"
 
     entrance = Entrance(lambda key: on_renewal(address_with(key)))
-    await read_owner(hub)  # fails early, and in words, where the API server does not accept them
+    await read_owner(hub)  # fails early with a clear message if the API server rejects the credentials
     store = HubStore(hub)
     cache = Cache(store)
     admission = CachedContext(cache, settings.admission(), utc_now)

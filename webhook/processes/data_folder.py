@@ -1,7 +1,7 @@
-"""Checks that a data folder is ours alone: its token lets its holder in, and what is read from it is trusted.
+"""Checks that only this user controls a data folder: its token grants access, and its content is trusted.
 
-A folder in a place that every user may write, ``/tmp`` above all, may have been put there by another user who waits for
-a hub to use it: with a token that they know, or with the right to put another folder in its place.
+A folder in a world-writable place, ``/tmp`` above all, may have been created by another user who waits for a hub to use
+it: with a token that they know, or with the right to replace the folder.
 
 Source: as sshd with ``StrictModes``.
 """
@@ -14,11 +14,11 @@ from typing import Final
 
 ELSEWHERE: Final = "choose another with --data"
 _MOST_LINKS: Final = 40
-"""As many as the kernel follows."""
+"""The limit of the kernel."""
 
 
 class DataFolderError(Exception):
-    """The data folder cannot be used; the message names it and the reason."""
+    """The data folder is unusable. The message names it and the reason."""
 
 
 def check_folder(folder: Path) -> None:
@@ -28,7 +28,7 @@ def check_folder(folder: Path) -> None:
         DataFolderError: It is one, or cannot be checked.
     """
     try:
-        # The way to it first: what another user could replace proves nothing by what it holds now.
+        # The path first: if another user can replace the folder, its present content proves nothing.
         for path in _way(folder.absolute()):
             _check_on_the_way(folder, path)
         resolved_folder = folder.resolve(strict=True)
@@ -45,7 +45,7 @@ def check_folder(folder: Path) -> None:
         raise DataFolderError(
             f"data folder {resolved_folder}: others can write it; chmod go-w {resolved_folder}, or {ELSEWHERE}"
         )
-    for path, owner in entries.items():  # files that others have left there while they could write it
+    for path, owner in entries.items():  # files left by others while they could write the folder
         if owner != os.geteuid():
             raise DataFolderError(
                 f"data folder {resolved_folder}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}"
@@ -53,7 +53,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_file(file: Path) -> None:
-    """Refuse a file of a data folder that another user owns, can read or can write; a missing one is fine.
+    """Refuse a file of a data folder that another user owns, can read or can write. A missing one is accepted.
 
     Raises:
         DataFolderError: It is one, or not a regular file.
@@ -78,7 +78,7 @@ def check_file(file: Path) -> None:
 
 
 def _way(folder: Path) -> list[Path]:
-    """Return what is looked up on the way to a folder, links and what they lead through included, but not itself."""
+    """Return the directories and links that a lookup of a folder traverses, without the folder itself."""
     parents: list[Path] = []
     parts = list(reversed(folder.parts[1:]))
     at, links = Path(folder.anchor), 0
@@ -108,7 +108,7 @@ def _check_on_the_way(folder: Path, path: Path) -> None:
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
         return
     others = stat.S_IWOTH if status.st_gid == os.getegid() == os.geteuid() else stat.S_IWOTH | stat.S_IWGRP
-    if status.st_mode & others:  # a group with the number of its user is taken to have no other member
+    if status.st_mode & others:  # a group with the number of its user is assumed to have no other member
         raise DataFolderError(
             f"data folder {folder}: others can write {path}, and put another in its place; chmod go-w {path}, "
             f"or {ELSEWHERE}"

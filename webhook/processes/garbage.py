@@ -1,29 +1,29 @@
-"""How a server collects garbage: objects that exist at the start are never examined again, later ones seldom.
+"""Garbage collection of a server: objects that exist at the start are never examined again, later ones rarely.
 
-Nearly everything here is freed the moment the last reference goes. The collector is for cycles, and finds few; but it
-walks all that the cache holds. With a thousand members that takes tens of milliseconds, during which no caller gets an
-answer; and with a member reporting every millisecond it would happen several times a second.
+Nearly all objects here are freed with their last reference. The collector is for cycles and finds few, but walks all
+objects in the cache. With a thousand members that takes tens of milliseconds, during which the server answers no
+caller. With a report of a member every millisecond it would run several times a second.
 """
 
 import gc
 from typing import Final
 
 THRESHOLDS: Final = (5_000, 500, 100)
-"""New objects before the youngest are examined, and how often a generation is before the next older one is.
+"""Thresholds of the three generations.
 
-The youngest few and often, five milliseconds each; those that have outlived that as seldom as the bound allows.
+The youngest is collected often, for five milliseconds each. Older ones are collected as rarely as the limits allow.
 """
 LOADING: Final = 500_000
-"""New objects before any are examined while a program is loaded: that makes fewer, and nearly all of them stay."""
+"""Threshold while the program is loaded: nearly all of those objects are kept."""
 
 
 def load_without_collecting() -> None:
-    """Collect nothing until `freeze_heap`, unless that takes unusually long; to be called first."""
+    """Disable collection in practice until `freeze_heap`. Call it first."""
     gc.set_threshold(LOADING)
 
 
 def freeze_heap() -> None:
-    """Exempt all objects that exist now from collection, and collect seldom; to be called once, after the set-up.
+    """Exempt all present objects from collection, and collect rarely. Call it once, after the setup.
 
     There is no collection before: it would find two thousand objects among 200,000, and take a tenth of a second.
     """

@@ -1,7 +1,7 @@
-"""The kubeconfig of ``up``, by which kubectl and our own commands find the running hub and log in.
+"""The kubeconfig of ``up``, which kubectl and the commands of harbormaster use to log in.
 
-An extension holds what a kubeconfig has no field for: that this server itself answers the questions below ``/v1``, as
-an API server does not, and where the page is. kubectl keeps extensions that it does not know.
+An extension holds what a kubeconfig has no field for: the URL of the page, and the mark that this server itself answers
+``/v1``, unlike an API server. kubectl keeps unknown extensions.
 
 Source: client-go ``tools/clientcmd/api/v1/types.go``.
 """
@@ -22,13 +22,13 @@ _EXTENSION: Final = "harbormaster.dev/up"
 
 
 def hub_kubeconfig(server: str, token: str, ca_file: Path, page: str) -> str:
-    """Write the kubeconfig of a hub.
+    """Return the text of the kubeconfig of a hub.
 
     Args:
         server: URL of its HTTPS listener.
-        token: Lets its owner do everything there, so only they may read the text.
-        ca_file: The authority that vouches for the server.
-        page: URL where this machine sees the page without a certificate.
+        token: Token with all rights, so only its owner may read the text.
+        ca_file: Authority of the server certificate.
+        page: URL of the page on this machine, which needs no certificate.
     """
     extension = {"name": _EXTENSION, "extension": {"page": page}}
     cluster = {"server": server, "certificate-authority": str(ca_file), "extensions": [extension]}
@@ -44,5 +44,5 @@ def hub_kubeconfig(server: str, token: str, ca_file: Path, page: str) -> str:
 
 
 def is_hub_of_up(cluster: Mapping[str, Any]) -> bool:
-    """Say whether a cluster of a kubeconfig is a hub of ``up``."""
+    """Return whether a cluster of a kubeconfig is a hub of ``up``."""
     return any(extension.get("name") == _EXTENSION for extension in dicts_at(cluster, "extensions"))

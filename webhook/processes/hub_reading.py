@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webhook.gate.reservations import LeaseReservations
 
 READ_SECONDS: Final = 60.0
-"""How long reading the hub may take."""
+"""Timeout of reading the hub."""
 
 _POLL_SECONDS: Final = 0.02
 _REVIEWS: Final = ApiPath("apis", "authentication.k8s.io", "v1", "selfsubjectreviews")

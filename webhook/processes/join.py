@@ -1,9 +1,9 @@
-"""``harbormaster join``: makes a cluster a member, on both sides, with the rights of the one who calls it.
+"""``harbormaster join``: makes a cluster a member, on both sides, with the caller's rights.
 
-Everything is checked before anything is written: both API servers answer, the caller may write there, the cluster and
-the name belong to no other member. The order of writes is such that a run that ends in between can be repeated: what
-the agent needs comes first, then its account on the hub, then the MemberCluster, and the token last; each object is
-written whole or not at all, and one that is as it should be is left alone.
+All checks come before the first write: both API servers answer, the caller may write there, and neither the cluster nor
+the name belongs to another member. A run that is interrupted between two writes can be repeated: the agent's objects
+come first, then its account on the hub, then the MemberCluster, and the token last. Each object is written completely
+or not at all, and unchanged objects are skipped.
 """
 
 import shlex
@@ -48,25 +48,25 @@ CHART: Final = "charts/harbormaster-agent"
 
 _TOKEN_REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
 _LEAVE_FIRST: Final = "let it leave there first (harbormaster leave), or if that hub is lost, add --take-over"
-_NO_TOKEN: Final = "none-yet"  # noqa: S105 - stands for a token in a dry run
+_NO_TOKEN: Final = "none-yet"  # noqa: S105 - placeholder of a dry run
 
 
 @dataclass(frozen=True, slots=True)
 class JoinOptions:
-    """How a cluster becomes a member.
+    """Options of a join.
 
     Args:
         member: Name of the MemberCluster.
         endpoint: The hub, as the agent reaches it.
-        hub_namespace: Of harbormaster on the hub.
-        namespace: Of the agent in the member.
-        roles: What the agent may do there.
-        wider_roles: The same with `CONTROL_PLANE`, for an agent that holds some of it: rights in use stay.
-        labels: Of the MemberCluster; labels that it has besides stay.
-        image: The agent's, if its Deployment is to be made; empty: it comes from elsewhere.
-        token_seconds: How long the first token lasts.
-        take_over: Prepare the cluster even if it belongs to another hub or is another member; the agent has to be told
-            that as well.
+        hub_namespace: Namespace of harbormaster on the hub.
+        namespace: Namespace of the agent in the member.
+        roles: Roles of the agent in the member.
+        wider_roles: The same with `CONTROL_PLANE`, for an agent that holds some of it: rights in use are kept.
+        labels: Labels of the MemberCluster. Its other labels are kept.
+        image: Image of the agent's Deployment. Empty: the Deployment is not made here.
+        token_seconds: Lifetime of the first token.
+        take_over: Prepare the cluster even if it belongs to another hub or is another member. The agent needs the same
+            option.
     """
 
     member: str
@@ -82,19 +82,19 @@ class JoinOptions:
 
 
 class Uids(NamedTuple):
-    """What identifies both clusters."""
+    """Identities of both clusters."""
 
     hub: str
     cluster: str
 
 
 class Join:
-    """One cluster that is to be one member.
+    """The join of one cluster.
 
     Args:
         hub: The hub.
         cluster: The member.
-        options: How.
+        options: Options of the join.
         report: Takes a line about each object.
     """
 
@@ -105,13 +105,13 @@ class Join:
         self._report = report
 
     async def run(self, *, dry_run: bool) -> bool:
-        """Check everything, then write what is missing; return whether anything had to be (or would be) written.
+        """Check everything, then write missing objects. Return whether there were any (or would be any).
 
         Args:
-            dry_run: Only check, and report what would be written.
+            dry_run: Only check, and report the writes.
 
         Raises:
-            JoinError: Something is in the way. If that is found before anything is written, nothing is.
+            JoinError: The join is impossible. If a check fails, nothing is written.
         """
         uids = Uids(await self._hub.uid(), await self._cluster.uid())
         if await self._acts_on_requests():
@@ -131,7 +131,7 @@ class Join:
         return not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
 
     async def missing(self) -> str:
-        """Say what the member lacks to be joined and healthy; empty: nothing. Raises `JoinError`."""
+        """Return what the member lacks to be joined and healthy, or an empty string. Raises `JoinError`."""
         name = self._options.member
         member = await self._hub.find(MEMBER_CLUSTER, name)
         internal = await self._hub.find(INTERNAL_MEMBER_CLUSTER, name, member_namespace(name))
@@ -139,7 +139,7 @@ class Join:
         return f"{reason}{await self._about_agent()}" if reason and "agent has not reported" in reason else reason
 
     async def has_deployment(self) -> bool:
-        """Say whether the agent is installed. Raises `JoinError`."""
+        """Return whether the agent is installed. Raises `JoinError`."""
         return await self._cluster.find(DEPLOYMENT, AGENT, self._options.namespace) is not None
 
     async def _about_agent(self) -> str:
@@ -190,7 +190,7 @@ class Join:
             theirs = HubMember.named(access.member, access.hub)
             raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}; {_LEAVE_FIRST}")
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
-        has_data = record is not None and record.get("data")  # a member that has left has none
+        has_data = record is not None and record.get("data")  # a member that has left has no data
         prices = None if access is not None or has_data else await self._hub.find(MEMBER_CLUSTER, options.member)
         if prices is not None and _is_joined(prices):
             raise JoinError(
@@ -227,7 +227,7 @@ class Join:
         return changed
 
     async def _settle_member(self, *, dry_run: bool) -> tuple[DesiredObject, WriteOutcome]:
-        """Make the MemberCluster, or give it the labels that it lacks."""
+        """Create the MemberCluster, or add missing labels."""
         options = self._options
         member = await self._hub.find(MEMBER_CLUSTER, options.member)
         if member is None:
@@ -242,7 +242,7 @@ class Join:
         return DesiredObject(MEMBER_CLUSTER, labelled_member), WriteOutcome.CHANGED
 
     async def _access(self, hub_uid: str, *, dry_run: bool) -> HubAccess:
-        """Return what the Secret has to say; its token stays if the hub still accepts it."""
+        """Return the content of the Secret. Its token is kept if the hub still accepts it."""
         options, stored_access = self._options, await self._stored()
         access = HubAccess(
             options.member,
@@ -270,7 +270,7 @@ class Join:
         return access.renewed(token.text)
 
     async def _stored(self) -> HubAccess | None:
-        """Return what the Secret says; None: there is none, or it cannot be used and is written anew."""
+        """Return the content of the Secret. None: unset, it is missing or invalid, and is written anew."""
         secret = await self._cluster.find(SECRET, HUB_SECRET, self._options.namespace)
         try:
             return None if secret is None else HubAccess.read(secret)
@@ -278,7 +278,7 @@ class Join:
             return None
 
     async def _is_accepted(self, access: HubAccess) -> bool:
-        """Ask the hub whether it accepts a token as one of the member's account."""
+        """Return whether the hub accepts a token as one of the member's account."""
         question: JsonObject = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -293,12 +293,12 @@ class Join:
 
 
 def helm_line(options: JoinOptions, context: str, kubeconfig: Path | None) -> str:
-    """Return the command that installs the agent from its chart, where ``join`` has made everything else.
+    """Return the command that installs the agent from its chart, after ``join`` has made everything else.
 
     Args:
-        options: How the cluster becomes a member.
-        context: Of the member.
-        kubeconfig: With that context; None: helm's own.
+        options: Options of the join.
+        context: Context of the member.
+        kubeconfig: Kubeconfig with that context. None: unset, helm uses its own.
     """
     words = ["helm", "upgrade", "--install", AGENT, CHART, f"--kube-context={context}"]
     words.append(f"--namespace={options.namespace}")

@@ -1,10 +1,11 @@
-"""``harbormaster leave``: lets a member go, and removes what ``join`` made for it, the credentials last.
+"""``harbormaster leave``: releases a member, and removes the objects that ``join`` made for it, the credentials last.
 
-The MemberCluster goes first. Its agent lets go of what was placed, which stays, and reports that; the loop removes the
-member's namespace, and only then the MemberCluster is gone. Until then the agent needs its account, its rights and its
-login, so nothing else is removed before. A run that ends in between can be repeated.
+The MemberCluster is deleted first. Its agent releases the placed objects, which remain, and reports that. The loop then
+deletes the member's namespace and finally the MemberCluster. Until then the agent needs its account, its rights and its
+login, so nothing else is removed before. An interrupted run can be repeated.
 
-The definition of AppliedWorks and the AppliedWorks stay in the cluster: what was placed would go with them.
+The definition of AppliedWorks and the AppliedWorks remain in the cluster: deleting them would delete the placed
+objects.
 """
 
 from dataclasses import dataclass
@@ -23,12 +24,12 @@ from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, forma
 
 @dataclass(frozen=True, slots=True)
 class LeaveOptions:
-    """Which member leaves.
+    """Options of a departure.
 
     Args:
         member: Name of the MemberCluster.
-        hub_namespace: Of harbormaster on the hub.
-        namespace: Of the agent in the member.
+        hub_namespace: Namespace of harbormaster on the hub.
+        namespace: Namespace of the agent in the member.
     """
 
     member: str
@@ -37,12 +38,12 @@ class LeaveOptions:
 
 
 class Leave:
-    """One member that is to leave.
+    """The departure of one member.
 
     Args:
         hub: The hub.
-        cluster: The member; None: it cannot be reached any more, and nothing is removed there.
-        options: Which.
+        cluster: The member. None: unset, it is unreachable and nothing is removed there.
+        options: Options of the departure.
         report: Takes a line about each object.
     """
 
@@ -56,7 +57,7 @@ class Leave:
         """Check that the cluster is this member of this hub, or none.
 
         Raises:
-            JoinError: It is another's, or an API server refuses or does not answer.
+            JoinError: It belongs to another, or an API server refuses or does not answer.
         """
         options, cluster, hub_uid = self._options, self._cluster, await self._hub.uid()
         if cluster is None:
@@ -85,7 +86,7 @@ class Leave:
             raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}, not of {ours}")
 
     async def request_departure(self, *, dry_run: bool) -> bool:
-        """Delete the MemberCluster; return whether there was one. Raises `JoinError`."""
+        """Delete the MemberCluster. Return whether it existed. Raises `JoinError`."""
         key = Key(self._options.member)
         member = await self._hub.find(MEMBER_CLUSTER, key.name)
         if member is None:
@@ -102,7 +103,7 @@ class Leave:
         return True
 
     async def waited_on(self) -> str:
-        """Say what the departure waits for; empty: the MemberCluster is gone. Raises `JoinError`."""
+        """Return what the departure waits for. Empty: the MemberCluster is deleted. Raises `JoinError`."""
         name, space = self._options.member, member_namespace(self._options.member)
         if await self._hub.find(MEMBER_CLUSTER, name) is None:
             return ""
@@ -117,10 +118,10 @@ class Leave:
         return "the loop has not released the MemberCluster: does `harbormaster reconcile` run on the hub?"
 
     async def clear(self, *, dry_run: bool) -> bool:
-        """Remove what ``join`` made; return whether there was anything.
+        """Remove the objects that ``join`` made. Return whether there were any.
 
         Args:
-            dry_run: Remove nothing, and report what would be.
+            dry_run: Remove nothing, and report what would be removed.
 
         Raises:
             JoinError: An API server refuses, or does not answer.
@@ -140,7 +141,7 @@ class Leave:
         return any_removed
 
     async def follow_up(self) -> list[str]:
-        """Return what the caller should still do, a line each. Raises `JoinError`."""
+        """Return the remaining steps for the caller, one per line. Raises `JoinError`."""
         options, cluster = self._options, self._cluster
         if cluster is None:
             return ["nothing was removed from the member itself; to do that, add --member-context"]

@@ -1,9 +1,9 @@
-"""The disruption of nodes in a member: what of the reconcile loop its agent runs there.
+"""Node disruption in a member: the part of the reconcile loop that its agent runs there.
 
-One process does so at a time, by a Lease in the agent's own namespace, whose term also fences every write. Where there
-are no NodePools nothing of it is there but a question now and then. And only where the cluster is recorded as that of
-our member (`webhook.member.membership.registration`): an agent whose kubeconfig names the wrong cluster touches no node
-there, and one whose member has left none any more. The hub itself is not needed for it.
+One process at a time holds a Lease in the agent's own namespace, whose term also fences every write. Without NodePools,
+only a poll runs. It also requires that the cluster is recorded as this member
+(`webhook.member.membership.registration`): an agent whose kubeconfig names the wrong cluster disrupts no node there,
+and neither does one whose member has left. The hub itself is not needed.
 
 Source: nodepool-disruption.md 5.1.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from webhook.controllers.nodes.observer import NodeDisruptionObserver
 
 LOOK_SECONDS: Final = 15.0
-"""How often to look whether there are NodePools, and how long to wait after what failed."""
+"""Poll interval for NodePools, and retry interval after an error."""
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +39,10 @@ class MemberNodes:
     Args:
         server: The member.
         home: Returns the agent's own namespace there.
-        options: What the operator decided.
-        observer: Is told what is found and done.
+        options: Settings of the operator.
+        observer: Metrics hooks.
         now: The clock.
-        is_ours: Says whether the cluster is that of our member; may raise `StoreError`.
+        is_ours: Returns whether the cluster belongs to this member. May raise `StoreError`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class MemberNodes:
         self._is_ours = is_ours
 
     async def run(self) -> None:
-        """Do so until cancelled; in mode Off, return at once."""
+        """Run until cancelled. In mode Off, return immediately."""
         if self._options.mode is NodeDisruptionMode.OFF:
             return
         await self._wait_for_pools()
@@ -75,7 +75,7 @@ class MemberNodes:
                     await leader.run(self._lead)
             except StoreError as error:
                 log.warning("nodes are not looked at", extra={"error": str(error)})
-            except Exception:  # a bug here must not end what else the agent does; logged with the traceback
+            except Exception:  # a bug here must not stop the rest of the agent: log with traceback
                 log.exception("the disruption of nodes ended")
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -86,7 +86,7 @@ class MemberNodes:
                 if (await store.list(NODE_POOL)).items:
                     return
             except NotFoundError:
-                pass  # not served: no Karpenter has ever been here
+                pass  # not served: Karpenter was never installed
             except StoreError as error:
                 if str(error) != last_error:
                     log.warning("nobody can tell whether there are NodePools", extra={"error": str(error)})
@@ -94,7 +94,7 @@ class MemberNodes:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _lead(self, term: Term) -> None:
-        # Most members have no NodePools, and the planner with all it stands on would double what an agent holds.
+        # Imported late: most members have no NodePools, and the planner would double the memory of an agent.
         from webhook.processes.node_loop import run_node_loop
 
         loop = run_node_loop(self._server, await self._home(), self._options, self._now, self._observer, term)
@@ -104,7 +104,7 @@ class MemberNodes:
             running.cancel()
 
     async def _wait_while_ours(self) -> None:
-        """Return when the cluster is no longer that of our member; one that does not answer stays what it was."""
+        """Return once the cluster no longer belongs to this member. An unreachable one counts as before."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with suppress(StoreError):

@@ -1,9 +1,9 @@
-"""What a member consists of, on the hub and in the cluster itself, so that its agent can join.
+"""Objects of a member, on the hub and in the cluster itself, that let its agent join.
 
-On the hub, harbormaster's namespace has a ServiceAccount for each member, with a Role that lets it ask for tokens of
-itself; what it may do for its member, the loop grants. In the member, there are the definition of AppliedWorks, the
-agent's namespace, its ServiceAccount with the rights that ``harbormaster rbac agent`` prints, and the Secret with its
-login for the hub. What ``join`` makes for the agent has a label that says so: ``leave`` removes nothing else.
+On the hub, harbormaster's namespace has a ServiceAccount for each member, with a Role to request its own tokens. The
+loop grants its rights for the member. The member has the definition of AppliedWorks, the agent's namespace, its
+ServiceAccount with the rights that ``harbormaster rbac agent`` prints, and the Secret with its login for the hub.
+Objects that ``join`` makes for the agent have a label: ``leave`` removes nothing else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from webhook.processes.rbac import agent_roles, default_applied
 from webhook.processes.rbac_objects import PolicyRule, RbacResource, Role, documents, service_account
 
 AGENT: Final = "harbormaster-agent"
-"""The agent's ServiceAccount, roles, Deployment and Helm release in a member."""
+"""Name of the agent's ServiceAccount, roles, Deployment and Helm release in a member."""
 DEPLOYMENT: Final = KINDS["apps", "Deployment"]
 PROBES: Final = 8081
 """Port of the agent's probes and metrics."""
@@ -33,26 +33,26 @@ _LABELS: Final[Mapping[str, str]] = {_NAME: AGENT, MADE_BY: _JOIN}
 
 
 class DesiredObject(NamedTuple):
-    """An object as it should be."""
+    """The desired form of an object."""
 
     kind: Kind
     document: JsonObject
 
 
 def is_from_join(document: JsonObject) -> bool:
-    """Say whether ``join`` has made an object."""
+    """Return whether ``join`` has made an object."""
     return label(document, MADE_BY) == _JOIN
 
 
 def unmarked(document: JsonObject) -> JsonObject:
-    """Return an object without the label that says who has made it: another has, and ``leave`` is to leave it alone."""
+    """Return an object without the label of ``join``: it has another creator, and ``leave`` must skip it."""
     labels = {name: value for name, value in labels_of(document).items() if name not in _LABELS}
     metadata = {name: value for name, value in document["metadata"].items() if name != "labels"}
     return {**document, "metadata": {**metadata, "labels": labels} if labels else metadata}
 
 
 def account_of(member: str) -> str:
-    """Return the name of a member's ServiceAccount on the hub: no process of ours runs as one of that name."""
+    """Return the name of a member's ServiceAccount on the hub. No process of harbormaster has such a name."""
     return f"member-{member}"
 
 
@@ -60,24 +60,24 @@ def identity_of(member: str, namespace: str) -> JsonObject:
     """Return ``spec.identity`` of a MemberCluster.
 
     Args:
-        member: Its name.
-        namespace: Of harbormaster on the hub.
+        member: Name of the MemberCluster.
+        namespace: Namespace of harbormaster on the hub.
     """
     return {"kind": "ServiceAccount", "name": account_of(member), "namespace": namespace, "apiGroup": ""}
 
 
 def member_cluster(member: str, namespace: str, labels: Mapping[str, str]) -> JsonObject:
-    """Return a new MemberCluster; arguments as `identity_of`."""
+    """Return a new MemberCluster. Arguments as for `identity_of`."""
     return _object(MEMBER_CLUSTER, member, "", dict(labels), spec={"identity": identity_of(member, namespace)})
 
 
 def on_hub(member: str, namespace: str, cluster_uid: str = "") -> Iterator[DesiredObject]:
-    """Yield what the hub has to have before the MemberCluster.
+    """Yield the objects that must exist on the hub before the MemberCluster.
 
     Args:
-        member: Its name.
-        namespace: Of harbormaster on the hub.
-        cluster_uid: Which cluster is the member; empty: that does not matter.
+        member: Name of the MemberCluster.
+        namespace: Namespace of harbormaster on the hub.
+        cluster_uid: UID of the member cluster. Empty: not recorded.
     """
     name = account_of(member)
     account = _object(SERVICE_ACCOUNT, name, namespace, {**_LABELS})
@@ -89,11 +89,11 @@ def on_hub(member: str, namespace: str, cluster_uid: str = "") -> Iterator[Desir
 
 
 def on_member(namespace: str, roles: tuple[Role, ...] = ()) -> Iterator[DesiredObject]:
-    """Yield what the member has to have before the Secret.
+    """Yield the objects that must exist in the member before the Secret.
 
     Args:
-        namespace: Of the agent.
-        roles: Of the agent; empty: those for all that it applies by default.
+        namespace: Namespace of the agent.
+        roles: Roles of the agent. Empty: those for all kinds that it applies by default.
     """
     definitions = (
         definition
@@ -107,17 +107,17 @@ def on_member(namespace: str, roles: tuple[Role, ...] = ()) -> Iterator[DesiredO
 
 
 def secret(access: HubAccess, namespace: str) -> DesiredObject:
-    """Return the agent's login for the hub; *namespace* is the agent's."""
+    """Return the agent's login for the hub. *namespace* is the agent's."""
     return DesiredObject(SECRET, _object(SECRET, HUB_SECRET, namespace, {**_LABELS}, type="Opaque", data=access.data()))
 
 
 def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> DesiredObject:
-    """Return the agent's Deployment; it fits Pod Security "restricted".
+    """Return the agent's Deployment, which meets Pod Security "restricted".
 
     Args:
         member: Name of the MemberCluster.
-        namespace: Of the agent.
-        image: With harbormaster on its path.
+        namespace: Namespace of the agent.
+        image: Image with harbormaster on its path.
         take_over: Make the cluster this member, even if it was another member before.
     """
     words = [f"--cluster={member}", "--http-host=0.0.0.0", f"--http-port={PROBES}"]
@@ -158,7 +158,7 @@ def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> D
 
 
 def member_leftovers(namespace: str) -> Iterator[tuple[Kind, Key]]:
-    """Yield what ``leave`` removes from the member before the Secret: the definition stays, and what was placed."""
+    """Yield the objects that ``leave`` removes from the member before the Secret, without the definition."""
     yield DEPLOYMENT, Key(AGENT, namespace)
     for desired in reversed([*on_member(namespace)]):
         if desired.kind not in (NAMESPACE, CUSTOM_RESOURCE_DEFINITION):
@@ -166,7 +166,7 @@ def member_leftovers(namespace: str) -> Iterator[tuple[Kind, Key]]:
 
 
 def hub_leftovers(member: str, namespace: str) -> Iterator[tuple[Kind, Key]]:
-    """Yield what ``leave`` removes from the hub, the account last; arguments as `identity_of`."""
+    """Yield the objects that ``leave`` removes from the hub, the account last. Arguments as for `identity_of`."""
     for desired in reversed([*on_hub(member, namespace)]):
         yield desired.kind, _key(desired)
 

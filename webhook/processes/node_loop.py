@@ -1,4 +1,4 @@
-"""The reconcile loop for the nodes of a member, and nothing else of it; loaded where there are NodePools.
+"""The reconcile loop for the nodes of a member only. Loaded if there are NodePools.
 
 Source: nodepool-disruption.md 5.1.
 """
@@ -28,14 +28,14 @@ async def run_node_loop(
     observer: NodeDisruptionObserver,
     term: Term,
 ) -> None:
-    """Look after the nodes of a member until cancelled.
+    """Run the node disruption of a member until cancelled.
 
     Args:
         server: The member.
-        namespace: Where reservations are.
-        options: What the operator decided.
+        namespace: Namespace of reservations.
+        options: Settings of the operator.
         now: The clock.
-        observer: Is told what is found and done.
+        observer: Metrics hooks.
         term: Fences every write.
     """
     store = HubStore(server, fence=term.check)

@@ -1,4 +1,4 @@
-"""The rights that the disruption of nodes takes: to look and to tell in mode Advise, and to act only in mode Act.
+"""Rights of node disruption: to read and report in mode Advise, and to act only in mode Act.
 
 Source: serving.md 5.3; nodepool-disruption.md 5.1.
 """
@@ -13,7 +13,7 @@ from webhook.processes.rbac_objects import PolicyRule, RbacResource
 from webhook.settings.gate import DEFAULT_LEASE, NodeDisruptionMode
 
 NODE_LEASE: Final = "harbormaster-node-disruption"
-"""By which one agent disrupts the nodes of its member."""
+"""Lease of the agent that disrupts the nodes of its member."""
 _READ: Final = ("get", "list", "watch")
 _NEEDED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 _HELPFUL: Final = (
@@ -26,11 +26,11 @@ _HELPFUL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NodeRights:
-    """What the disruption of nodes may do.
+    """Rights of node disruption.
 
     Args:
-        mode: What it does.
-        karpenter_lease: Name of the Lease by which Karpenter leads.
+        mode: Its mode.
+        karpenter_lease: Name of Karpenter's leader Lease.
     """
 
     mode: NodeDisruptionMode = NodeDisruptionMode.ADVISE
@@ -38,11 +38,11 @@ class NodeRights:
 
     @classmethod
     def of(cls, mode: NodeDisruptionMode, lease: str) -> "NodeRights":
-        """Return the rights for the settings of these values."""
+        """Return the rights for these setting values."""
         return cls(mode, lease.rpartition("/")[2])
 
     def rules(self) -> Iterator[PolicyRule]:
-        """Yield what is needed in the whole cluster."""
+        """Yield the rules for the whole cluster."""
         if self.mode is NodeDisruptionMode.OFF:
             return
         yield from _reading("which nodes could go: pools, claims, nodes, pods and what guards them", _NEEDED)
@@ -53,10 +53,10 @@ class NodeRights:
             yield from self._acting()
 
     def own_rules(self, lease: str) -> Iterator[PolicyRule]:
-        """Yield what an agent needs in its own namespace.
+        """Yield the rules of an agent in its own namespace.
 
         Args:
-            lease: By which one agent disrupts nodes.
+            lease: Lease of the agent that disrupts nodes.
         """
         if self.mode is NodeDisruptionMode.OFF:
             return

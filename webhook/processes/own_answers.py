@@ -1,8 +1,8 @@
-"""Answers the questions below ``/v1`` for one command, from the hub of a kubeconfig.
+"""Answers the questions of ``/v1`` for one command, from the hub of a kubeconfig.
 
-They are those of `harbormaster serve`, answered by the same advisors, planners and gates from the same kind of cache,
-so both give the same answers. The hub is read as `webhook.processes.hub_reading` does, and only the kinds that the
-question is about. Each question loads its own advisor: a command asks one, and loading takes most of its time.
+The same advisors, planners and gates as in `harbormaster serve` answer from the same kind of cache, so both give the
+same answers. The hub is read as by `webhook.processes.hub_reading`, and only the kinds that the question needs. Each
+question loads its own advisor: a command has one question, and loading takes most of its time.
 
 Source: serving.md 3.
 """
@@ -39,21 +39,20 @@ if TYPE_CHECKING:
     from webhook.gate.reservations import LeaseReservations
 
 ANSWER_SECONDS: Final = 60.0
-"""How long an answer may take once the hub has been read."""
+"""Timeout of an answer after the hub has been read."""
 
 
 class OwnAnswers:
-    """Answers questions about a hub, with the rights of the kubeconfig's owner: an async context manager.
+    """Answers questions about a hub, with the rights of the kubeconfig's owner. An async context manager.
 
     Methods raise `webhook.endpoints.http.problems.ProblemError` and `UnknownObjectError` as the handlers of
-    `harbormaster serve` do, `NotReadableError` when the hub does not let us read what the answer needs, and
-    `TimeoutError` when the answer takes too long.
+    `harbormaster serve` do, `NotReadableError` if the hub denies a required read, and `TimeoutError` if the answer
+    times out.
 
     Args:
         hub: Sends requests to its API server.
-        settings: Those that its `harbormaster serve` has; the namespace is where reservations are.
-        unread: Called with the kinds, as ``plural.group``, that the hub does not let us read, and that the answer does
-            without.
+        settings: Settings of its `harbormaster serve`. The namespace is that of reservations.
+        unread: Called with the optional kinds, as ``plural.group``, that the hub does not let us read.
         now: The clock.
     """
 
@@ -165,7 +164,7 @@ class OwnAnswers:
     async def budget_calendar(
         self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
     ) -> JsonObject:
-        """Return the answer of ``/v1/budgets/calendar``; *days* times pools has a limit there."""
+        """Return the answer of ``/v1/budgets/calendar``. The product of *days* and pools is limited there."""
         from webhook.gate.budgets import HubBudgets
 
         budgets = HubBudgets(await self._node_gate(), self._now)
@@ -205,7 +204,7 @@ class OwnAnswers:
         from webhook.gate.desk import NodeGateService
 
         async def admit(_question: RolloutModel | ClusterUpdateModel) -> None:
-            """Let the owner ask about every object that they may read."""
+            """Admit the owner for every object: the hub has limited what they read."""
 
         if request["gate"] == "disruption":
             nodes = NodeGateService(await self._node_gate())
@@ -228,7 +227,7 @@ class OwnAnswers:
             return _as_json(reservation_list(service, self._owner.username, ref_prefixes(PLACEMENTS)))
 
     async def release(self, identifier: str) -> None:
-        """Give a reservation back, as a DELETE below ``/v1/gate/reservations`` does."""
+        """Release a reservation, as a DELETE below ``/v1/gate/reservations`` does."""
         from webhook.endpoints.gate.request_bodies import problems
         from webhook.gate.desk import ReservationService
 
@@ -275,6 +274,6 @@ class OwnAnswers:
 
 
 def _as_json(document: Mapping[str, Any]) -> JsonObject:
-    """Return an answer as a client of `harbormaster serve` reads it: JSON values only, keys sorted."""
+    """Return an answer as a client of `harbormaster serve` parses it: JSON values only, keys sorted."""
     answer: JsonObject = orjson.loads(encode(document, sort=True))
     return answer

@@ -1,14 +1,14 @@
-"""The rights that each of our processes needs, as RBAC objects: enough for what the code does, and no more.
+"""RBAC rights of each process: enough for the code, and no more.
 
-Every rule says why it is there. Three things decide their shape:
+Every rule has a reason. Three facts decide their shape:
 
-- Only a holder of rights may pass them on: the loop makes a Role for every member's agent, so it holds what that Role
-  gives (or it would need ``escalate``).
-- ``get`` and ``update`` can be limited to a name; ``create`` cannot, and nothing can be to the namespaces of members:
-  what our accounts hold beyond their needs for that, `webhook.processes.account_policies` takes away again.
-- Reading what placements select is most of it, and the only part that an operator has to decide about.
+- Only a holder of rights may grant them: the loop makes a Role for every member's agent, so it holds the rights of that
+Role (otherwise it would need ``escalate``).
+- ``get`` and ``update`` can be limited to a name, ``create`` cannot. No rule can be limited to the namespaces of
+members. `webhook.processes.account_policies` restricts the excess rights that follow from that.
+- Most rights are to read selectable kinds, and only those are for an operator to decide.
 
-Discovery (``/api``, ``/apis``) is open to everyone who is logged in, by ``system:discovery``.
+Discovery (``/api``, ``/apis``) is open to every authenticated user, by ``system:discovery``.
 
 Over 500 lines because it is one table: every right of every process, with its reason.
 
@@ -45,15 +45,18 @@ from webhook.processes.rbac_objects import PolicyRule, RbacResource, Role
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 AUTHORITIES_READER: Final = "extension-apiserver-authentication-reader"
-"""A Role that every hub has: it gives the one ConfigMap with the authorities of client certificates."""
+"""Role that every hub has, for the one ConfigMap with the authorities of client certificates."""
 
 OWN_NAMESPACE: Final = "harbormaster-system"
-"""Our namespace, unless the operator sets another."""
+"""Namespace of harbormaster, unless the operator sets another."""
 
 READ: Final = ("get", "list", "watch")
 OWN: Final = ("create", "delete", "get", "list", "update", "watch")
 KEPT: Final = (*READ, "patch", "update")
-"""Objects of users on which we keep finalizers and notes: by patches; the release before this one wrote them whole."""
+"""Verbs for objects of users with finalizers and annotations of the loop.
+
+Patches write them. The previous release used updates.
+"""
 APPLY: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 
 _ROLE, CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
@@ -62,7 +65,7 @@ RBAC_KINDS: Final = (_ROLE, CLUSTER_ROLE, _ROLE_BINDING, _CLUSTER_ROLE_BINDING)
 _ENVELOPES: Final = tuple(family.envelope for family in FAMILIES)
 
 _NEVER_LISTED: Final = frozenset({("", "Binding")})
-"""Built-in kinds that can only be created, so that no placement finds one."""
+"""Built-in kinds that can only be created, so that no placement can select one."""
 _WITH_STATUS: Final = frozenset(
     {
         ("", "Namespace"),
@@ -97,7 +100,7 @@ _GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*
 
 
 class UnknownKindError(ValueError):
-    """No rule can be made for a kind; the message names it and says why."""
+    """No rule can be made for a kind. The message names it and the reason."""
 
 
 EVERYTHING: Final = RbacResource("*", "*")
@@ -105,11 +108,11 @@ EVERYTHING: Final = RbacResource("*", "*")
 
 @dataclass(frozen=True, slots=True)
 class SelectedResources:
-    """Which objects a process may touch that are not ours: those that placements select.
+    """Foreign kinds that a process may access: those that placements select.
 
     Args:
         resources: The kinds, by group and plural.
-        everything: Any kind there is.
+        everything: Whether every kind is included.
     """
 
     resources: tuple[RbacResource, ...] = ()
@@ -117,10 +120,10 @@ class SelectedResources:
 
 
 def default_selection(*, secrets: bool = False) -> SelectedResources:
-    """Return the kinds that the loop reads when the operator names none: all that placements can select on every hub.
+    """Return the kinds that the loop reads by default: all that placements can select on every hub.
 
     Args:
-        secrets: Secrets, too: an account that reads all of a hub's can act as any other there.
+        secrets: Include Secrets. An account that reads all Secrets of a hub can act as any other account there.
     """
     return SelectedResources(
         tuple(resource for resource in _selectable() if secrets or resource != RbacResource.of(SECRET))
@@ -128,10 +131,10 @@ def default_selection(*, secrets: bool = False) -> SelectedResources:
 
 
 def default_applied(*, control_plane: bool = True) -> SelectedResources:
-    """Return the kinds that an agent applies on every member: the selectable ones but for roles and their bindings.
+    """Return the kinds that an agent applies on every member: the selectable ones except roles and their bindings.
 
     Args:
-        control_plane: Kinds that act on every request to the member, too, such as webhook configurations.
+        control_plane: Include kinds that act on every request to the member, such as webhook configurations.
     """
     apart = {RbacResource.of(kind) for kind in (*RBAC_KINDS, *_ENVELOPES)}
     groups = frozenset() if control_plane else CONTROL_PLANE_GROUPS
@@ -150,10 +153,10 @@ def _selectable() -> tuple[RbacResource, ...]:
 
 
 def parse_selection(words: Iterable[str]) -> SelectedResources:
-    """Read kinds as a user names them: ``deployments``, ``deploy``, ``Deployment``, ``boats.example.com``.
+    """Parse kinds in user notation: ``deployments``, ``deploy``, ``Deployment``, ``boats.example.com``.
 
     Raises:
-        UnknownKindError: One is no kind known here and no ``plural.group``, or is never selected.
+        UnknownKindError: One is neither a built-in kind nor ``plural.group``, or is never selected.
     """
     return SelectedResources(_sorted({_resource(word) for word in words}))
 
@@ -178,17 +181,23 @@ def _named(word: str) -> RbacResource:
 
 
 def _pool_rules(reason: str, kinds: Iterable[Kind]) -> Iterator[PolicyRule]:
-    """Yield what is read of node pools."""
+    """Yield the rules to read node pools."""
     yield from _grouped(reason, READ, _sorted(map(RbacResource.of, kinds)))
 
 
 def _reserving() -> PolicyRule:
-    """Return what reservations take in our own namespace; their Leases are named by hashes, which no rule can name."""
+    """Return the rule for reservations in harbormaster's namespace.
+
+    Their Leases have hashes as names, which no rule can list.
+    """
     return PolicyRule("what the gate lets through is reserved by Leases", OWN, (RbacResource.of(kinds.LEASE),))
 
 
 def _remembering() -> PolicyRule:
-    """Return what the history takes in our own namespace; its ConfigMaps are named by time, which no rule can name."""
+    """Return the rule for the history in harbormaster's namespace.
+
+    Its ConfigMaps have times as names, which no rule can list.
+    """
     verbs = ("create", "delete", "get", "list", "update")
     return PolicyRule("what has happened is kept in ConfigMaps", verbs, (RbacResource.of(CONFIG_MAP),))
 
@@ -203,16 +212,16 @@ def reconcile_roles(
     cluster_api: bool = False,
     nodes: NodeRights = NodeRights(),  # noqa: B008 - it is frozen
 ) -> tuple[Role, ...]:
-    """Return what ``harbormaster reconcile`` needs on the hub.
+    """Return the roles of ``harbormaster reconcile`` on the hub.
 
     Args:
-        selected: What placements may select.
-        namespace: Where its Lease is, and where the reservations are.
-        lease: The name of the Lease by which it leads.
+        selected: Kinds that placements may select.
+        namespace: Namespace of its Lease and of the reservations.
+        lease: Name of its leader Lease.
         back_report: Whether placements may have the status of their objects written back.
         analysis_kinds: Kinds whose objects may approve a stage (``HARBORMASTER_ANALYSIS_KINDS``), as ``PLURAL.GROUP``.
         cluster_api: Whether it upgrades members by Cluster API (``HARBORMASTER_UPGRADERS``).
-        nodes: What it does about the nodes of the hub (``HARBORMASTER_NODE_DISRUPTION_MODE``).
+        nodes: Rights on the nodes of the hub (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """
     rules = [
         *_reconcile_rules(),
@@ -314,7 +323,7 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
 
 
 def _upgrading() -> Iterator[PolicyRule]:
-    """Yield what upgrades of members take; back ends that change the clusters themselves have roles of their own."""
+    """Yield the rules for upgrades of members. Back ends that change the clusters themselves have their own roles."""
     profile, strategy, catalog = kinds.UPGRADE_PROFILE, kinds.UPGRADE_STRATEGY, kinds.VERSION_CATALOG
     run, gate, request = kinds.UPGRADE_RUN, kinds.UPGRADE_GATE, kinds.UPGRADE_REQUEST
     yield _rule("what upgrades follow: sequences, profiles, published versions", READ, [strategy, profile, catalog])
@@ -329,7 +338,7 @@ def _upgrading() -> Iterator[PolicyRule]:
 
 
 def _of_cluster_api() -> Iterator[PolicyRule]:
-    """Yield what upgrades by Cluster API take; control planes are of kinds that providers define."""
+    """Yield the rules for upgrades by Cluster API. Kinds of control planes are defined by providers."""
     clusters = RbacResource(CLUSTER_API_GROUP, "clusters")
     plurals = ("clusterclasses", "machinedeployments", "machinepools")
     yield PolicyRule("Cluster API: clusters are upgraded by their topology", ("get", "update"), (clusters,))
@@ -355,15 +364,15 @@ def serve_roles(
     upgrade_orders: bool = True,
     node_pools: bool = True,
 ) -> tuple[Role, ...]:
-    """Return what ``harbormaster serve`` needs on the hub.
+    """Return the roles of ``harbormaster serve`` on the hub.
 
     Args:
-        namespace: Where its reservations are.
-        networking_agents: Whether members run networking agents too (``HARBORMASTER_NETWORKING_AGENTS``).
-        certificate_secret: Where it keeps its certificate authority, in that namespace; empty: it has none.
-        webhook_configuration: Name of the two configurations that are told of the authority.
+        namespace: Namespace of its reservations.
+        networking_agents: Whether members run networking agents, too (``HARBORMASTER_NETWORKING_AGENTS``).
+        certificate_secret: Secret of its certificate authority, in that namespace. Empty: none.
+        webhook_configuration: Name of the two configurations that trust the authority.
         hand_off: Whether upgraders report to it (``HARBORMASTER_HANDOFF_SECRET_FILE``).
-        upgrade_orders: Whether callers order upgrade runs by ``/v1``; with a kubeconfig, their own rights count.
+        upgrade_orders: Whether callers order upgrade runs by ``/v1``. With a kubeconfig, their own rights count.
         node_pools: Whether it answers questions about node pools, and enforces their budgets.
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
@@ -433,13 +442,13 @@ def agent_roles(
     apply_rbac: bool = False,
     nodes: NodeRights = NodeRights(),  # noqa: B008 - it is frozen
 ) -> tuple[Role, ...]:
-    """Return what ``harbormaster agent`` needs on its member; on the hub the loop makes its Role.
+    """Return the roles of ``harbormaster agent`` on its member. On the hub the loop makes its Role.
 
     Args:
-        applied: What it may apply.
-        namespace: Its own, where it records which hub the member belongs to, and keeps its token for the hub.
-        apply_rbac: Whether it may place roles and bind them: with that it can give itself any right.
-        nodes: What it does about the nodes of the member (``HARBORMASTER_NODE_DISRUPTION_MODE``).
+        applied: Kinds that it may apply.
+        namespace: Its own namespace, with the record of the member's hub and with its token for the hub.
+        apply_rbac: Whether it may place roles and bind them, and so grant itself any right.
+        nodes: Rights on the nodes of the member (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """
     rules = [
         _rule("what was applied for which Work", OWN, [kinds.APPLIED_WORK]),
@@ -476,10 +485,10 @@ def agent_roles(
 
 
 def checked_applied(applied: SelectedResources) -> SelectedResources:
-    """Return *applied* when an agent can apply all of it without ``apply_rbac``.
+    """Return *applied* if an agent can apply all of it without ``apply_rbac``.
 
     Raises:
-        UnknownKindError: There are roles among it, which take more than the right to write them.
+        UnknownKindError: It includes roles, which take more than the right to write them.
     """
     apart = {RbacResource.of(kind) for kind in RBAC_KINDS}
     for resource in applied.resources:
@@ -493,7 +502,7 @@ def _reading(selected: SelectedResources) -> Iterator[PolicyRule]:
 
 
 def _touching(reason: str, verbs: tuple[str, ...], selected: SelectedResources) -> Iterator[PolicyRule]:
-    """Yield one rule per group; Secrets have a rule of their own, so that it can be taken out."""
+    """Yield one rule per group. Secrets have their own rule, so that it can be removed."""
     if selected.everything:
         yield PolicyRule(f"{reason}: every kind there is, Secrets too", verbs, (EVERYTHING,))
         return

@@ -1,4 +1,4 @@
-"""Rules, roles and their bindings as the objects that an API server takes.
+"""Rules, roles and bindings as RBAC objects.
 
 Source: Kubernetes, Using RBAC Authorization.
 """
@@ -14,11 +14,11 @@ from scorer.membership.access import RBAC_GROUP
 
 @dataclass(frozen=True, slots=True, order=True)
 class RbacResource:
-    """Objects of one kind, as RBAC names them.
+    """An RBAC resource.
 
     Args:
-        group: API group; ``*``: any.
-        plural: Name in URLs, perhaps with a subresource; ``*``: any.
+        group: API group. ``*``: any.
+        plural: Plural, with an optional subresource. ``*``: any.
     """
 
     group: str
@@ -35,11 +35,11 @@ class PolicyRule:
     """One rule of a role.
 
     Args:
-        why: What needs it, in a sentence fit for a comment.
-        verbs: What is allowed.
-        resources: On what, all of one group.
-        names: Only on objects of these names; empty: on all.
-        paths: Instead of resources: paths that are no objects.
+        why: Reason, as a comment.
+        verbs: Allowed verbs.
+        resources: Resources, all of one group.
+        names: Names of the objects. Empty: all.
+        paths: Non-resource paths, instead of resources.
     """
 
     why: str
@@ -61,12 +61,12 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Rules, and where they hold.
+    """A role.
 
     Args:
-        name: Of the role and of its binding.
-        rules: What it allows; empty: the role is there already and is only bound.
-        namespace: Where; empty: in the whole cluster.
+        name: Name of the role and of its binding.
+        rules: Its rules. Empty: the role exists already and is only bound.
+        namespace: Its namespace. Empty: the whole cluster.
     """
 
     name: str
@@ -80,21 +80,21 @@ def service_account(namespace: str, name: str) -> JsonObject:
 
 
 def username_of(subject: JsonObject) -> str:
-    """Return the name by which the API server knows a subject."""
+    """Return the user name of a subject on the API server."""
     if subject["kind"] == "ServiceAccount":
         return f"system:serviceaccount:{subject['namespace']}:{subject['name']}"
     return str(subject["name"])
 
 
 def user(name: str) -> JsonObject:
-    """Return the subject of a user, as the CN of a client certificate names one."""
+    """Return the subject of a user, as in the CN of a client certificate."""
     return {"apiGroup": RBAC_GROUP, "kind": "User", "name": name}
 
 
 def documents(roles: Iterable[Role], subject: JsonObject) -> Iterator[tuple[JsonObject, tuple[PolicyRule, ...]]]:
-    """Yield each role with its rules, then what binds the subject to it, with none.
+    """Yield each role with its rules, then its binding, without rules.
 
-    Rules come beside the document, which has them too, so that a printer can say why they are there.
+    The rules are yielded beside the document, so that a printer can add their reasons.
     """
     for role in roles:
         kind = "Role" if role.namespace else "ClusterRole"

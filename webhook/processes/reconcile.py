@@ -1,11 +1,11 @@
-"""``harbormaster reconcile``: the loop against a hub, led by one process at a time, or shared by several.
+"""``harbormaster reconcile``: the loop against a hub, run by one leader or shared by several processes.
 
-Every process keeps its cache filled, so that the next leader begins at once; only the leader has controllers. What they
-write passes the fence of their term: after its end nothing is written, whatever is still under way. Then its
-controllers end, and the process is a candidate again.
+Every process keeps its cache filled, so that the next leader starts immediately. Only the leader runs controllers.
+Their writes pass the fence of their term: after its end nothing is written, even by writes in progress. Then its
+controllers stop, and the process is a candidate again.
 
-Where the work is shared, all that holds for each shard: for each that a process has, it has controllers of its own,
-which reconcile what belongs to that shard.
+If the work is shared, all that applies per shard: for each shard that a process holds, it runs separate controllers,
+which reconcile the keys of that shard.
 
 Source: serving.md 5.3, 6 and 7.
 """
@@ -61,21 +61,21 @@ from webhook.telemetry.tracing import Tracing, tracing_of
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
 AFTER_A_BUG_SECONDS: Final = 15.0
-"""How long a server that also reconciles waits before it tries again, after a bug has ended the loop."""
+"""Pause of a server that also reconciles, before it restarts the loop after a bug."""
 
 LEADERLESS_SECONDS: Final = 60.0
-"""A loop is ready for this long without a known leader. A killed leader is followed sooner."""
+"""A loop is ready for this long without a known leader. A killed leader is replaced sooner."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Onlookers:
-    """Who is told what a loop does, besides the hub.
+    """Observers of a loop, besides the hub.
 
     Args:
-        tracing: Makes a span of every reconcile; None: nothing does.
-        notify: Is told of every Event; None: nobody is.
+        tracing: Makes a span of every reconcile. None: disabled.
+        notify: Called with every Event. None: disabled.
     """
 
     tracing: Tracing | None = None
@@ -87,14 +87,14 @@ class Reconciliation:
 
     Args:
         server: The hub.
-        lease_server: A second connection to the hub, for the Lease alone: a renewal must not wait behind writes until
+        lease_server: A second connection to the hub, only for the Lease: a renewal must not wait behind writes until
             the leadership is lost.
-        cache: Of the hub; the caller runs it.
-        settings: How to run.
-        metrics: Where to count.
-        identity: Names this process in the Lease and in Events; empty: the machine does.
+        cache: Cache of the hub. The caller runs it.
+        settings: Settings of the loop.
+        metrics: Metrics of the process.
+        identity: Name of this process in the Lease and in Events. Empty: that of the machine.
         now: The clock.
-        onlookers: Are told what the loop does.
+        onlookers: Observers of the loop.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Reconciliation:
         self._server = server
         self._cache = cache
         self._settings = settings.loop()
-        self._slots = WriteSlots(self._settings.write_concurrency)  # of the process, however many shards it works on
+        self._slots = WriteSlots(self._settings.write_concurrency)  # per process, regardless of the number of shards
         self._now = now
         self._instance = own_name(identity)
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
@@ -133,7 +133,7 @@ class Reconciliation:
         self._heard = (self._history.note_event, *(() if onlookers.notify is None else (onlookers.notify,)))
         self._required = required(self._settings)
         cache.require(self._required)
-        cache.trim(WORK, without_manifests)  # also while others lead
+        cache.trim(WORK, without_manifests)  # also while another process leads
 
     def _sharing(self, count: int, identity: str, registry: CollectorRegistry) -> Shards:
         shards = Shards(self._lease_store, self._lease, identity, count, LeaderElectionConfig(now=self._now))
@@ -141,12 +141,12 @@ class Reconciliation:
         return shards
 
     async def check(self) -> None:
-        """Refuse to share the work where that can never be: found out by asking once, before anything begins.
+        """Refuse to share the work if it is impossible, after one read before the start.
 
         Raises:
-            ConfigurationError: The hub serves no Leases, or this account may not read ours.
+            ConfigurationError: The hub serves no Leases, or this account must not read the Lease.
         """
-        if isinstance(self.elected, Leader):  # waits for both, as it always has
+        if isinstance(self.elected, Leader):  # it waits for both
             return
         try:
             await self._lease_store.get(LEASE, self._lease)
@@ -156,12 +156,12 @@ class Reconciliation:
                 f"shards: {self.elected.count}: replicas share the work by the Lease {self._lease} "
                 f"({LEASE.api_version}), which {reason}: {error}"
             ) from error
-        except StoreError as error:  # there is none yet, or the hub does not answer now: that is waited for
+        except StoreError as error:  # the Lease is missing, or the hub does not answer now: the loop waits for it
             log.debug("lease not read yet", extra={"lease": str(self._lease), "error": str(error)})
 
     async def run(self) -> None:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
-        # Before it is a candidate: a leader whose cache is empty would keep others from leading, and do nothing.
+        # Before it is a candidate: a leader with an empty cache would do nothing and block other candidates.
         await self._cache.wait_synced(self._required)
         history_task = asyncio.create_task(self._history.run(), name="history of the loop")
         try:
@@ -175,16 +175,16 @@ class Reconciliation:
             await asyncio.wait([history_task])
 
     async def run_in_shared_process(self) -> None:
-        """Do the same in a process that has more to do: a bug ends the term and not the process."""
+        """Do the same in a process with other duties: a bug ends the term, but not the process."""
         while True:
             try:
                 await self.run()
-            except Exception:  # the server goes on answering; logged with the traceback, tried again
+            except Exception:  # the server continues to answer: log with traceback and retry
                 log.exception("the reconcile loop ended")
             await asyncio.sleep(AFTER_A_BUG_SECONDS)
 
     def problem(self) -> str:
-        """Return why this process could not lead; empty when it could, even while the hub cannot be reached.
+        """Return why this process could not lead. Empty if it could, even while the hub is unreachable.
 
         It can lead without the other kinds that the cache watches, such as node pools.
         """
@@ -204,7 +204,7 @@ class Reconciliation:
         return f"no replica has been seen to lead by the Lease {self._lease} for {seconds:.0f} s{reason}"
 
     async def _lead(self, share: Share, term: Term) -> None:
-        # A store for each term: what an earlier term still sends is refused, even if this process leads again.
+        # A store for each term: late writes of an earlier term are refused, even if this process leads again.
         store = HubStore(self._server, fence=term.check)
         hub = Hub(store, self._cache, self._slots)
         metrics = self._metrics.term()
@@ -222,22 +222,22 @@ class Reconciliation:
             await loop.run()
         finally:
             metrics.ended()
-            if share.owns(UPGRADES):  # else another shard of this process may show them
+            if share.owns(UPGRADES):  # otherwise another shard of this process may report them
                 self._upgrades.ended()
 
 
 class Reconcile:
-    """A process that does nothing but reconcile the hub of a kubeconfig.
+    """A process that only reconciles the hub of a kubeconfig.
 
     Args:
-        settings: How to run.
-        kubeconfig: The hub; None: the one this runs in.
-        context: Context of the kubeconfig; None: its current one.
-        identity: Names this process in the Lease; empty: the machine does.
+        settings: Settings of the process.
+        kubeconfig: The hub. None: unset, the cluster of this pod.
+        context: Context of the kubeconfig. None: unset, its current one.
+        identity: Name of this process in the Lease. Empty: that of the machine.
         now: The clock.
 
     Raises (on entering):
-        webhook.kube.login.connection.ConfigurationError: The kubeconfig cannot be used, or the instance types.
+        webhook.kube.login.connection.ConfigurationError: The kubeconfig or the instance types are invalid.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""``harbormaster serve``: admission, the questions of ``/v1`` and the page over a real hub.
+"""``harbormaster serve``: admission, ``/v1`` and the page over a real hub.
 
-Stateless: everything is read from the hub's API server into a cache, so any number of replicas can run. Nothing is
-answered before the cache has been filled once; while the hub cannot be read, the server waits and says so in
+Stateless: everything is read from the hub's API server into a cache, so any number of replicas can run. The server
+answers nothing before the cache has been filled once. While the hub is unreadable, it waits and reports that in
 ``/readyz``.
 """
 
@@ -66,17 +66,18 @@ class Serve:
     """A server over the hub of a kubeconfig.
 
     Args:
-        settings: How to serve; ``tls_cert`` and ``tls_key``, or ``certificate_secret``, are needed.
-        kubeconfig: The hub; None: the one this runs in.
-        context: Context of the kubeconfig; None: its current one.
-        reconcile_as: Be a candidate for the reconcile loop as well, of this name; empty: that of the machine. None: no.
-        place: Among the workers that share the listeners; None: there are no others.
+        settings: Settings of the server. ``tls_cert`` and ``tls_key``, or ``certificate_secret``, are required.
+        kubeconfig: The hub. None: unset, the cluster of this pod.
+        context: Context of the kubeconfig. None: unset, its current one.
+        reconcile_as: Name of this process as a candidate for the reconcile loop. Empty: that of the machine. None:
+            disabled.
+        place: Place among the workers that share the listeners. None: unset, there are no others.
         now: The clock.
 
     Raises (on entering):
-        CertificateError: There is no certificate to serve, or ``client_ca`` cannot be used.
-        webhook.kube.login.connection.ConfigurationError: The kubeconfig cannot be used, or a setting of the loop is not
-            for a server.
+        CertificateError: There is no certificate to serve, or ``client_ca`` is invalid.
+        webhook.kube.login.connection.ConfigurationError: The kubeconfig is invalid, or a setting of the loop is not
+        allowed for a server.
     """
 
     def __init__(
@@ -121,12 +122,12 @@ class Serve:
             admittance = Admittance(tokens, access, signing_in)
             answers = answers_of(self.cache, store, admission, AuthorRights(access), self._now)
             name = own_name(self._reconcile_as or "")
-            if self._place is not None:  # each keeps a record of its own, as replicas do
+            if self._place is not None:  # each worker keeps its own record, as replicas do
                 name = f"{name}-{self._place.seat.number}"
             history = history_of(store, self.settings.namespace, self.settings, RecordSource.SERVER, name, self._now)
             authorities = authorities_of(self.settings, hub)
 
-            def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
+            def hub_time() -> datetime:  # certificates must be valid by the hub's clock, which checks them
                 return hub.time_of_day() or self._now()
 
             notifier = await notifier_of(self.settings, self.settings.namespace, name, metrics.registry, self._now)
@@ -151,7 +152,7 @@ class Serve:
             self.server = Server(
                 services, self.settings, certificates, metrics, tracing=tracing, place=self._place, calls=calls
             )
-            # A hub that is away or slow is no reason to answer no reviews: those are judged from the cache.
+            # Reviews are answered even if the hub is unreachable or slow: they are decided from the cache.
             self.server.health.require("hub", hub.contact.refusal)
             self.server.health.live_by("hub-login", hub.contact.refusal)
             if isinstance(leaves, ManagedAuthority):
@@ -162,7 +163,7 @@ class Serve:
                     "`webhook-configuration` a webhook_secret_file, or require_client_certificate"
                 )
             metrics.watch_live_failures(lambda: admission.failures.total())
-            # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
+            # Stopped in reverse order: the loop first, to release its Lease while cache and connections still work.
             cache_task = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, cache_task)
             hub_task = asyncio.create_task(hub.probe(), name="hub")
@@ -178,7 +179,7 @@ class Serve:
             reservations_task = asyncio.create_task(services.disruption.run(), name="reservations")
             stack.push_async_callback(_end, reservations_task)
             if self._reconcile_as is not None:
-                # Only here: the controllers, and the planners below them, are a tenth of what a server would hold.
+                # Imported late: the controllers and their planners are a tenth of a server's memory.
                 from webhook.processes.reconcile import Onlookers, Reconciliation
 
                 lease_server = await stack.enter_async_context(await ApiServer.connect(self._kubeconfig, self._context))
@@ -206,7 +207,7 @@ class Serve:
 
 
 def _certificate_object(leaves: LeafSource, configuration: str) -> JsonObject:
-    """Return what Events about the certificate are about."""
+    """Return the object of Events about the certificate."""
     if isinstance(leaves, ManagedAuthority):
         return leaves.reference
     kind = CONFIGURATIONS[0]
@@ -214,10 +215,10 @@ def _certificate_object(leaves: LeafSource, configuration: str) -> JsonObject:
 
 
 def check_certificate(settings: CertificateSettings) -> None:
-    """Refuse settings that name no certificate.
+    """Refuse settings without a certificate.
 
     Raises:
-        CertificateError: They do not.
+        CertificateError: The settings name no certificate.
     """
     if settings.tls_cert is None and not settings.certificate_secret:
         raise CertificateError(
@@ -229,14 +230,14 @@ def check_certificate(settings: CertificateSettings) -> None:
 async def leaves_of(
     settings: ServeSettings, hub: ApiServer, metrics: Metrics, now: Callable[[], datetime], events: EventRecorder
 ) -> LeafSource:
-    """Return where the server's certificate comes from; where that is the hub, it has been asked once.
+    """Return the source of the server's certificate. If that is the hub, it has been read once.
 
     Args:
-        settings: Of the server.
-        hub: Where an authority of its own is kept.
-        metrics: Where to count.
+        settings: Settings of the server.
+        hub: Stores an authority of the server.
+        metrics: Metrics of the process.
         now: The clock.
-        events: Take what is told of such an authority.
+        events: Records Events about such an authority.
     """
     if settings.tls_cert is not None and settings.tls_key is not None:
         return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
@@ -264,7 +265,7 @@ async def leaves_of(
 
 
 def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: EventRecorder) -> EnforcementMonitor:
-    """Return what reports webhook configurations that no longer enforce what this release registers."""
+    """Return the monitor of webhook configurations that no longer enforce the rules of this release."""
     desired_configurations = webhook_configurations(WebhookEndpoint(settings.namespace), settings.admission())
     closed_hooks = {
         configuration["kind"]: frozenset(
@@ -279,10 +280,10 @@ def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: E
 
 
 async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> SignIn | None:
-    """Return what signs people in to the page; None: nothing does.
+    """Return the sign-in of the page. None: disabled.
 
     Raises:
-        webhook.settings.environment.SettingsError: The settings name a file that cannot be used.
+        webhook.settings.environment.SettingsError: A file in the settings is invalid.
     """
     options = settings.sign_in()
     if options is None:
@@ -293,10 +294,10 @@ async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> S
 
 
 def authorities_of(settings: ServerSettings, hub: ApiServer) -> ClientAuthorities:
-    """Return whose client certificates are accepted: those that the settings name, else the hub's own.
+    """Return the authorities of accepted client certificates: those in the settings, otherwise the hub's own.
 
     Raises:
-        CertificateError: The settings name a file that cannot be used.
+        CertificateError: A file in the settings is invalid.
     """
     if settings.client_ca is not None:
         return AuthorityFile(settings.client_ca, settings.certificate_check_seconds)
@@ -304,7 +305,7 @@ def authorities_of(settings: ServerSettings, hub: ApiServer) -> ClientAuthoritie
 
 
 def _check_loop(settings: HubLoopSettings) -> None:
-    """Refuse what cannot be placed from a cache that is kept for answers: that keeps only parts of nodes.
+    """Refuse to place kinds that the cache of a server trims: it keeps only parts of nodes.
 
     Raises:
         ConfigurationError: The settings let placements select nodes.

@@ -1,6 +1,6 @@
-"""What answers over a hub, put together: the same for `up`, for `serve` and for the questions of one command.
+"""Builds the services over a hub: the same for `up`, for `serve` and for single commands.
 
-Which kinds the cache watches follows from what is made here.
+The services determine the kinds that the cache watches.
 """
 
 from collections.abc import Callable
@@ -39,13 +39,13 @@ from webhook.validation.framework.context import Context
 def answers_of(
     cache: Cache, store: Store, admission: Callable[[], Context], rights: Rights, now: Callable[[], datetime]
 ) -> Answers:
-    """Make what answers below ``/v1``, node pools and gates apart.
+    """Make the services of ``/v1``, except node pools and gates.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
+        cache: Cache of the hub. The services add the watches that they need.
         store: The hub itself.
-        admission: Returns what admission rules may look at.
-        rights: Reviews what the authors of placements may place.
+        admission: Returns the inputs of admission rules.
+        rights: Reviews the rights of placement authors.
         now: The clock.
     """
     history = RunHistory(cache, now)
@@ -65,16 +65,16 @@ def answers_of(
 
 
 Record = Callable[[JsonObject, Event], None]
-"""Takes Events."""
+"""Records Events."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventSinks:
-    """Where a server says what has happened.
+    """Sinks for the Events of a server.
 
     Args:
-        record: Takes Events.
-        history: Of this process.
+        record: Records Events.
+        history: History of this process.
     """
 
     record: Record
@@ -90,15 +90,15 @@ def services_of(
     metrics: Metrics,
     sinks: EventSinks,
 ) -> Services:
-    """Make all that a server answers with, and register its metrics.
+    """Make all services of a server, and register their metrics.
 
     Args:
-        answers: Answers ``/v1``.
+        answers: Services of ``/v1``.
         admittance: Authenticates and authorizes callers.
-        cache: The hub's objects; it is made to watch what is needed.
+        cache: Cache of the hub. The services add the watches that they need.
         store: The hub itself.
-        settings: What the operator decided.
-        metrics: Where to count.
+        settings: Settings of the operator.
+        metrics: Metrics of the process.
         sinks: Receivers of Events and history entries.
     """
     disruption = disruption_of(cache, store, settings, answers.now)
@@ -113,15 +113,15 @@ def services_of(
 def upgrades_of(
     answers: Answers, authorizer: Authorizer, cache: Cache, store: Store, default_upgrader: str, record: Record
 ) -> Upgrades:
-    """Make what plans and orders upgrade runs.
+    """Make the services that plan and order upgrade runs.
 
     Args:
-        answers: Know what admission says, and what authors may place.
-        authorizer: Reviews what a caller may order.
-        cache: The hub's objects; it is made to watch what is needed, where the account may.
+        answers: Services of admission and of author rights.
+        authorizer: Reviews the rights of callers.
+        cache: Cache of the hub. The services add watches that they need, if the account may have them.
         store: The hub itself.
-        default_upgrader: The back end of members that name none, as the loop has it.
-        record: Takes events.
+        default_upgrader: Back end of members that name none, as in the loop.
+        record: Records Events.
     """
     windows = MaintenanceWindows(cache)
     upgrades = HubUpgrades.watching(cache, store, windows, default_upgrader)

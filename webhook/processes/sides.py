@@ -1,7 +1,7 @@
-"""The hub and a member's cluster, as ``join`` and ``leave`` write to both with the rights of the one who calls them.
+"""The hub and a member's cluster, as ``join`` and ``leave`` write to both with the caller's rights.
 
-Each object is read, then applied as a server-side dry run, and written only if that would change it: so a second run
-changes nothing, and a run with ``dry_run`` says the same as the run that follows it.
+Each object is read, then applied as a server-side dry run, and written only if that would change it. So a second run
+changes nothing, and a ``dry_run`` reports the same as the run after it.
 """
 
 from collections.abc import Callable
@@ -22,21 +22,21 @@ from webhook.member.membership.hub_token import SERVICE_ACCOUNT
 from webhook.processes.member_objects import DesiredObject, account_of, is_from_join, unmarked
 
 MANAGER: Final = "harbormaster-join"
-"""Field manager of what ``join`` writes."""
+"""Field manager of the writes of ``join``."""
 
 _CHANGING: Final = frozenset({"resourceVersion", "generation", "managedFields"})
 _REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 
 Report = Callable[[str], None]
-"""Takes one line about what was done."""
+"""Takes one line about a write."""
 
 
 class JoinError(Exception):
-    """A member cannot join or leave so; the message is one line for the user."""
+    """A join or a departure is impossible. The message is one line for the user."""
 
 
 class WriteOutcome(StrEnum):
-    """What became of an object."""
+    """Outcome of a write."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -50,7 +50,7 @@ class Side:
 
     Args:
         name: ``hub`` or ``member``, for messages.
-        context: How the user named it, for messages.
+        context: Context that the user named, for messages.
         server: The connection.
     """
 
@@ -60,11 +60,11 @@ class Side:
 
     @property
     def store(self) -> HubStore:
-        """Its objects."""
+        """Store of its objects."""
         return HubStore(self.server)
 
     async def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return an object; None: there is none, or no such kind.
+        """Return an object. None: unset, the object or its kind does not exist.
 
         Raises:
             JoinError: It cannot be read.
@@ -78,14 +78,14 @@ class Side:
             raise self.error(f"get {described(kind, key)}", error) from error
 
     async def uid(self) -> str:
-        """Return what identifies the cluster. Raises `JoinError`."""
+        """Return the UID that identifies the cluster. Raises `JoinError`."""
         namespace = await self.find(NAMESPACE, "kube-system")
         if namespace is None:
             raise JoinError(f"{self}: has no namespace kube-system, by whose uid it is recognized")
         return text_at(namespace, "metadata", "uid")
 
     async def settle(self, desired: DesiredObject, *, dry_run: bool) -> WriteOutcome:
-        """Make an object what it should be; a definition of a newer release stays as it is.
+        """Make an object match its desired form. A definition of a newer release is kept.
 
         Args:
             desired: The object. Fields that it does not name are kept.
@@ -104,7 +104,7 @@ class Side:
         try:
             planned_object = await self.store.apply(kind, document, manager=MANAGER, force=True, dry_run=True)
         except NotFoundError as error:
-            if current is not None or not dry_run:  # else its namespace is still to be made
+            if current is not None or not dry_run:  # otherwise its namespace is still to be created
                 raise self.error(f"apply {described(kind, key)}", error) from error
             return WriteOutcome.CREATED
         except StoreError as error:
@@ -119,7 +119,7 @@ class Side:
         return WriteOutcome.CREATED if current is None else WriteOutcome.CHANGED
 
     async def write(self, method: str, kind: Kind, document: JsonObject, *, dry_run: bool) -> None:
-        """Create an object (``POST``) or write it over the version that it was read at (``PUT``).
+        """Create an object (``POST``), or replace it with the resource version that was read (``PUT``).
 
         Raises:
             JoinError: The API server refuses, or does not answer.
@@ -132,7 +132,7 @@ class Side:
             raise self.error(f"write {described(kind, key)}", error) from error
 
     async def remove(self, kind: Kind, key: Key, *, dry_run: bool) -> WriteOutcome | None:
-        """Remove an object that ``join`` has made; return None if there is none, or it is another's.
+        """Remove an object that ``join`` has made. Return None if it is missing or has another creator.
 
         Raises:
             JoinError: The API server refuses, or does not answer.
@@ -150,10 +150,10 @@ class Side:
         return WriteOutcome.REMOVED
 
     async def check_right(self, verb: str, kind: Kind, key: Key, subresource: str = "") -> None:
-        """Check that the caller may do something that has no dry run.
+        """Check the caller's right to an action that has no dry run.
 
         Raises:
-            JoinError: They may not, or the API server does not say.
+            JoinError: They must not, or the API server does not answer.
         """
         attributes = {
             "verb": verb,
@@ -177,7 +177,7 @@ class Side:
             raise JoinError(f"{self}: you may not {subject}")
 
     def error(self, action: str, error: StoreError) -> JoinError:
-        """Return the one line for an error of the API server on *action*."""
+        """Return the one-line error for a failed *action*."""
         reason = " ".join(str(error).split())
         match error:
             case UnavailableError():
@@ -192,16 +192,16 @@ class Side:
 
 
 async def other_cluster(hub: Side, member: str, namespace: str, cluster: Side, uid: str) -> str:
-    """Say which other cluster ``join`` has made a member; empty: none, or the hub does not know.
+    """Return which other cluster ``join`` has made a member. Empty: none, or unknown to the hub.
 
-    The hub has noted that before the agent there has reported for the first time.
+    The hub records it before the agent there reports for the first time.
 
     Args:
-        hub: Has the account of the member.
+        hub: The hub, with the account of the member.
         member: Name of the MemberCluster.
-        namespace: Of harbormaster on the hub.
-        cluster: The one that is asked about.
-        uid: Of *cluster*.
+        namespace: Namespace of harbormaster on the hub.
+        cluster: The cluster in question.
+        uid: UID of *cluster*.
 
     Raises:
         JoinError: The account cannot be read.
@@ -214,7 +214,7 @@ async def other_cluster(hub: Side, member: str, namespace: str, cluster: Side, u
 
 
 def described(kind: Kind, key: Key) -> str:
-    """Name an object in a line."""
+    """Format kind and name of an object."""
     return f"{kind.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}"
 
 

@@ -1,4 +1,4 @@
-"""What ``harbormaster unregister`` does: the API server asks us no more, and it is said what waits for a loop.
+"""``harbormaster unregister``: removes the hooks from the API server, and reports the objects that wait for a loop.
 
 Source: serving.md 5.1, hooks.
 """
@@ -15,23 +15,23 @@ from webhook.kube.ports import ForbiddenError, NotFoundError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 
 WAITING: Final = (MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT)
-"""Kinds whose deletion ends only when the loop has done its part."""
+"""Kinds whose deletion needs the loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unregistered:
-    """What came of it.
+    """Result of unregistering.
 
     Args:
-        removed: Per configuration, as ``Kind/name``: whether it was there.
-        waiting: Per kind, how many objects have finalizers; None: they may not be listed.
+        removed: Whether each configuration existed, by ``Kind/name``.
+        waiting: Number of objects with finalizers, by kind. None: unknown, they must not be listed.
     """
 
     removed: Mapping[str, bool]
     waiting: Mapping[str, int | None]
 
     def lines(self) -> Iterator[str]:
-        """Yield it in words."""
+        """Yield the result as text."""
         for name, was_present in self.removed.items():
             yield f"{name} {'removed' if was_present else 'was not there'}"
         for kind, count in self.waiting.items():
@@ -42,11 +42,11 @@ class Unregistered:
 
 
 async def unregister(server: ApiServer, name: str) -> Unregistered:
-    """Remove both webhook configurations, then count the objects that wait for a loop when they are deleted.
+    """Remove both webhook configurations, then count the objects whose deletion waits for a loop.
 
     Args:
         server: The hub.
-        name: Of both configurations.
+        name: Name of both configurations.
 
     Raises:
         webhook.kube.ports.StoreError: A configuration could not be removed, or the hub does not answer.

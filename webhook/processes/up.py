@@ -1,8 +1,8 @@
 """``harbormaster up``: everything in one process, on the embedded store, with simulated members.
 
-All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API,
-the certificate of the authority made at this start, and ``kubeconfig``, by which clients find the
-server. Killed at any point and started again, it continues where it was.
+All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API, the certificate of
+the authority made at this start, and ``kubeconfig``, by which clients find the server. After a kill at any point, the
+next start continues from that state.
 """
 
 import asyncio
@@ -64,34 +64,34 @@ from webhook.telemetry.metrics import Metrics
 FIRST_NAMESPACES: Final = ("default", "kube-system")
 SETTLED_STATES: Final = frozenset({"available", "empty", "removal pending", "short", "invalid", "external", "failed"})
 _FORMER_FILE: Final = "client.json"
-"""Held the token for clients before there was a kubeconfig; a hub that was killed has left it."""
+"""Former token file for clients, before the kubeconfig. A killed hub may have left it."""
 QUIET_SECONDS: Final = 0.6
-"""How long nothing may change before the fleet counts as settled."""
+"""Time without changes after which the fleet counts as settled."""
 THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
 """A user who edits an example waits for a second, not for half a minute."""
 
 SOON: Final = timedelta(seconds=30)
-"""A run that waits no longer than this is waited for."""
+"""Runs that wait no longer than this count as moving."""
 
 _TIMES_OF_REPORTS: Final = frozenset({"resourceVersion", "lastReceivedHeartbeat", "observationTime"})
 
 _SELECTABLE = tuple(
     kind for kind in KINDS.values() if DEFAULT_SELECTION.is_selectable(kind.group, kind.versions[0], kind.kind)
 )
-"""What the loop watches because placements may select it."""
+"""Kinds that the loop watches because placements may select them."""
 
 
 class Up:
     """One whole harbormaster: store, loop, members, server.
 
     Args:
-        settings: How to serve.
-        data: The folder of all state; made when missing.
+        settings: Settings of the process.
+        data: Folder of all state. Created if missing.
         now: The clock.
 
     Raises (on entering):
-        DataFolderError: The folder cannot be used.
-        webhook.kube.ports.StoreError: Its database cannot be used.
+        DataFolderError: The folder is unusable.
+        webhook.kube.ports.StoreError: Its database is unusable.
         webhook.server.listening.ListenError: A port is in use.
     """
 
@@ -113,7 +113,7 @@ class Up:
             self.store = EmbeddedStore.open(self.data / "hub.db", now=self._now)
             stack.callback(self.store.close)
             token = self._secret_in(self.token_file)
-            if self.settings.webhook_secret_file is None:  # or every process of this machine were an API server
+            if self.settings.webhook_secret_file is None:  # without it every local process could act as an API server
                 self._secret_in(self.hook_secret_file)
             self.cache = Cache(self.store)
             context = CachedContext(self.cache, self.settings.admission(), self._now, selectable=_SELECTABLE)
@@ -164,25 +164,25 @@ class Up:
 
     @property
     def https_url(self) -> str:
-        """Where everything is served."""
+        """URL of the HTTPS listener."""
         return self.server.addresses.https_url
 
     @property
     def http_url(self) -> str:
-        """Where this machine sees the page without a certificate."""
+        """URL of the page on this machine, which needs no certificate."""
         return self.server.addresses.http_url
 
     async def wait(self) -> None:
-        """Return when the loop or the server ends, which only a bug can make them do; its error is raised."""
+        """Return when the loop or the server stops by itself, which is a bug. Raises its error."""
         assert self._running is not None
         server_task = asyncio.create_task(self.server.wait(), name="serving")
         done, _ = await asyncio.wait([self._running, server_task], return_when="FIRST_COMPLETED")
         for task in done:
-            if not task.cancelled():  # as they are when the server stops
+            if not task.cancelled():  # cancelled when the server stops
                 task.result()
 
     def placements(self) -> list[Placement]:
-        """Return all placements as ``GET /v1/placements`` shows them."""
+        """Return all placements as in ``GET /v1/placements``."""
         views = (
             placement_view(self.cache, family, document)
             for family in FAMILIES
@@ -191,7 +191,7 @@ class Up:
         return sorted(views, key=lambda item: item["ref"])
 
     def runs(self) -> list[tuple[JsonObject, RunSituation]]:
-        """Return the staged update runs that are not over, and where each stands."""
+        """Return the unfinished staged update runs with their situations."""
         runs = []
         for family in FAMILIES:
             requests = self.cache.list(family.approval_request)
@@ -199,7 +199,7 @@ class Up:
         return [(run, situation) for run, situation in runs if not situation.is_over]
 
     def upgrades(self) -> list[tuple[ClusterUpgradeRun, UpgradeSituation]]:
-        """Return the upgrade runs that are not over, and where each stands."""
+        """Return the unfinished upgrade runs with their situations."""
         runs = readable_runs(self.cache.list(UPGRADE_RUN))
         approved = approved_gates(self.cache.list(UPGRADE_GATE))
         situations = [(run, upgrade_situation(run, approved)) for run in runs]
@@ -207,18 +207,18 @@ class Up:
 
     @property
     def moving_runs(self) -> list[str]:
-        """The names of the runs that get further by themselves before long."""
+        """Names of the runs that make progress soon without action."""
         soon = self._now() + SOON
         upgrades = [run.metadata.name for run, situation in self.upgrades() if is_moving(run, situation, soon)]
         return [*upgrades, *(name_of(run) for run, situation in self.runs() if _is_moving(situation, soon))]
 
     @property
     def unsettled(self) -> list[Placement]:
-        """The placements that have not come to rest."""
+        """Placements that have not settled."""
         return [item for item in self.placements() if item["state"] not in SETTLED_STATES]
 
     async def settled(self, timeout_seconds: float) -> bool:
-        """Wait until every placement and run has come to rest and nothing moves; False when it takes too long."""
+        """Wait until every placement and run has settled and nothing changes. Return False on timeout."""
         loop = asyncio.get_running_loop()
         end, quiet_since, news = loop.time() + timeout_seconds, loop.time(), -1
         was_idle = False
@@ -232,8 +232,8 @@ class Up:
             )
             if not at_rest or self._news != news:
                 quiet_since, news, was_idle = loop.time(), self._news, False
-            # In a large fleet some member always reports, so the whole loop is hardly ever idle for long. It is enough
-            # that it was idle once, with no other news since.
+            # In a large fleet some member always reports, so the whole loop is rarely idle for long. It suffices that
+            # it was idle once, without other changes since.
             was_idle = was_idle or (at_rest and self.loop.idle and not self.members.busy)
             if was_idle and loop.time() - quiet_since >= QUIET_SECONDS:
                 return True
@@ -242,7 +242,7 @@ class Up:
 
     @property
     def _news(self) -> int:
-        """Counts the changes of all objects, except reports by which a member says that nothing has changed."""
+        """Number of changes of all objects, except member reports without news."""
         return self.cache.revision - self._reports
 
     def _count_report(self, change: ObjectDelta) -> None:
@@ -290,7 +290,7 @@ class Up:
 
     def _tell_clients(self, token: str) -> None:
         _write_private(self.ca_file, self.server.certificates.trust_pem)
-        # The kubeconfig last: a client that finds it uses the server at once, and needs the authority for that.
+        # The kubeconfig last: a client that finds it uses the server immediately, and needs the authority for that.
         text = hub_kubeconfig.hub_kubeconfig(self.server.addresses.dialled_url, token, self.ca_file, self.http_url)
         _write_private(self.kubeconfig, text.encode())
 
@@ -304,7 +304,7 @@ class Up:
 
 
 def _is_moving(situation: RunSituation, soon: datetime) -> bool:
-    """Say whether a run gets further by itself before long."""
+    """Return whether a run makes progress soon without action."""
     if situation.phase in (RunPhase.INITIALIZING, RunPhase.STOPPING) or not situation.waits:
         return True
     if situation.needs_person or situation.phase is RunPhase.STUCK:
@@ -316,14 +316,14 @@ def _is_moving(situation: RunSituation, soon: datetime) -> bool:
 
 
 def _without_times(value: Any) -> Any:
-    """Return a document without what differs from one report of a member to the next."""
+    """Return a document without the fields that differ in every report of a member."""
     if isinstance(value, dict):
         return {name: _without_times(item) for name, item in value.items() if name not in _TIMES_OF_REPORTS}
     return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all: a reader, or a crash, never sees half of it.
+    """Write a file that only its owner can read, atomically: a reader or a crash never sees half of it.
 
     Raises:
         DataFolderError: It could not be written, for example on a full disk.
@@ -333,7 +333,7 @@ def _write_private(path: Path, content: bytes) -> None:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(content)
         temporary.replace(path)
-    except OSError as error:  # which names no file when it comes from a write
+    except OSError as error:  # an error of a write names no file
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise DataFolderError(

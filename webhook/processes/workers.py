@@ -1,17 +1,16 @@
-"""The workers of ``harbormaster serve --workers N``: processes that answer on the same ports, and who looks after them.
+"""Workers of ``harbormaster serve --workers N``: processes that share the ports of a server, and their supervisor.
 
-Each worker is a whole server, as a replica is: with connections to the hub and a cache of its own. To share one cache,
-workers would have to pass every object and every question from process to process, which costs more than the answers
-do; and none would be left when its owner dies. What a worker does not have for itself are the sockets of the listeners
-(`webhook.server.sockets`) and what tells of the server as a whole (`webhook.telemetry.crew`).
+Each worker is a whole server, like a replica: with its own connections to the hub and its own cache. To share one
+cache, workers would have to pass every object and every question between processes, which costs more than the answers.
+And no cache would be left after the death of its owner. Workers share only the sockets of the listeners
+(`webhook.server.sockets`), and the probes and metrics of the whole server (`webhook.telemetry.crew`).
 
-This process forks them, and does nothing else: it has no event loop and starts no thread, so that it can fork at any
-time. It has loaded the program by then, so a worker begins without that second of a processor, and the memory of what
-is loaded is there once.
+The supervisor only forks them: it has no event loop and starts no thread, so it can fork at any time. It has loaded the
+program by then, which saves each worker a second of CPU time, and the memory of loaded code is shared.
 
-A worker that dies is started again, after a pause that grows while that happens again and again. Only at the start is
-one that cannot serve the end of all: a mistake in the settings is the same for each. When this process is gone, however
-it has ended, the workers notice by the end of a pipe, close the listeners and finish what they have in hand.
+A dead worker is restarted with backoff. Only during the start, a worker that cannot serve stops all: an error in the
+settings affects each of them. When the supervisor ends for any reason, the workers notice it by the end of a pipe,
+close the listeners and finish their requests.
 
 Source: serving.md 1.10 and 1.14.
 """
@@ -37,24 +36,24 @@ from webhook.telemetry.crew import Seat
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 GOOD_SECONDS: Final = 60.0
-"""After so long a life, a worker that dies counts as the first one that does."""
+"""After this lifetime, the restart backoff of a worker is reset."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SERVES: Final = b"+"
-"""What a worker reports when its listeners are open; else it reports why they cannot be."""
+"""Report of a worker whose listeners are open. Any other report is an error."""
 _MOST_REPORTED: Final = 4096
 
 _log = logging.getLogger(__name__)
 
 
 class WorkerError(Exception):
-    """A worker could not begin to serve."""
+    """A worker could not start to serve."""
 
 
 class StoppedError(Exception):
-    """A signal came before all workers served.
+    """A signal arrived before all workers served.
 
     Args:
-        number: Of the signal.
+        number: Number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -64,12 +63,12 @@ class StoppedError(Exception):
 
 @dataclass(slots=True)
 class Errand:
-    """What a worker is given, and how it answers.
+    """Parameters of a worker, and its reports.
 
     Args:
         place: Its place.
-        lifeline: The end of a pipe; there is an end of file when the first process is gone.
-        report: Where it says how it goes.
+        lifeline: End of a pipe that signals end of file once the supervisor has ended.
+        report: Pipe for its reports.
     """
 
     place: WorkerSockets
@@ -78,7 +77,10 @@ class Errand:
     _serves: bool = False
 
     def watch(self) -> asyncio.Event:
-        """Return what is set when the first process has gone; before it serves, a worker then ends at once."""
+        """Return an event that is set once the supervisor has ended.
+
+        Before it serves, a worker then exits immediately.
+        """
         abandonment, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def gone() -> None:
@@ -91,22 +93,22 @@ class Errand:
         return abandonment
 
     def serves(self) -> None:
-        """Say that the listeners are open."""
+        """Report that the listeners are open."""
         self._serves = True
         self._tell(_SERVES)
 
     def fails(self, reason: str) -> None:
-        """Say why the worker cannot serve; then it ends."""
+        """Report why the worker cannot serve. Then it exits."""
         self._tell(reason.encode(errors="replace")[:_MOST_REPORTED])
 
     def _tell(self, words: bytes) -> None:
-        with suppress(BrokenPipeError):  # nobody is left to hear it
+        with suppress(BrokenPipeError):  # the supervisor has ended
             os.write(self.report, words)
 
 
 @dataclass(slots=True)
 class _Worker:
-    """One of a number, while it lives and until the next one of the number is started."""
+    """One worker number, while its process lives and until the next one is started."""
 
     number: int
     address: bytes
@@ -116,9 +118,9 @@ class _Worker:
     began: float = 0.0
     restarts: int = -1
     deaths: int = 0
-    """One after the other, each after a short life."""
+    """Consecutive deaths after a short life."""
     due: float = 0.0
-    """When to start it; by the clock that only goes forward."""
+    """Time of the next start, on the monotonic clock."""
 
     @property
     def lives(self) -> bool:
@@ -130,7 +132,7 @@ class _Worker:
 
     @property
     def failure(self) -> str:
-        """What it has said that it fails of; empty: nothing."""
+        """Reported error, or an empty string."""
         return self.said.removeprefix(_SERVES).decode(errors="replace")
 
 
@@ -138,11 +140,11 @@ class Workers:
     """Runs the workers of one server, from a process without threads and without an event loop.
 
     Args:
-        count: How many.
-        https: The sockets of the HTTPS listener.
-        http: Those of the plain listener.
-        work: Runs in each worker, until it is asked to end; returns its exit code.
-        started: Called when all of them serve.
+        count: Number of workers.
+        https: Sockets of the HTTPS listener.
+        http: Sockets of the plain listener.
+        work: Runs in each worker until it is asked to stop. Returns its exit code.
+        on_start: Called once all of them serve.
     """
 
     def __init__(
@@ -167,13 +169,13 @@ class Workers:
             channel.close()
 
     def run(self) -> None:
-        """Keep the workers running until SIGTERM or SIGINT, then until all of them have ended.
+        """Keep the workers running until SIGTERM or SIGINT, then until all of them have exited.
 
         Raises:
-            WorkerError: One of them could not begin to serve; all have ended.
-            StoppedError: A signal came before all of them served; all have ended.
+            WorkerError: One of them could not start to serve. All have exited.
+            StoppedError: A signal arrived before all of them served. All have exited.
         """
-        gc.freeze()  # what is there now stays, and its memory shared: the collector of no worker writes to it
+        gc.freeze()  # present objects and their shared memory are kept: no worker's collector writes to them
         os.set_blocking(self._wake, False)
         self._handlers = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         woken_before = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
@@ -194,7 +196,7 @@ class Workers:
         self._signals.append(number)
 
     def _begin(self) -> None:
-        """Start all, and wait until they serve."""
+        """Start all workers, and wait until they serve."""
         for worker in self._crew:
             try:
                 self._start(worker)
@@ -208,7 +210,7 @@ class Workers:
                 raise WorkerError(worker.failure or f"worker {worker.number} {end}")
 
     def _keep(self) -> None:
-        """Start those again that end, until a signal comes."""
+        """Restart dead workers until a signal arrives."""
         while not self._signals:
             now = time.monotonic()
             for worker in self._crew:
@@ -219,8 +221,8 @@ class Workers:
                 self._mourn(worker, end)
 
     def _drain(self) -> None:
-        """Have all end without losing a request; a further signal hurries them."""
-        for listener in (*self._https, *self._http):  # from here on the last worker to end closes them
+        """Drain all workers. Another signal aborts the drain."""
+        for listener in (*self._https, *self._http):  # from here on the last worker to exit closes them
             listener.close()
         passed_on = 0
         while any(worker.lives for worker in self._crew):
@@ -234,7 +236,7 @@ class Workers:
                     _log.error("a worker died while it drained", extra={"worker": worker.number, "reason": end})
 
     def _wait_for_all(self) -> None:
-        """Wait for workers which have noticed that they are not needed any more."""
+        """Wait for workers that have noticed the end of the supervisor."""
         for worker in self._crew:
             if worker.lives:
                 os.waitpid(worker.pid, 0)
@@ -255,22 +257,22 @@ class Workers:
     def _restart(self, worker: _Worker) -> None:
         try:
             self._start(worker)
-        except OSError as error:  # no memory, no process, no socket left: later there may be
+        except OSError as error:  # out of memory, processes or sockets: a later attempt may succeed
             worker.said, worker.began = b"", time.monotonic()
             self._mourn(worker, f"could not be started: {error.strerror}")
             return
         _log.info("a worker was started again", extra={"worker": worker.number, "restarts": worker.restarts})
 
     def _start(self, worker: _Worker) -> None:
-        """Fork it.
+        """Fork a worker.
 
         Raises:
-            OSError: The system does not let us.
+            OSError: The system denies it.
         """
         addresses = {member.number: member.address for member in self._crew}
         with _meeting(worker.address) as channel:
             hears, tells = os.pipe()
-            # Held back until the worker has handlers of its own: by ours, it would only take note of a signal.
+            # Blocked until the worker has its own handlers: the supervisor's only record a signal.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             try:
                 sys.stdout.flush()
@@ -291,19 +293,19 @@ class Workers:
         self._selector.register(hears, selectors.EVENT_READ, worker)
 
     def _be(self, errand: Errand, hears: int) -> NoReturn:
-        """Be a worker; this never returns to what the first process was about to do."""
+        """Run as a worker. Never returns to the supervisor's code."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-            os.setpgid(0, 0)  # Ctrl-C is for the first process, which has the workers drain
+            os.setpgid(0, 0)  # Ctrl-C is for the supervisor, which drains the workers
             for other in (self._held, self._wake, self._woken, hears, *(w.report for w in self._crew if w.lives)):
                 os.close(other)
             _name_in_log(errand.place.seat.number)
             code = self._work(errand)
-        except Exception:  # noqa: BLE001 - of a worker it is the end: nobody above may handle it, the first process does
+        except Exception:  # noqa: BLE001 - the worker exits: no caller may handle it, and the supervisor restarts it
             _log.exception("a worker fails")
         finally:
             with suppress(OSError, ValueError):
@@ -312,10 +314,10 @@ class Workers:
             os._exit(code)
 
     def _look(self, seconds: float | None) -> list[tuple[_Worker, str]]:
-        """Wait for something to happen; returns the workers that have ended, and how.
+        """Wait for an event. Return the workers that have exited, with the outcome.
 
         Args:
-            seconds: How long to wait at most; None: for ever.
+            seconds: Timeout. None: unlimited.
         """
         ended_workers = []
         for key, _ in self._selector.select(seconds):
@@ -335,7 +337,7 @@ class Workers:
 
 
 def _meeting(address: bytes) -> socket.socket:
-    """Listen where a worker is asked by the others; the empty address: a new one, without a file."""
+    """Listen at a worker's address for other workers. Empty: a new abstract address."""
     channel = socket.socket(socket.AF_UNIX)
     try:
         channel.bind(address)
@@ -348,17 +350,17 @@ def _meeting(address: bytes) -> socket.socket:
 
 
 def _how(status: int) -> str:
-    """Say how a process has ended."""
+    """Return how a process has exited, as text."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         return f"was ended by signal {-code}, {signal.Signals(-code).name}"
-    if code in {0, 128 + signal.SIGTERM}:  # by the second, one ends that is asked to before it serves
+    if code in {0, 128 + signal.SIGTERM}:  # the second is the code of a worker that is stopped before it serves
         return "ended"
     return f"failed with exit code {code}"
 
 
 def _name_in_log(number: int) -> None:
-    """Have every record of this process say which worker wrote it."""
+    """Add the worker number to every log record of this process."""
     make = logging.getLogRecordFactory()
 
     def record(*args: object, **words: object) -> logging.LogRecord:
@@ -370,5 +372,5 @@ def _name_in_log(number: int) -> None:
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
