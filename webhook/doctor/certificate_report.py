@@ -1,4 +1,4 @@
-"""Report on a certificate authority and its clients, as one document; see `webhook.cli.operating.certs`.
+"""Report on a certificate authority and its clients, as one document. See `webhook.cli.operating.certs`.
 
 All functions here are pure functions of the state that was read.
 """

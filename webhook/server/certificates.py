@@ -21,7 +21,7 @@ from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
 
 FIRST_AUTHORITIES_SECONDS: Final = 5.0
-"""Poll interval of the client authorities while there are none."""
+"""Poll interval of the client authorities before the first ones are read."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
 """Shortest remaining life of a ready server. For certificates shorter than ten hours it is a tenth of their life."""
 

@@ -209,7 +209,7 @@ class Connections:
         return len(self._silent) + len(self._begun) + len(self._strangers) + len(self._vouched)
 
     def admit(self, connection: Connection) -> bool:
-        """Count an accepted socket, and make room for it. Return False if there is none, so close it."""
+        """Count an accepted socket, and make room for it. Return False without room, so close it."""
         self._make_room_among(self._silent, connection.address)
         if len(self) >= self._limit:
             victim = self._victim()

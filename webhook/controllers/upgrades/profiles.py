@@ -156,7 +156,7 @@ class UpgradeProfileController:
         return [run for run in self._upgrades.others("") if run.metadata.name in documents]
 
     async def _carry_out(self, document: JsonObject, decision: ProfileDecision) -> None:
-        """Write the decision of a profile. Runs are deleted last, after the status is stored."""
+        """Write the decision of a profile. Its status follows a created run, so that a failed creation is retried."""
         for name in decision.stop:
             run = self._hub.cache.get(UPGRADE_RUN, name)
             if run is not None and text_at(run, "spec", "state") != UpgradeRunState.STOP:
