@@ -1,7 +1,7 @@
 """Events on an API server (events.k8s.io/v1): the document, and the recorder that writes it in the background.
 
-Repeated events of one object with one reason within five minutes become one Event with a count. Its note is the first
-one's. The windows are aligned to the clock, so a process that takes over continues to count.
+Events of one object with the same reason within five minutes are deduplicated into one Event with a count. Its note is
+that of the first. The windows are aligned to the clock, so a successor process continues to count.
 
 Source: rollout.md 17; serving.md 6.3.
 """
@@ -20,27 +20,28 @@ from scorer.api.meta import JsonObject, format_time
 from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
 
 NOTE_BYTES: Final = 1024
-"""How long a note may be in UTF-8: the API server counts bytes."""
+"""Maximum length of a note in UTF-8: the API server counts bytes."""
 INSTANCE_CHARACTERS: Final = 128
 CONTROLLER: Final = "harbormaster.dev/controller"
 
 
 def own_name(name: str = "") -> str:
-    """Return what Events call this process: *name*, or that of the machine, which in a pod is the pod's."""
+    """Return the reporting instance of this process: *name*, or the host name, which in a pod is the pod's."""
     return name or socket.gethostname()
 
 
 def event_document(document: JsonObject, event: Event, now: datetime, instance: str, occasion: str) -> JsonObject:
-    """Return the Event which says that *event* happened to *document*.
+    """Return the Event for *event* on *document*.
 
-    Its name is made from the object, the reason and the occasion: a stored Event can only change how often it happened.
+    Its name is derived from the object, the reason and the occasion, because only the count of a stored Event can
+    change.
 
     Args:
         document: The object.
-        event: What happened.
-        now: When.
-        instance: Who reports.
-        occasion: The same for what is one Event.
+        event: The event.
+        now: Time of the event.
+        instance: Reporting instance.
+        occasion: Equal for occurrences that share one Event.
     """
     metadata = document["metadata"]
     namespace = metadata.get("namespace") or "default"
@@ -70,25 +71,25 @@ def event_document(document: JsonObject, event: Event, now: datetime, instance: 
 
 
 def micro_time(instant: datetime) -> str:
-    """Return an instant as Events have it."""
+    """Return an instant as MicroTime."""
     return format_time(instant).replace("Z", f".{instant.microsecond:06}Z")
 
 
 WINDOW: Final = timedelta(minutes=5)
 MOST_WAITING: Final = 10_000
-"""Events that may wait to be written; a fleet of a thousand members that joins at once makes six thousand."""
+"""Maximum number of queued events. A fleet of a thousand members that join together causes six thousand."""
 
 log = logging.getLogger(__name__)
 
 
 class EventRecorder:
-    """Writes events in the background; one that cannot be written is dropped, never the work it tells of.
+    """Writes events in the background. An event that cannot be written is dropped, and never blocks the caller.
 
     Args:
-        store: Where events go.
+        store: Store of the events.
         now: The clock.
-        instance: Which process reports: in a pod its name.
-        heard: Are told of every event as well, also of those that are dropped.
+        instance: Reporting instance, in a pod its name.
+        on_event: Called with every event, even with dropped ones.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class EventRecorder:
         self._dropped = 0
 
     def record(self, document: JsonObject, event: Event) -> None:
-        """Have an Event written: *event* happened to *document*."""
+        """Enqueue an Event for *event* on *document*."""
         for hear in self._heard:
             hear(document, event)
         try:
@@ -122,7 +123,7 @@ class EventRecorder:
                 await self._write(document, event)
             except StoreError as error:
                 log.warning("cannot write event", extra={"reason": event.reason, "error": str(error)})
-            except Exception:  # one event that cannot be made must not end the loop
+            except Exception:  # one event that cannot be built must not stop the loop
                 log.exception("cannot write event", extra={"reason": event.reason})
             if self._dropped:
                 log.warning("events dropped", extra={"count": self._dropped})
@@ -136,7 +137,7 @@ class EventRecorder:
         try:
             await self._store.create(EVENT, event_object)
         except AlreadyExistsError:
-            # Counted over the version that is read here; after a conflict the count is dropped, as any event may be.
+            # The count is written over the version read here. After a conflict it is dropped, like any other event.
             current = await self._store.get(
                 EVENT, Key(event_object["metadata"]["name"], event_object["metadata"]["namespace"])
             )

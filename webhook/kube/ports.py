@@ -1,7 +1,7 @@
 """Ports to an API server: the Store protocol, its errors, and RetryError.
 
-The hub store (a real API server) and the embedded store (SQLite) implement `Store`; one test suite checks both. Objects
-are decoded JSON. An object handed out by a store is shared and read-only: build a new one to change it.
+The hub store (a real API server) and the embedded store (SQLite) implement `Store`, and one test suite checks both.
+Objects are decoded JSON. An object returned by a store is shared and read-only: build a new one to change it.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,7 +15,7 @@ from scorer.api.unstructured.json_object import JsonObject
 
 
 class Key(NamedTuple):
-    """Names an object of a known kind; ``namespace`` is empty for cluster-scoped kinds."""
+    """Key of an object of a given kind. ``namespace`` is empty for cluster-scoped kinds."""
 
     name: str
     namespace: str = ""
@@ -31,7 +31,7 @@ def key_of(document: JsonObject) -> Key:
 
 
 class EventType(StrEnum):
-    """What happened to a watched object."""
+    """Type of a watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -41,13 +41,13 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change; a bookmark carries only a resource version.
+    """One change. A bookmark carries only a resource version.
 
     Args:
-        type: What happened.
-        document: The object as it is now, or was last.
-        resource_version: Of the change.
-        more: Further changes have arrived already.
+        type: Type of the event.
+        document: The present object, or the last state of a deleted one.
+        resource_version: Resource version of the change.
+        more: Whether further changes have already arrived.
     """
 
     type: EventType
@@ -65,15 +65,15 @@ class Listing:
 
 
 class StoreError(Exception):
-    """The store refused or could not answer; the message is fit for a user."""
+    """The store refused or could not answer. The message is suitable for users."""
 
 
 class NotFoundError(StoreError):
-    """No such object."""
+    """The object does not exist."""
 
 
 class NotServedError(NotFoundError):
-    """The store knows no such kind, or not yet: that says nothing about the object."""
+    """The store does not serve the kind, or not yet. This is no news about the object."""
 
 
 class AlreadyExistsError(StoreError):
@@ -81,7 +81,7 @@ class AlreadyExistsError(StoreError):
 
 
 class ConflictError(StoreError):
-    """Another client wrote first, or a precondition does not hold: read again and decide again."""
+    """Another client wrote first, or a precondition failed: read again and decide again."""
 
 
 class ExpiredError(StoreError):
@@ -93,15 +93,15 @@ class InvalidObjectError(StoreError):
 
 
 class ForbiddenError(StoreError):
-    """We may not do this; the message is the API server's."""
+    """Permission denied, with the API server's message."""
 
 
 class UnavailableError(StoreError):
-    """The store cannot be reached or cannot answer now; trying again later may help.
+    """The store is unreachable or overloaded. A later retry may succeed.
 
     Args:
-        message: Fit for a user.
-        retry_after: Seconds that the store asks us to wait, which is left to the caller. None: it asks for nothing.
+        message: Suitable for users.
+        retry_after: Delay in seconds that the store asks for. The caller must wait. None: unset.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -112,34 +112,41 @@ class UnavailableError(StoreError):
 class Store(Protocol):
     """API-server semantics over any back end.
 
-    Every method may raise `StoreError` when the back end cannot answer. ``create`` and ``replace`` ignore
-    ``status`` on kinds whose status is a subresource; ``replace_status`` ignores everything else.
-    A write that changes nothing stores nothing: it returns the object as it is, with its resource version.
-    The store sets the generation, the time of creation, and the ``uid`` of a new object: given values are ignored.
+    Every method may raise `StoreError` if the back end cannot answer. ``create`` and ``replace`` ignore ``status`` on
+    kinds whose status is a subresource. ``replace_status`` ignores everything else. A write that changes nothing stores
+    nothing: it returns the stored object with its resource version. The store sets the generation, the creation time,
+    and the ``uid`` of a new object, and ignores given values.
 
-    An object is replaced over the version it was read at. For a custom kind nothing else is possible; a built-in one
-    should carry its ``uid`` and ``resourceVersion`` too, as everything that was read does.
+    An object is replaced at the version that was read. Custom kinds require this. Built-in ones should carry their
+    ``uid`` and ``resourceVersion`` too, as everything that was read does.
 
-    What follows from a deletion may take a while: the end of dependents, of the objects in a namespace, and of the
+    Consequences of a deletion are asynchronous: the deletion of dependents, of the objects in a namespace, and of the
     namespace itself.
 
     The back ends differ in details that no caller may rely on:
 
-    - An API server applies schemas: defaults are filled in, unknown fields are left out, the rest is checked. The
-      embedded store stores what it is given; its own API applies them before.
-    - An API server adds to objects of built-in kinds, such as its name as a label to a Namespace, and some of these
-      kinds have no ``generation``, ConfigMap and Namespace among them. In the embedded store every object has one.
-    - What no correct caller sends (another kind or version in the document, members of the wrong type, a namespace
-      where none belongs or none where one does, a ``resourceVersion`` to be created with) an API server may refuse
-      with any `StoreError`; the embedded store refuses it with `InvalidObjectError`, but takes any served version.
-    - A built-in object without ``resourceVersion`` is written over any version by the embedded store. An API server
-      refuses that for some kinds (Lease), and creates objects of some kinds (Lease, Role, Event, Service) that do not
-      exist: with a ``uid`` that is a `ConflictError`, where the embedded store says `NotFoundError`.
-    - A deletion and what follows from it are one write of the embedded store. The write that takes the last finalizer
-      away returns the object at the version of its deletion; an API server, at the version before.
+    - An API server applies schemas: it fills in defaults, prunes unknown fields, and validates the rest. The embedded
+      store
+    stores its input unchanged, and its own API applies schemas first.
+    - An API server adds to objects of built-in kinds, such as the name label of a Namespace, and some of these kinds
+      have
+    no ``generation``, ConfigMap and Namespace among them. In the embedded store every object has one.
+    - Invalid requests of incorrect callers (another kind or version in the document, members of the wrong type, a
+      namespace
+    on a cluster-scoped kind or none on a namespaced one, a ``resourceVersion`` on create): an API server may refuse
+    them with any `StoreError`. The embedded store refuses them with `InvalidObjectError`, but accepts any served
+    version.
+    - A built-in object without ``resourceVersion`` overwrites any version in the embedded store. An API server refuses
+      that
+    for some kinds (Lease), and creates missing objects of some kinds (Lease, Role, Event, Service). With a ``uid`` that
+    is a `ConflictError`, where the embedded store raises `NotFoundError`.
+    - A deletion and its consequences are one write of the embedded store. The write that removes the last finalizer
+      returns
+    the object at the version of its deletion. An API server returns the version before.
     - A watch from a future version is silent on an API server until that version has passed, and an `ExpiredError` in
-      the embedded store; from a text that is no version, it is any `StoreError`, and an `ExpiredError`, respectively.
-      From ``"0"`` or an empty one an API server begins with what is there.
+      the
+    embedded store. A watch from an invalid version is any `StoreError`, and an `ExpiredError`, respectively. From
+    ``"0"`` or an empty version, an API server starts with the existing objects.
     """
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
@@ -147,13 +154,13 @@ class Store(Protocol):
         ...
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
-        """Return the objects of *kind*, by namespace and name; *labels* must all be equal."""
+        """Return the objects of *kind* that have all *labels*, sorted by namespace and name."""
         ...
 
     def watch(self, kind: Kind, since: str, namespace: str | None = None) -> AsyncIterator[WatchEvent]:
-        """Yield every change after resource version *since*, in order, without end, of one namespace if it is given.
+        """Yield every change after resource version *since*, in order, without end, optionally of one namespace.
 
-        *since* is the version of a `Listing`, a `WatchEvent` or an object of this store, whatever its kind. A deletion
+        *since* is the version of a `Listing`, a `WatchEvent` or an object of this store, of any kind. A deletion
         carries the last state of its object, at the version of the deletion.
 
         Raises `ExpiredError`, from this call or from the first event on.
@@ -161,10 +168,10 @@ class Store(Protocol):
         ...
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store a new object; ``generateName`` is honoured.
+        """Create an object. ``generateName`` is supported.
 
         Raises:
-            AlreadyExistsError: The name is taken, perhaps by an object that is being deleted.
+            AlreadyExistsError: The name is taken, maybe by an object that is being deleted.
             NotFoundError: Its namespace does not exist.
             ForbiddenError: Its namespace is being deleted.
             InvalidObjectError: Its metadata breaks a rule.
@@ -172,38 +179,39 @@ class Store(Protocol):
         ...
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store the object, metadata included, over the version and the ``uid`` that it carries.
+        """Replace the object, metadata included, at its version and ``uid``.
 
-        One that is being deleted goes with its last finalizer, and takes no new one.
+        An object that is being deleted is removed with its last finalizer, and accepts no new one.
 
         Raises:
             NotFoundError: It does not exist.
-            ConflictError: It is at another version, or the name is another object's.
-            InvalidObjectError: Its metadata breaks a rule, or it is of a custom kind and carries no
-                ``resourceVersion`` (``"0"`` does not count as one).
+            ConflictError: It has another version, or the name belongs to another object.
+            InvalidObjectError: Its metadata breaks a rule, or it is of a custom kind and has no ``resourceVersion``
+                (``"0"``
+                does not count as one).
         """
         ...
 
     async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store the finalizers, labels and annotations of the object, over the version that it has to carry.
+        """Store the finalizers, labels and annotations of the object, at its required version.
 
-        Everything else stays as it is stored, whatever *document* says or leaves out: what was read may be less than
-        what is stored, where a definition has just got a new field. The finalizers become those of *document*; labels
-        and annotations that it does not have stay. The ``uid`` does not count: no two objects are ever at one version.
+        Everything else is kept as stored, regardless of *document*: the object as read may lack stored fields if a
+        definition has just got a new one. The finalizers are replaced by those of *document*. Labels and annotations
+        that *document* lacks are kept. The ``uid`` is ignored, because a version is unique to one object.
 
         Raises as `replace`.
         """
         ...
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store ``status`` only, over the version that the object carries; if it has no status, that is removed.
+        """Store only ``status``, at the version of the object. A missing status removes the stored one.
 
-        Raises as `replace`; `NotFoundError` also when status is no subresource of the kind.
+        Raises as `replace`. `NotFoundError` also if status is no subresource of the kind.
         """
         ...
 
     async def delete(self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "") -> None:
-        """Delete the object, or mark it when finalizers hold it; preconditions that are given must hold.
+        """Delete the object, or mark it if it has finalizers. Given preconditions must hold.
 
         Dependents that name it in ``ownerReferences`` are deleted once they have no other owner left.
 
@@ -214,14 +222,14 @@ class Store(Protocol):
 
 @runtime_checkable
 class PagedStore(Store, Protocol):
-    """A store that sends long lists in parts."""
+    """A store that returns long lists in pages."""
 
     def pages(
         self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> AsyncIterator[Listing]:
-        """Yield the list of `Store.list` in parts, in any order; each carries the version of the whole.
+        """Yield the list of `Store.list` in pages, in any order, each with the version of the whole list.
 
-        Raises `ExpiredError` when the store does not remember any more what the list was of: begin again.
+        Raises `ExpiredError` if the store no longer has the snapshot of the list: start again.
         """
         ...
 
@@ -231,25 +239,25 @@ class ServedKinds(Protocol):
 
     @property
     def kinds(self) -> Mapping[tuple[str, str], Kind]:
-        """By group and kind, as of the last `refresh`; every served version is among ``versions``."""
+        """By group and kind, as of the last `refresh`. ``versions`` has every served version."""
         ...
 
     @property
     def silent(self) -> frozenset[str]:
-        """Groups whose kinds the server could not list; some of theirs may be missing."""
+        """Groups whose kinds the server could not list, so that some may be missing."""
         ...
 
     async def refresh(self) -> None:
-        """Ask the server again. Raises `StoreError`."""
+        """Query the server again. Raises `StoreError`."""
         ...
 
 
 class RetryError(Exception):
-    """Try again later; nothing is wrong with the object.
+    """Retry later, for a reason that is no error of the object.
 
     Args:
-        message: Why.
-        after: How long to wait; None: as the queue's backoff says.
+        message: The reason.
+        after: Delay. None: unset, use the queue's backoff.
     """
 
     def __init__(self, message: str, after: timedelta | None = None) -> None:

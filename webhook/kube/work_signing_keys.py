@@ -23,7 +23,7 @@ TYPE: Final = "Opaque"
 NAME: Final = "harbormaster-work-keys"
 CURRENT: Final = "key"
 PREVIOUS: Final = "previous"
-"""Entries of the Secret; `PREVIOUS` is optional."""
+"""Entries of the Secret. `PREVIOUS` is optional."""
 REFRESH_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = (0.2, 1.0, 5.0)
 """Backoff while the hub does not answer. The last pause repeats."""
@@ -66,7 +66,7 @@ class WorkKeys:
             return
 
     async def refresh_periodically(self) -> None:
-        """Read the keys again every `REFRESH_SECONDS`, until cancelled. On an error the last keys stay in use."""
+        """Read the keys again every `REFRESH_SECONDS`, until cancelled. On an error the last keys remain in use."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             try:

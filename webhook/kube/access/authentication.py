@@ -28,17 +28,17 @@ _PATH: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """The user that a token belongs to; None: it is not valid here."""
+    """The user that a token belongs to. None: unknown, the token is not valid here."""
 
     user: UserInfo | None
 
 
 class TokenReviewer:
-    """Knows bearer tokens.
+    """Authenticates bearer tokens by TokenReview.
 
     Args:
-        server: The API server to ask.
-        audience: What a token has to be issued for.
+        server: API server that reviews.
+        audience: Audience that a token must be issued for.
         counts: Counts the reviews.
     """
 
@@ -55,11 +55,11 @@ class TokenReviewer:
 
     @property
     def audience(self) -> str:
-        """What a token has to be issued for."""
+        """Audience that a token must be issued for."""
         return self._audience
 
     def cached(self, token: str) -> UserInfo | None:
-        """Return whose token it is if a review said so in the last minute."""
+        """Return the user of a token that was reviewed and accepted in the last minute, or None."""
         holder = self._reviews.cached(fingerprint(token))
         if holder is None or holder.user is None:
             return None
@@ -67,7 +67,7 @@ class TokenReviewer:
         return holder.user
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return whose token it is; None: it is invalid, or issued for another audience. Raises `NotReviewedError`."""
+        """Return the user of a token, or None if it is invalid or for another audience. Raises `NotReviewedError`."""
         return (await self._reviews.find(fingerprint(token), lambda: self._ask(token))).user
 
     async def _ask(self, token: str) -> _Holder:
@@ -92,7 +92,7 @@ _CONFIG_MAP_PATH: Final = path_of(KINDS["", "ConfigMap"], "kube-system", CONFIG_
 
 
 class HubAuthorities:
-    """What the hub publishes.
+    """Reads the client CA that the hub publishes.
 
     Args:
         server: The hub.

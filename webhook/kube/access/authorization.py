@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 class HubAccessReviewer:
-    """Knows what users may do.
+    """Authorizes users by SubjectAccessReview.
 
     Args:
-        server: The API server to ask.
+        server: API server that reviews.
         counts: Counts the reviews.
     """
 
@@ -43,7 +43,7 @@ class HubAccessReviewer:
         )
 
     def cached(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed | None:
-        """Return what `review` would, if every answer is remembered."""
+        """Return the result of `review` if every answer is cached, else None."""
         if len(accesses) > MOST_REVIEWED:
             return None
         answers = [self._known(user, access) for access in accesses]
@@ -54,9 +54,9 @@ class HubAccessReviewer:
         return Reviewed(tuple(access for access, answer in zip(accesses, answers, strict=True) if answer is False))
 
     async def review(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed:
-        """Return which of *accesses* the user may not do.
+        """Return the subset of *accesses* that is denied to the user.
 
-        A question without an answer never counts as allowed: the result says that it was not answered.
+        A question without an answer never counts as allowed. The result reports that it is unanswered.
         """
         if len(accesses) > MOST_REVIEWED:
             return Reviewed(
@@ -83,7 +83,7 @@ class HubAccessReviewer:
         return False
 
     async def may(self, user: UserInfo, access: Access | PathAccess) -> bool:
-        """Say whether *user* may do it. Raises `NotReviewedError` when the API server does not say."""
+        """Return whether *user* is allowed the access. Raises `NotReviewedError` if the API server does not answer."""
         return await self._reviews.find(_key(user, access), lambda: self._ask(user, access))
 
     async def _ask(self, user: UserInfo, access: Access | PathAccess) -> bool:

@@ -1,4 +1,4 @@
-"""Cache of review answers, with one request for concurrent identical questions.
+"""Cache of review answers that deduplicates concurrent identical requests.
 
 Source: serving.md 3.4.
 """
@@ -27,7 +27,7 @@ class ReviewCounts:
     """Counts reviews.
 
     Args:
-        registry: Where the metric is registered.
+        registry: Registry of the metric.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -42,18 +42,18 @@ class ReviewCounts:
                 self._counter.labels(kind, result)
 
     def count(self, kind: Subject, result: Result) -> None:
-        """Count one."""
+        """Count one review."""
         self._counter.labels(kind, result).inc()
 
 
 class Reviews(Generic[AnswerT]):
-    """Answers of one kind.
+    """Cached answers to reviews of one kind.
 
     Args:
-        kind: What they are about, for the metrics.
+        kind: Kind of review, for the metrics.
         counts: The metrics.
-        seconds: How long an answer is good.
-        allows: Whether it is a good one.
+        seconds: Returns the time to live of an answer.
+        allows: Returns whether an answer counts as allowed.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Reviews(Generic[AnswerT]):
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
     def cached(self, key: Hashable) -> AnswerT | None:
-        """Return the answer that is still good, None when there is none."""
+        """Return the cached answer, or None if it is missing or expired."""
         entry = self._known.get(key)
         if entry is None or asyncio.get_running_loop().time() >= entry[0]:
             return None
@@ -81,16 +81,16 @@ class Reviews(Generic[AnswerT]):
         return entry[1]
 
     async def find(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        """Return the answer, by asking if it is not known; callers that come meanwhile wait for the same answer.
+        """Return the cached answer, or ask. Concurrent callers with the same key share one request.
 
-        A failure is not remembered.
+        Failures are not cached.
 
         Args:
-            key: What is asked.
-            ask: Asks the API server.
+            key: Key of the question.
+            ask: Sends the request to the API server.
 
         Raises:
-            NotReviewedError: There was no answer within five seconds.
+            NotReviewedError: The request failed, or timed out after five seconds.
         """
         cached = self.cached(key)
         if cached is not None:
@@ -100,10 +100,10 @@ class Reviews(Generic[AnswerT]):
         if task is None:
             task = self._asking[key] = asyncio.create_task(self._ask(key, ask))
             task.add_done_callback(lambda task: self._forget(key, task))
-        return await asyncio.shield(task)  # a caller that is cancelled must not cancel it for the others
+        return await asyncio.shield(task)  # shielded: cancelling one caller must not cancel the others
 
     async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        request_time = asyncio.get_running_loop().time()  # what the answer says may be as old as the question
+        request_time = asyncio.get_running_loop().time()  # the answer may be as old as the request
         try:
             async with asyncio.timeout(REVIEW_SECONDS), self._slots:
                 answer = await ask()
@@ -120,4 +120,4 @@ class Reviews(Generic[AnswerT]):
     def _forget(self, key: Hashable, task: asyncio.Task[AnswerT]) -> None:
         del self._asking[key]
         if not task.cancelled():
-            task.exception()  # retrieved here, as every caller may be gone: else asyncio logs it as never retrieved
+            task.exception()  # retrieved here, because every caller may be cancelled: asyncio would log it otherwise

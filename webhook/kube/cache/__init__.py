@@ -1,4 +1,4 @@
-"""Objects in memory, as an informer keeps them, and the writes that go through the cache.
+"""In-memory objects, as an informer keeps them, and writes through the cache.
 
 Rules for one kind do not belong here.
 """

@@ -1,4 +1,4 @@
-"""A change of one object, the handlers that receive it, and subscriptions in general."""
+"""Change of one object, its handlers, and subscriptions in general."""
 
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
@@ -10,17 +10,17 @@ View = Callable[[JsonObject], object]
 
 
 def desired(document: JsonObject) -> object:
-    """View what users can ask of an object: its spec, by its generation, and its deletion."""
+    """Return the user's part of an object: its spec, by generation, and its deletion."""
     metadata = document["metadata"]
     return metadata.get("generation"), metadata.get("deletionTimestamp")
 
 
 class ObjectDelta(NamedTuple):
-    """An object before and after: at least one of both is there.
+    """An object before and after a change. At least one of the two is set.
 
     Args:
-        old: As it was; None: it did not exist, or was not known.
-        new: As it is; None: it is gone.
+        old: Previous state. None: unknown, or the object did not exist.
+        new: Present state. None: unset, the object was deleted.
     """
 
     old: JsonObject | None
@@ -28,49 +28,49 @@ class ObjectDelta(NamedTuple):
 
     @property
     def document(self) -> JsonObject:
-        """The object as it is now, or as it was last when it is gone."""
+        """The present state, or the last one of a deleted object."""
         document = self.new if self.new is not None else self.old
         assert document is not None
         return document
 
     @property
     def is_added_or_deleted(self) -> bool:
-        """Whether it is new or gone."""
+        """Whether the object was added or deleted."""
         return self.old is None or self.new is None
 
     def alters(self, view: View) -> bool:
-        """Say whether it existed before and still does, and differs in this view."""
+        """Return whether the object was updated and differs in *view*."""
         return self.old is not None and self.new is not None and view(self.old) != view(self.new)
 
     def touches(self, view: View) -> bool:
-        """Say whether it differs in this view, or is new or gone."""
+        """Return whether the object was added, deleted, or differs in *view*."""
         return self.old is None or self.new is None or view(self.old) != view(self.new)
 
 
 Handler = Callable[[ObjectDelta], None]
-"""Called with a change, on the event loop; has to be quick."""
+"""Called with every change on the event loop. Must not block."""
 
 
 T = TypeVar("T")
 
 Subscribe = Callable[[Callable[[T], None]], Callable[[], None]]
-"""Given a handler, returns what unsubscribes it."""
+"""Takes a handler and returns a function that unsubscribes it."""
 
 
 class Broadcaster(Generic[T]):
-    """Calls all handlers at once, in the order in which they were subscribed."""
+    """Calls all handlers synchronously, in the order of subscription."""
 
     def __init__(self) -> None:
         self._handlers: list[Callable[[T], None]] = []
 
     def subscribe(self, handler: Callable[[T], None]) -> Callable[[], None]:
-        """Call *handler* with everything that is told until the returned function is called; call that once."""
+        """Call *handler* with every event until the returned function is called. Call that function only once."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
     @property
     def has_handlers(self) -> bool:
-        """Whether there is any handler."""
+        """Whether any handler is subscribed."""
         return bool(self._handlers)
 
     def publish(self, event: T) -> None:

@@ -1,13 +1,13 @@
-"""The hub as a controller sees it: it reads from the cache, writes to the store, and sees its own writes at once.
+"""The hub as seen by a controller: reads from the cache, writes to the store, and read-your-writes.
 
-One process writes for a placement at a time (the leader), so the cache plus its own writes is as good as reading the
-API server: the very next read sees a binding that was just created. When the store disagrees, by a conflict or because
-an object exists already, that object is read at once, so that the next attempt begins with the truth even while the
-watch is broken.
+One process (the leader) writes for a placement at a time, so the cache plus its own writes is as good as a read from
+the API server: the next read sees a binding that was just created. After a conflict, or if an object already exists,
+that object is read immediately, so that a retry starts from the stored state even while the watch is broken.
 
-Statuses are stored behind: `report` shows them in the cache at once and stores them a little later, several changes of
-one object in one write, and after the writes that others wait for; those of placements, which people read, before those
-that they sum up. Every status can be derived again from what is stored, so a process that ends before has lost nothing.
+Statuses are write-behind. `report` shows them in the cache immediately and stores them a little later. Several changes
+of one object are coalesced into one write, after the writes that controllers wait for. Statuses of placements, which
+users read, come before those that they aggregate. Every status can be derived again from stored objects, so a process
+that stops early loses nothing.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ from webhook.kube.ports import (
 WRITE_CONCURRENCY: Final = 32
 STATUS_WRITERS: Final = 8
 STATUS_DELAY_SECONDS: Final = 0.1
-"""How long changes of one status are collected into one write."""
+"""Debounce of changes of one status."""
 LONGEST_DELAY_SECONDS: Final = 5.0
-"""How long a status waits at most while many other writes are under way: controllers wait for those, not for it."""
+"""Maximum delay of a status while many other writes are in flight, because controllers wait for those."""
 _FIRST: Final = frozenset(family.placement.group_kind for family in FAMILIES)
 """Kinds whose statuses are stored before all others."""
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
@@ -53,11 +53,11 @@ class _Pending:
     """A status that is not stored yet.
 
     Args:
-        kind: Of the object.
-        base: The object as it is stored, as far as is known; *shown* is it with the status.
+        kind: Kind of the object.
+        base: The object in its last known stored state. *shown* adds the status.
         shown: The object as the cache shows it.
-        due: When to store it, in the loop's time.
-        failures: Attempts that failed.
+        due: Time of the write on the loop's clock.
+        failures: Number of failed attempts.
     """
 
     kind: Kind
@@ -68,41 +68,41 @@ class _Pending:
 
 
 _Place = tuple[str, str, Key]
-"""Where a pending status belongs: group, kind and key of its object."""
+"""Group, kind and key of the object of a pending status."""
 
 
 class Hub:
-    """Store and cache as one.
+    """Read-through of a cache and writes to its store.
 
     Args:
-        store: Where everything is kept.
-        cache: What is known of it.
-        slots: How many writes may be under way, of all that share them; None: as many as usual, of this one alone.
+        store: Store of the objects.
+        cache: Cache of the store.
+        slots: Concurrent writes of all hubs that share them. None: unset, the default number for this hub alone.
     """
 
     def __init__(self, store: Store, cache: Cache, slots: WriteSlots | None = None) -> None:
         self.store = store
         self.cache = cache
         self.writes = 0
-        """How many writes were sent; a second reconcile of anything adds none."""
+        """Number of writes sent. A second reconcile of the same state adds none."""
         self._slots = slots or WriteSlots(WRITE_CONCURRENCY)
         self._few = self._slots.number // 4
-        """With no more writes under way than this, statuses hold up none."""
+        """Statuses are not delayed while at most this many writes are in flight."""
         self._under_way = 0
-        """Writes that are under way or wait for their turn, statuses left out."""
+        """Writes that are in flight or wait for a slot, without statuses."""
         self._pending: dict[_Place, _Pending] = {}
         self._lines: tuple[dict[_Place, None], dict[_Place, None]] = ({}, {})
-        """Those of them that no writer has: statuses of placements, and all others; each in the order of arrival."""
+        """Pending statuses without a writer, in order of arrival: those of placements, and all others."""
         self._choosing = asyncio.Lock()
         self._wake = asyncio.Event()
 
     @property
     def idle(self) -> bool:
-        """Whether every status that was reported is stored."""
+        """Whether every reported status is stored."""
         return not self._pending
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store a new object. Raises as the store does; an object that exists already is read."""
+        """Create an object. Raises as the store does, after reading an object that already exists into the cache."""
         try:
             async with self._slot(kind):
                 return self._known(kind, await self.store.create(kind, document))
@@ -111,24 +111,24 @@ class Hub:
             raise
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store an object over the version it was read at. Raises as the store does; after a conflict it is read.
+        """Replace an object at the version that was read. Raises as the store does. A conflict reads the object.
 
-        For objects that are made here. One that users write is `amend`-ed.
+        For objects that the loop owns. Use `amend` for those that users write.
         """
         return await self._over(kind, document, self.store.replace)
 
     async def amend(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Store the metadata of an object, over the version it was read at: see `Store.replace_metadata`.
+        """Replace the metadata of an object at the version that was read: see `Store.replace_metadata`.
 
-        Raises as the store does; after a conflict the object is read.
+        Raises as the store does. A conflict reads the object.
         """
         return await self._over(kind, document, self.store.replace_metadata)
 
     async def store_status(self, kind: Kind, document: JsonObject, status: JsonObject) -> JsonObject:
-        """Store the status of an object now, over the version it was read at.
+        """Store the status of an object immediately, at the version that was read.
 
-        For a status that what comes next relies on, and that nobody else writes; others are `report`-ed. Raises as the
-        store does; after a conflict the object is read.
+        For a status that the next step relies on and that has no other writer. Use `report` for all others. Raises as
+        the store does. A conflict reads the object.
         """
         return await self._over(kind, {**document, "status": status}, self.store.replace_status)
 
@@ -141,27 +141,27 @@ class Hub:
         except ConflictError:
             await self._read(kind, key_of(document))
             raise
-        except NotServedError:  # says nothing about the object, so the cache keeps it
+        except NotServedError:  # the kind is not served, which is no news about the object: keep it in the cache
             raise
         except NotFoundError:
             self.cache.of_kind(kind).drop(document)
             raise
 
     async def delete(self, kind: Kind, document: JsonObject, *, this_version: bool = False) -> None:
-        """Delete an object; one that is gone already is fine.
+        """Delete an object. An object that no longer exists is not an error.
 
         Args:
             kind: Its kind.
-            document: As it was read.
-            this_version: Only if no client has written it since. Otherwise `ConflictError`, and it is read again.
+            document: The object as read.
+            this_version: Delete only this version. Otherwise raise `ConflictError` and read the object.
         """
         metadata, key = document["metadata"], key_of(document)
         version = metadata.get("resourceVersion", "") if this_version else ""
         try:
             async with self._slot(kind):
-                # By uid in any case: an object of that name that was created since is another one.
+                # With the uid in any case: a recreated object of the same name is a different object.
                 await self.store.delete(kind, key, uid=metadata.get("uid", ""), resource_version=version)
-                # Finalizers may hold it: then the next read of the cache has to see that it is being deleted.
+                # Finalizers may keep the object. The next read of the cache must see its deletion timestamp.
                 self.cache.of_kind(kind).put(await self.store.get(kind, key))
         except ConflictError:
             await self._read(kind, key)
@@ -172,12 +172,12 @@ class Hub:
             self.cache.of_kind(kind).drop(document)
 
     async def carry_out(self, kind: Kind, writes: Iterable[Write]) -> None:
-        """Do what a plan asks for, in its order; an object that exists already was created by an earlier attempt."""
+        """Execute the writes of a plan in order. An object that already exists was created by an earlier attempt."""
         for write in writes:
             await self._carry_out(kind, write)
 
     async def carry_out_concurrently(self, kind: Kind, writes: Iterable[Write]) -> None:
-        """Do what a plan asks for, all at once: no write depends on another. Raises the first error, after the last."""
+        """Execute independent writes of a plan concurrently. Raises the first error after all have finished."""
         await run_concurrently(self._carry_out(kind, write) for write in writes)
 
     async def _carry_out(self, kind: Kind, write: Write) -> None:
@@ -193,16 +193,16 @@ class Hub:
     def report(
         self, kind: Kind, document: JsonObject, status: JsonObject, *, tells_failures: bool = False
     ) -> JsonObject:
-        """Set the status of an object, and return the object with it.
+        """Set the status of an object in the cache, enqueue its write, and return the object with it.
 
-        Nothing happens when it has that status already, nor when its uid or generation is another by now: the status
-        was decided for what the object was, and the change wakes its controller to decide again.
+        A no-op if the status is unchanged, or if the uid or generation has changed: the status was decided for another
+        state, and that change triggers a reconcile.
 
         Args:
             kind: Its kind.
-            document: As it was when the status was decided.
-            status: The whole of it.
-            tells_failures: The conditions of failing controllers are as in *status*, too; else they stay as they are.
+            document: The object for which the status was decided.
+            status: The complete status.
+            tells_failures: Whether to replace the conditions of failing controllers, too. If False, they are kept.
         """
         cached_object = self.cache.get(kind, *key_of(document))
         if cached_object is None or cached_object["metadata"].get("uid") != document["metadata"].get("uid"):
@@ -221,20 +221,21 @@ class Hub:
             self._pending[place] = _Pending(kind, cached_object, update, due_at)
             self._line_up(place)
         else:
-            if cached_object is not pending.shown:  # the watch or a write has brought a newer version since
+            if cached_object is not pending.shown:  # a newer version arrived by the watch or by a write
                 pending.base = cached_object
             pending.shown = update
         self.cache.of_kind(kind).show(update)
         return update
 
     async def run(self) -> None:
-        """Store reported statuses until cancelled; what is not stored by then is taken out of the cache again."""
+        """Store reported statuses until cancelled. Statuses that are not stored by then are reverted in the cache."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(STATUS_WRITERS):
                     tasks.create_task(self._store_statuses())
         finally:
-            # The cache outlives the term: in the next one these would pass for stored, and never be.
+            # The cache outlives the term. In the next term, these statuses would be taken for stored and never be
+            # written.
             for pending in self._pending.values():
                 self.cache.of_kind(pending.kind).unshow(pending.shown, pending.base)
             self._pending.clear()
@@ -250,7 +251,7 @@ class Hub:
             except StoreError as error:
                 log.warning("cannot store a status", extra={"object": str(place[2]), "error": str(error)})
                 self._again_later(place, pending)
-            except Exception:  # one status that cannot be sent must not end the loop: logged with the traceback
+            except Exception:  # one status that cannot be sent must not stop the loop: logged with the traceback
                 log.exception("cannot store a status", extra={"object": str(place[2])})
                 self._again_later(place, pending)
             else:
@@ -258,7 +259,7 @@ class Hub:
                     self._line_up(place)
 
     async def _next(self) -> _Place:
-        """Take the next status out of line that is to be stored now; wait until there is one."""
+        """Wait for the next status that is due, and dequeue it."""
         loop = asyncio.get_running_loop()
         async with self._choosing:
             while True:
@@ -286,7 +287,7 @@ class Hub:
 
     def _again_later(self, place: _Place, pending: _Pending) -> None:
         def again() -> None:
-            if self._pending.get(place) is pending:  # else the term has ended
+            if self._pending.get(place) is pending:  # otherwise the term has ended
                 self._line_up(place)
 
         delay = _RETRY_SECONDS[min(pending.failures, len(_RETRY_SECONDS) - 1)]
@@ -294,10 +295,10 @@ class Hub:
         asyncio.get_running_loop().call_later(delay, again)
 
     async def _store_status(self, place: _Place, pending: _Pending) -> None:
-        """Store one status over the newest version of its object that is known."""
+        """Store one status on top of the newest known version of its object."""
         kind, shelf = pending.kind, self.cache.of_kind(pending.kind)
         cached_object = shelf.objects.get(place[2])
-        # The watch may have brought a newer version since: writing over the old one would only be a conflict.
+        # The watch may have brought a newer version. A write on top of the old one would only be a conflict.
         if cached_object is not pending.shown and not self._rebase(pending, cached_object):
             del self._pending[place]
             return
@@ -317,11 +318,11 @@ class Hub:
             raise
         except NotFoundError:
             shelf.drop(status_update)
-            if pending.shown is status_update:  # else it is that of a new object of the same name
+            if pending.shown is status_update:  # otherwise it belongs to a new object of the same name
                 del self._pending[place]
             return
         shelf.put(stored_status)
-        if pending.shown is status_update:  # else `report` was called while the write was under way
+        if pending.shown is status_update:  # otherwise `report` was called during the write
             del self._pending[place]
             return
         pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
@@ -331,7 +332,7 @@ class Hub:
             del self._pending[place]
 
     def _rebase(self, pending: _Pending, live: JsonObject | None) -> bool:
-        """Put a status on a newer version of its object; False: its uid or generation is another, so is its status."""
+        """Move a status to a newer version of its object, or return False if the uid or generation has changed."""
         if live is None or any(
             live["metadata"].get(member) != pending.base["metadata"].get(member) for member in ("uid", "generation")
         ):
@@ -341,17 +342,17 @@ class Hub:
         return True
 
     def _known(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Take in an object as it was just stored, with the status that is still to be stored."""
+        """Cache an object as just stored, with its pending status."""
         shelf = self.cache.of_kind(kind)
         shelf.put(document)
         pending = self._pending.get((*kind.group_kind, key_of(document)))
-        # If the watch was faster than the answer, the shelf has kept a newer version: that is left alone.
+        # If the watch was faster than the response, the cache already has a newer version, which is kept.
         if pending is not None and shelf.objects.get(key_of(document)) is document and self._rebase(pending, document):
             return pending.shown
         return document
 
     async def _read(self, kind: Kind, key: Key) -> None:
-        """Read an object that the store says is not as we know it."""
+        """Refresh an object after the store contradicted the cache."""
         shelf = self.cache.of_kind(kind)
         try:
             shelf.put(await self.store.get(kind, key))
@@ -375,9 +376,9 @@ class Hub:
 
 
 async def run_concurrently(doings: Iterable[Awaitable[object]]) -> None:
-    """Wait for all of them, whatever becomes of each; then raise the first error, if there was one.
+    """Wait until all of them have finished, then raise the first error if there was one.
 
-    A bare gather would raise at the first error, and leave the other writes to go on without an owner.
+    A bare gather would raise at the first error, and leave the other writes running without an owner.
     """
     results: Sequence[object] = await asyncio.gather(*doings, return_exceptions=True)
     for result in results:

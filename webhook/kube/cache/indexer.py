@@ -1,4 +1,4 @@
-"""Objects of one kind in memory, indexed by key and label.
+"""In-memory objects of one kind, indexed by key and label.
 
 Lists, events and own writes may arrive in any order.
 """
@@ -22,15 +22,15 @@ from webhook.kube.ports import EventType, Key, WatchEvent, key_of
 Trim = Callable[[JsonObject], JsonObject]
 
 INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING, UPGRADED_MEMBER)
-"""Labels by which objects are found without going through all of their kind."""
+"""Labels with an index."""
 TARGET_CLUSTER = "spec.targetCluster"
-"""Bindings are found by this field as if it were such a label."""
+"""Index of bindings by this field, as if it were such a label."""
 
 log = logging.getLogger(__name__)
 
 
 class Revision:
-    """Counts the changes of all objects on the shelves of one cache."""
+    """Counts the changes of all objects in one cache."""
 
     __slots__ = ("number",)
 
@@ -42,9 +42,9 @@ class KindCache:
     """All objects of one kind, by key and by the indexed labels.
 
     Args:
-        kind: Of all of them.
-        sharing: Keeps equal parts of objects once; that of the cache.
-        revision: Counts changes; that of the cache.
+        kind: Kind of all objects.
+        sharing: Interns equal parts of objects, shared by the cache.
+        revision: Counts changes, shared by the cache.
     """
 
     def __init__(self, kind: Kind, sharing: Interner | None = None, revision: Revision | None = None) -> None:
@@ -52,52 +52,52 @@ class KindCache:
         self._sharing = sharing or Interner()
         self._revision = revision or Revision()
         self.refusal = ""
-        """Why the store does not let us read the kind; empty when it does."""
+        """Reason why the store denies reading the kind, empty if it does not."""
         self.watching: asyncio.Task[None] | None = None
         self.objects: dict[Key, JsonObject] = {}
         self.labelled: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
         self.namespaces: dict[str, dict[Key, JsonObject]] = defaultdict(dict)
         self.handlers: list[Handler] = []
         self.gone: dict[str, None] = {}
-        """Uids of deleted objects, oldest first: an event or a write that comes late must not bring one back."""
+        """Tombstones: uids of deleted objects, oldest first. A late event or write must not restore such an object."""
         self.synced = asyncio.Event()
-        """Set once everything has been listed."""
+        """Set after the first complete list."""
         self.answered = asyncio.Event()
-        """Set once the store has listed everything, or has said that we may not read it."""
+        """Set after the first complete list, or after the store has denied reading."""
         self.optional = False
-        """What needs the kind does without it while we may not read it."""
+        """Whether consumers work without the kind while reading it is denied."""
         self.trim: Trim | None = None
-        """What is kept of an object; None: all of it."""
+        """Returns the part of an object to keep. None: unset, keep all of it."""
         self.events = 0
-        """Changes that the watch has brought."""
+        """Changes received by the watch."""
         self.lists = 0
-        """How often everything was listed."""
+        """Number of complete lists."""
         self.seen = float("-inf")
-        """When the store last sent anything, on the monotonic clock; bookmarks count."""
+        """Time of the last response or event of the store, bookmarks included, on the monotonic clock."""
         self.behind_since: float | None = None
-        """Since when changes have been waiting to be taken in, on the monotonic clock; None: none are."""
+        """Time since which changes are waiting to be processed, on the monotonic clock. None: unset, no backlog."""
         self.tries = 0
-        """How often in a row the store has been asked for the list, since it gave the last one."""
+        """Consecutive list requests since the last successful one."""
         self.returned: list[Callable[[], None]] = []
-        """Called when the store gives the list again after it was `away`."""
+        """Called when a list succeeds after the kind was `away`."""
         self.heard = 0
-        """The newest version of anything that the store has sent of the kind."""
+        """The newest resource version that the store has sent for the kind."""
         self._listed_at = 0
 
     @property
     def away(self) -> bool:
-        """Whether the store has not given the list when it was asked last: what it has not told us is unknown.
+        """Whether the last list request failed, so that changes may be missing.
 
-        A watch that ends and is followed by a list at once does not count: nothing was missed.
+        A watch that ends and is followed immediately by a list does not count: no change was missed.
         """
         return self.tries > 1
 
     def note_version(self, version: int) -> None:
-        """Note that the store has been at *version*."""
+        """Record that the store has reached *version*."""
         self.heard = max(self.heard, version)
 
     def apply_event(self, event: WatchEvent) -> None:
-        """Take in what the watch has brought."""
+        """Process one watch event."""
         self.seen = time.monotonic()
         if not event.more:
             self.behind_since = None
@@ -114,17 +114,17 @@ class KindCache:
                 self.put(event.document)
 
     def put(self, document: JsonObject, *, even_if_older: bool = False, is_reduced: bool = False) -> None:
-        """Take in an object, unless a newer state of it, or its deletion, is known.
+        """Store an object in the cache, unless a newer state or its tombstone is present.
 
         Args:
             document: The object.
-            even_if_older: Whatever is known.
-            is_reduced: It is what `reduced` has returned.
+            even_if_older: Replace even a newer state.
+            is_reduced: Whether the object is a result of `reduced`.
         """
         key = key_of(document)
         old = self.objects.get(key)
         self.note_version(_version(document))
-        # Our own writes go in before the watch brings them: what it still brings from before them is old.
+        # Own writes arrive before their watch events. Events from before those writes are stale.
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
         if not is_reduced:
@@ -136,19 +136,19 @@ class KindCache:
     def reduced_page(
         self, documents: Iterable[JsonObject], version: str, before: "KindCacheSnapshot"
     ) -> list[JsonObject]:
-        """Return what is kept of a part of a list, for `replace_all`: so no long list is whole in memory as it came.
+        """Return one page of a list in reduced form, for `replace_all`. The full list is never in memory unreduced.
 
         Args:
-            documents: The part.
-            version: Of the list.
+            documents: The page.
+            version: Resource version of the list.
             before: The `snapshot` from before the list was requested.
         """
-        if _version_of(version) < before.heard:  # of a restored store, where a version says nothing about the content
+        if _version_of(version) < before.heard:  # a restored store: its versions do not identify content
             return [self.reduced(document) for document in documents]
         return [self._unchanged_object(document) or self.reduced(document) for document in documents]
 
     def _unchanged_object(self, document: JsonObject) -> JsonObject | None:
-        """Return the object as it is known, if that is at the version of *document*."""
+        """Return the cached object if it has the version of *document*, else None."""
         cached_object = self.objects.get(key_of(document))
         same_version = (
             cached_object is not None
@@ -158,11 +158,11 @@ class KindCache:
         return cached_object if same_version else None
 
     def reduced(self, document: JsonObject, before: JsonObject | None = None) -> JsonObject:
-        """Return what is kept of an object, with parts that other objects share.
+        """Return the part of an object to keep, with interned parts.
 
         Args:
             document: The object.
-            before: What is kept of an earlier state of it.
+            before: Cached earlier state of the object.
         """
         if self.trim is not None:
             document = self.trim(document)
@@ -170,7 +170,7 @@ class KindCache:
         return untracked(document)
 
     def trim_by(self, trim: Trim) -> None:
-        """Keep of each object only what *trim* returns, also of those known already; handlers are not told."""
+        """Keep only the result of *trim* for each object, also for cached ones. Handlers are not called."""
         if self.trim is trim:
             return
         self.trim = trim
@@ -184,9 +184,9 @@ class KindCache:
             self.labelled[entry][key] = document
 
     def show(self, document: JsonObject) -> None:
-        """Show a known object in a state that is not stored yet, with the version of the stored one.
+        """Show a cached object in a state that is not stored yet, under the version of the stored one.
 
-        So `put` takes the next version that the store brings.
+        `put` therefore accepts the next version that the store sends.
         """
         key = key_of(document)
         old = self.objects[key]
@@ -194,19 +194,19 @@ class KindCache:
         self._tell(old, document)
 
     def unshow(self, shown_object: JsonObject, stored_object: JsonObject) -> None:
-        """Show an object as it is stored again, unless it has changed since *shown_object* was shown."""
+        """Restore the stored state of an object, unless it has changed since *shown_object* was shown."""
         if self.objects.get(key_of(shown_object)) is shown_object:
             self.show(stored_object)
 
     def drop(self, document: JsonObject) -> None:
-        """Forget a deleted object; what the watch still brings of it does not bring it back."""
+        """Remove a deleted object and keep a tombstone, so that late watch events do not restore it."""
         key, uid = key_of(document), _uid(document)
         old = self.objects.get(key)
         if uid:
             self.gone[uid] = None
-        if len(self.gone) > 1024:  # bounded: at worst an old event shows one again, until its DELETED event comes
+        if len(self.gone) > 1024:  # bounded: at worst an old event restores an object until its DELETED event arrives
             del self.gone[next(iter(self.gone))]
-        if old is None or _uid(old) != uid:  # another object of that name, created since, stays
+        if old is None or _uid(old) != uid:  # a recreated object of the same name is kept
             return
         self._unindex(key, old)
         del self.objects[key]
@@ -216,23 +216,24 @@ class KindCache:
         self._tell(old, None)
 
     def snapshot(self) -> "KindCacheSnapshot":
-        """Return what is known now; to be called before asking for the list that goes to `replace_all`."""
+        """Return the state to pass to `replace_all`. Call it before requesting the list."""
         return KindCacheSnapshot(self.heard, frozenset(self.gone))
 
     def replace_all(
         self, documents: Iterable[JsonObject], version: str, *, before: "KindCacheSnapshot | None" = None
     ) -> None:
-        """Take in the full list as of *version*: what it does not name is gone, unless it was written later.
+        """Apply a full list as of *version*: drop objects that it lacks, unless they were written later.
 
-        A list that is older than what was heard before it was asked for comes from a store that was restored from a
-        backup: then the list is the truth, however new what we know looks. An object of the list whose deletion was
-        known before is back for the same reason: if the versions were moved on, as is advised for a restore, a restored
-        store shows itself by nothing else.
+        A list older than the newest version known before its request comes from a store that was restored from a
+        backup. Such a list replaces everything, even objects that seem newer. An object in the list whose tombstone
+        existed before the request was restored as well: a restore that advances the versions, as recommended, has no
+        other symptom.
 
         Args:
             documents: All objects, `reduced`.
-            version: Of the list.
-            before: The `snapshot` from before the list was requested; None: the version of the list before.
+            version: Resource version of the list.
+            before: The `snapshot` from before the list was requested. None: unset, use the version of the previous
+                list.
         """
         listed = {key_of(document): document for document in documents}
         at = _version_of(version)
@@ -242,7 +243,7 @@ class KindCache:
             self.gone.clear()
         for uid in deletions.intersection(map(_uid, listed.values())):
             self.gone.pop(uid, None)
-        # `<= at`: what was written after the list was made is missing from it for no other reason.
+        # `<= at`: an object written after the list was made is missing only for that reason.
         for old in [
             old for key, old in self.objects.items() if key not in listed and (is_restored or _version(old) <= at)
         ]:
@@ -270,18 +271,18 @@ class KindCache:
         for handler in self.handlers:
             try:
                 handler(change)
-            except Exception:  # a bug that one object brings to light must not end the watch of all the others
+            except Exception:  # a bug that one object triggers must not stop the watch of all others
                 document = change.document
                 key = str(key_of(document))
                 log.exception("cannot process an object", extra={"kind": document.get("kind"), "key": key})
 
 
 class KindCacheSnapshot(NamedTuple):
-    """What a shelf knows at one moment.
+    """State of a kind's cache at one moment.
 
     Args:
-        heard: The newest version of anything.
-        gone: The uids of objects whose end is known, as far as they are remembered.
+        heard: The newest resource version seen.
+        gone: Uids of the tombstones.
     """
 
     heard: int

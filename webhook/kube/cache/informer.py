@@ -1,10 +1,10 @@
-"""The objects of a store in memory: listed once, then watched; our own writes go in at once.
+"""Objects of a store in memory: list, then watch. Own writes appear immediately.
 
-Handlers are called once per change, on the event loop, with the object before and after; they only enqueue. Objects
-are shared and read-only.
+Handlers are called once per change, on the event loop, with the object before and after. They only enqueue. Objects are
+shared and read-only.
 
-What is known stays known while the store cannot be read: a new list replaces the old contents in one step, and only
-once all of it has arrived. So no reader ever sees an empty fleet just because it is being listed again.
+Objects remain cached while the store cannot be read. A new list replaces the old contents in one step, after all pages
+have arrived, so no reader sees an empty fleet during a relist.
 """
 
 import asyncio
@@ -38,30 +38,30 @@ from webhook.kube.ports import (
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _PASSING_REFUSALS: Final = 4
-"""How often in a row the store may refuse a kind that was listed before: an API server that starts does for a while."""
+"""Consecutive refusals to tolerate for a kind that was listed before: a starting API server refuses for a while."""
 _FOLD_SECONDS: Final = 0.02
-"""How long reports of members are collected before they go into the fleet together; a reader of the fleet ends that.
+"""Debounce of member changes before they are folded into the fleet. A read of the fleet folds immediately.
 
-Short, as answers wait meanwhile, for so many members to be read into columns; not shorter, as the columns are copied.
+Short, because answers wait while many members are read into columns. Not shorter, because folding copies the columns.
 """
 _FOLDING: Final = 0.2
-"""Which part of the time goes into that at most: where members come or go, all columns are made anew."""
+"""Maximum share of time spent on folding: if members come or go, all columns are rebuilt."""
 _TURN_SECONDS: Final = 0.002
-"""How long changes are taken in, when many have arrived, until other tasks have their turn."""
+"""Time for processing a backlog of changes before yielding to other tasks."""
 
 log = logging.getLogger(__name__)
 
 
 class Freshness(NamedTuple):
-    """How one kind is doing: for the metrics.
+    """Freshness of one kind, for the metrics.
 
     Args:
         resource: Its resource and group.
         synced: Whether it has been listed once.
-        events: Changes that the watch has brought.
-        relists: How often it was listed again.
-        age_seconds: Time since the store last sent anything; infinite before that.
-        behind_seconds: Time since everything that had arrived was taken in; 0 when it is.
+        events: Changes received by the watch.
+        relists: Number of relists.
+        age_seconds: Time since the store last sent anything, infinite before that.
+        behind_seconds: Age of the backlog of unprocessed changes, 0 without a backlog.
     """
 
     resource: str
@@ -73,11 +73,11 @@ class Freshness(NamedTuple):
 
 
 class Cache:
-    """Keeps shelves filled from a store, and the fleet made of the member clusters on them.
+    """Caches the kinds of a store, and the fleet built from its member clusters.
 
     Args:
-        store: What is cached.
-        limits: What eligibility is judged by.
+        store: The cached store.
+        limits: Limits for the eligibility of members.
     """
 
     def __init__(self, store: Store, limits: EligibilityLimits | None = None) -> None:
@@ -85,37 +85,37 @@ class Cache:
         self._shelves: dict[tuple[str, str], KindCache] = {}
         self._sharing = Interner()
         self._is_away = False
-        """Whether the log says already that the store does not answer."""
+        """Whether the outage of the store is already logged."""
         self._tasks: asyncio.TaskGroup | None = None
         self.limits = limits or EligibilityLimits()
         self._fleet = Fleet([], limits=self.limits)
         self._changed_members: dict[str, MemberCluster | None] = {}
         self._folding: asyncio.TimerHandle | None = None
         self._fold_took = 0.0
-        """Seconds, the last time."""
+        """Duration of the last fold in seconds."""
         self._was_synced = False
         self._revision = Revision()
 
     @property
     def revision(self) -> int:
-        """Grows with every change of any object."""
+        """Increases with every change of any object."""
         return self._revision.number
 
     async def run(self) -> None:
-        """Watch the kinds asked for until cancelled."""
+        """Watch all requested kinds until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             for shelf in self._shelves.values():
                 shelf.watching = tasks.create_task(self._follow(shelf.kind, shelf))
-            tasks.create_task(asyncio.Event().wait())  # keeps the group open for kinds that are asked for later
+            tasks.create_task(asyncio.Event().wait())  # keeps the group open for kinds that are requested later
 
     def require(self, kinds: Iterable[Kind]) -> None:
-        """Watch *kinds* as well; who only wants one of them does not make it optional."""
+        """Watch *kinds* as well, and make them required even if another consumer watches them as optional."""
         for kind in kinds:
             self.of_kind(kind).optional = False
 
     def watch_if_allowed(self, kinds: Iterable[Kind]) -> None:
-        """Watch *kinds* as well, if we may: `synced` does not wait for the right to read them."""
+        """Watch *kinds* as well, if allowed. `synced` does not wait for the permission to read them."""
         for kind in kinds:
             if kind.group_kind not in self._shelves:
                 self.of_kind(kind).optional = True
@@ -126,23 +126,23 @@ class Cache:
             await shelf.synced.wait()
 
     async def wait_answered(self, kinds: Iterable[Kind]) -> None:
-        """Wait until each of *kinds* has been listed once, or `refusal` says why it cannot be."""
+        """Wait until each of *kinds* has been listed once, or `refusal` has the reason why it is denied."""
         for shelf in [self.of_kind(kind) for kind in kinds]:
             await shelf.answered.wait()
 
     async def catch_up(self, kinds: Iterable[Kind]) -> None:
-        """List *kinds* once more, so that everything written before this call is known after it.
+        """List *kinds* again, so that everything written before this call is cached afterwards.
 
-        A watch may be a little behind, and a new leader has to know the last writes of the one before: else it would
-        create again what that has just created. Retries until the store answers.
+        A watch may lag, and a new leader must see the last writes of its predecessor. Otherwise it would create the
+        same objects again. Retries until the store answers.
         """
         await asyncio.gather(*(self._list(self.of_kind(kind)) for kind in kinds))
 
     async def _list(self, shelf: KindCache) -> None:
         failures = 0
         while True:
-            # Before the request: the watch goes on meanwhile, and what it brings must not make the list look older than
-            # what was known when it was asked for, as that of a restored store does.
+            # Before the request: the watch continues during the list. Its events must not make the list look older than
+            # the known state, which is the sign of a restored store.
             before = shelf.snapshot()
             try:
                 items, version = await self._read_all(shelf, before)
@@ -155,7 +155,7 @@ class Cache:
             return
 
     async def _read_all(self, shelf: KindCache, before: KindCacheSnapshot) -> tuple[list[JsonObject], str]:
-        """Return what is kept of all objects of a kind, and the version of the list."""
+        """Return all objects of a kind in reduced form, and the resource version of the list."""
         if not isinstance(self._store, PagedStore):
             listing = await self._store.list(shelf.kind)
             return shelf.reduced_page(listing.items, listing.resource_version, before), listing.resource_version
@@ -168,9 +168,9 @@ class Cache:
 
     @property
     def synced(self) -> bool:
-        """Whether all kinds have been listed once; stays true when another kind is asked for later.
+        """Whether all kinds have been listed once. Remains true if another kind is requested later.
 
-        For an optional kind it is enough that the store has refused to let us read it.
+        An optional kind also counts after the store has denied reading it.
         """
         self._was_synced = self._was_synced or all(
             (shelf.answered if shelf.optional else shelf.synced).is_set() for shelf in self._shelves.values()
@@ -178,7 +178,7 @@ class Cache:
         return self._was_synced
 
     def freshness(self) -> Iterator[Freshness]:
-        """Yield how every kind is doing."""
+        """Yield the freshness of every kind."""
         now = time.monotonic()
         for shelf in self._shelves.values():
             age = max(0.0, now - shelf.seen)
@@ -187,11 +187,11 @@ class Cache:
             yield Freshness(shelf.kind.resource, shelf.synced.is_set(), shelf.events, lists, age, behind)
 
     def shared_bytes(self) -> int:
-        """Return the estimated size of the table of parts that objects share."""
+        """Return the estimated size of the table of interned parts."""
         return self._sharing.bytes
 
     def of_kind(self, kind: Kind) -> KindCache:
-        """Return the shelf of *kind*, which is watched from then on."""
+        """Return the cache of *kind*, which is watched from then on."""
         shelf = self._shelves.get(kind.group_kind)
         if shelf is None:
             shelf = self._shelves[kind.group_kind] = KindCache(kind, self._sharing, self._revision)
@@ -202,30 +202,30 @@ class Cache:
         return shelf
 
     def watches(self, kind: Kind) -> bool:
-        """Say whether *kind* is watched."""
+        """Return whether *kind* is watched."""
         return kind.group_kind in self._shelves
 
     def holds_whole(self, kind: Kind) -> bool:
-        """Say whether all objects of *kind* are here, each with all that it has; nothing is watched for asking."""
+        """Return whether all objects of *kind* are cached untrimmed. Does not start a watch."""
         shelf = self._shelves.get(kind.group_kind)
         return shelf is not None and shelf.synced.is_set() and not shelf.refusal and shelf.trim is None
 
     def release(self, kind: Kind) -> None:
-        """Stop watching *kind* and forget its objects; handlers are not told."""
+        """Stop watching *kind* and drop its objects. Handlers are not called."""
         shelf = self._shelves.pop(kind.group_kind, None)
         if shelf is None:
             return
-        shelf.answered.set()  # ends `wait_answered`, which would wait without end: no list will come for this shelf
+        shelf.answered.set()  # releases `wait_answered`, which would otherwise wait forever for a list
         if shelf.watching is not None:
             shelf.watching.cancel()
 
     def refusal(self, kind: Kind) -> str:
-        """Return why the store does not let us read *kind*; empty when it does, or has not been asked yet."""
+        """Return why reading *kind* is denied, empty if it is allowed or not known yet."""
         shelf = self._shelves.get(kind.group_kind)
         return shelf.refusal if shelf is not None else ""
 
     def refusals(self, kinds: Iterable[Kind] = ()) -> list[str]:
-        """Return why the store does not let us read required kinds: those that are not optional, and *kinds*."""
+        """Return why required kinds cannot be read: those that are not optional, and *kinds*."""
         group_kinds = {kind.group_kind for kind in kinds}
         return [
             shelf.refusal
@@ -234,24 +234,24 @@ class Cache:
         ]
 
     def unread(self) -> list[str]:
-        """Return the kinds, as ``plural.group``, that would be read if the store let us, and are done without."""
+        """Return the optional kinds that may not be read, as ``plural.group``."""
         return sorted(shelf.kind.resource for shelf in self._shelves.values() if shelf.refusal and shelf.optional)
 
     def has_answered(self, kind: Kind) -> bool:
-        """Say whether *kind* has been listed, or `refusal` says why it cannot be."""
+        """Return whether *kind* has been listed, or `refusal` has the reason why it is denied."""
         shelf = self._shelves.get(kind.group_kind)
         return shelf is not None and (shelf.synced.is_set() or bool(shelf.refusal))
 
     def subscribe(self, kind: Kind, handler: Handler, *, changes_only: bool = False) -> Callable[[], None]:
-        """Call *handler* after every change of an object of *kind*; what is there already comes first, as new.
+        """Call *handler* after every change of an object of *kind*. Cached objects come first, as added.
 
         Args:
-            kind: What to follow; it is watched from then on.
-            handler: Told of each change.
-            changes_only: Not for what is there already, nor for what the first list brings.
+            kind: Kind to watch from now on.
+            handler: Called with each change.
+            changes_only: Skip cached objects and the first list.
 
         Returns:
-            What ends that.
+            A function that unsubscribes.
         """
         shelf = self.of_kind(kind)
         if changes_only:
@@ -273,7 +273,7 @@ class Cache:
         return end
 
     def on_return(self, kind: Kind, tell: Callable[[], None]) -> Callable[[], None]:
-        """Call *tell* whenever *kind* can be read again after it could not be; returns what ends that."""
+        """Call *tell* when *kind* can be read again after an outage. Returns a function that unsubscribes."""
         shelf = self.of_kind(kind)
         shelf.returned.append(tell)
 
@@ -284,28 +284,28 @@ class Cache:
         return end
 
     def trim(self, kind: Kind, trim: Trim) -> None:
-        """Watch *kind*, and keep of each object only what *trim* returns; its metadata has to be in it."""
+        """Watch *kind*, and keep only the result of *trim* for each object. It must include the metadata."""
         self.of_kind(kind).trim_by(trim)
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, None when there is none."""
+        """Return one object, or None if it does not exist."""
         return self.of_kind(kind).objects.get(Key(name, namespace))
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str | None = None) -> list[JsonObject]:
-        """Return the objects of *kind* with one of the indexed labels, by namespace and name."""
+        """Return the objects of *kind* with one of the indexed labels, sorted by namespace and name."""
         objects = self.of_kind(kind).labelled.get((label, value), {})
         keys = (key for key in objects if namespace is None or key.namespace == namespace)
         return [objects[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
 
     def list(self, kind: Kind, namespace: str = "") -> list[JsonObject]:
-        """Return the objects of *kind*, of one namespace when it is given, by namespace and name."""
+        """Return the objects of *kind*, optionally of one namespace, sorted by namespace and name."""
         shelf = self.of_kind(kind)
         objects = shelf.namespaces.get(namespace, {}) if namespace else shelf.objects
         return [objects[key] for key in sorted(objects, key=lambda key: (key.namespace, key.name))]
 
     @property
     def fleet(self) -> Fleet:
-        """All member clusters as they are now."""
+        """All member clusters in their present state."""
         if self._changed_members:
             changes, self._changed_members = self._changed_members, {}
             removed_names = [name for name, member in changes.items() if member is None]
@@ -315,7 +315,7 @@ class Cache:
         return self._fleet
 
     def _note_member(self, change: ObjectDelta) -> None:
-        """Read a member as soon as it changes, so that the next reader of the fleet finds little left to do."""
+        """Parse a member as soon as it changes, so that the next read of the fleet is cheap."""
         if change.new is None:
             self._changed_members[change.document["metadata"]["name"]] = None
         elif (member := read_member(change.new)) is not None:
@@ -334,7 +334,7 @@ class Cache:
         failures = refusals = 0
         turn = 0.0
         while True:
-            shelf.behind_since = None  # with the list all is known
+            shelf.behind_since = None  # a list leaves no backlog
             try:
                 before = shelf.snapshot()
                 shelf.tries += 1
@@ -342,18 +342,19 @@ class Cache:
                 self._answers()
                 shelf.refusal = ""
                 shelf.replace_all(items, version, before=before)
-                del items  # else a kind of many objects would be held twice, as it was listed and as it is now
+                del items  # otherwise a large kind would be in memory twice, as listed and as cached
                 was_away, shelf.tries = shelf.away, 0
                 for tell in shelf.returned if was_away else ():
                     tell()
                 shelf.synced.set()
                 shelf.answered.set()
                 failures = refusals = 0
-                # From the version of the list on, so that no change between list and watch is missed.
+                # Watch from the version of the list, so that no change in between is missed.
                 async for event in self._store.watch(kind, version):
                     shelf.apply_event(event)
                     if event.more and time.monotonic() - turn > _TURN_SECONDS:
-                        # What has arrived is read without a pause: questions would wait until all of a storm is taken.
+                        # Reading a backlog never suspends: without this, requests would wait for the end of an event
+                        # storm.
                         await asyncio.sleep(0)
                         turn = time.monotonic()
             except NotFoundError as error:
@@ -378,14 +379,14 @@ class Cache:
                 log.info("watch expired, listing again", extra={"resource": kind.resource})
             except StoreError as error:
                 failures = await self._pause(kind, error, failures)
-            except Exception as error:  # a bug that one kind brings to light must not end the watches of all the others
+            except Exception as error:  # a bug that one kind triggers must not stop the watches of all others
                 log.exception("cannot process objects", extra={"resource": kind.resource})
                 failures = await self._pause(kind, error, failures)
 
     async def _pause(self, kind: Kind, error: Exception, failures: int) -> int:
-        """Wait before the next attempt, longer each time; return the number of failures.
+        """Back off before the next attempt, and return the number of failures.
 
-        That the store does not answer is logged once, not for every kind and attempt.
+        An unavailable store is logged once, not for every kind and attempt.
         """
         if not isinstance(error, UnavailableError):
             log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
@@ -401,10 +402,10 @@ class Cache:
             log.warning("the store answers again")
 
     async def _is_defined(self, kind: Kind) -> bool:
-        """Say whether the hub defines a kind that it does not serve, as an API server that starts does for a while.
+        """Return whether the hub defines a kind that it does not serve, like a starting API server for a while.
 
-        Only a kind without a definition has no objects; for any other, not found means that we have to wait. The same
-        holds when not even definitions are served: then what answers is no API server.
+        Only a kind without a definition has no objects. For any other kind, NotFound means that the caller must wait.
+        The same holds if not even definitions are served: the server that answers is then not the API server.
         """
         try:
             await self._store.get(CUSTOM_RESOURCE_DEFINITION, Key(f"{kind.plural}.{kind.group}"))
@@ -418,7 +419,7 @@ class Cache:
 
 
 def read_member(document: JsonObject) -> MemberCluster | None:
-    """Read a member cluster; None when it cannot be read, so that its last good state stays in the fleet."""
+    """Parse a member cluster, or return None on invalid content, so that its last valid state remains in the fleet."""
     try:
         return untracked(MemberCluster.read(document))
     except ValidationError as error:

@@ -1,10 +1,10 @@
 """Live reads around the cache: refresh a few objects before a decision, or check a kind's definition.
 
-A kind whose definition is being deleted loses its objects for that reason.
+If the definition of a kind is being deleted, so are all of its objects.
 
-Catching up: a watch is a little behind, and minutes behind when its connection was cut. A caller whose decision must
-hold first keeps others from deciding (by a lock, or by a version that it writes over) and then looks: so it knows all
-that was done under earlier decisions.
+A watch lags a little, and by minutes after its connection was cut. A caller whose decision must hold therefore first
+excludes other deciders, by a lock or by a version that it overwrites, and then refreshes. It sees everything that was
+done under earlier decisions.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ async def refresh_objects(cache: Cache, store: Store, kind: Kind, keys: Iterable
     """Read single objects from the store into the cache.
 
     Raises:
-        StoreError: Other than that the object, or its kind, does not exist.
+        StoreError: Any error except a missing object or kind.
     """
     await asyncio.gather(*(_look_again(cache, store, kind, key) for key in keys))
 
@@ -37,15 +37,15 @@ async def refresh_list(
     """List the objects with these labels from the store into the cache.
 
     Args:
-        cache: Takes them in.
-        store: Where they are.
-        kind: Of all of them.
-        labels: Valid as such.
+        cache: The cache to update.
+        store: The store to list.
+        kind: Kind of the objects.
+        labels: Valid label pairs.
         objects: The cached objects with these labels. Those that the list lacks are read one by one.
-        namespace: Of all of them; empty for kinds that have none.
+        namespace: Their namespace, empty for cluster-scoped kinds.
 
     Raises:
-        StoreError: Other than that the kind does not exist.
+        StoreError: Any error except a missing kind.
     """
     before = {key_of(document) for document in objects}
     try:
@@ -55,7 +55,7 @@ async def refresh_list(
     shelf = cache.of_kind(kind)
     for document in listing.items:
         shelf.put(document)
-    # What is not listed has been deleted, or has lost its label: only a read tells which.
+    # An object that is not listed has been deleted or has lost its label. Only a read can tell the two apart.
     await refresh_objects(cache, store, kind, sorted(before - {key_of(document) for document in listing.items}))
 
 
@@ -70,14 +70,14 @@ async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
 
 
 async def is_deleted_with_definition(store: Store, kind: Kind) -> bool:
-    """Ask whether all objects of a kind are being deleted with their definition.
+    """Return whether all objects of a kind are being deleted with their definition.
 
-    The API server marks the definition first, so when an object is seen that is marked for that reason, its definition
-    is marked already. A store that keeps no definitions (the embedded one) does not delete any.
+    The API server marks the definition first, so the definition of an object that is marked for that reason is already
+    marked. A store without definitions (the embedded one) deletes none.
 
     Raises:
-        ForbiddenError: We may not read definitions.
-        StoreError: The store does not say.
+        ForbiddenError: Reading definitions is denied.
+        StoreError: The store does not answer.
     """
     try:
         return is_deleting(await store.get(CUSTOM_RESOURCE_DEFINITION, Key(kind.resource)))

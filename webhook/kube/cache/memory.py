@@ -1,22 +1,21 @@
-"""Memory of cached documents: equal parts are interned, trees are hidden from the garbage collector, Nodes are trimmed.
+"""Memory of cached documents: interned parts, trees untracked by the garbage collector, trimmed Nodes.
 
-Ten thousand bindings say the same few things about themselves: the same conditions, strategies and labels; and the
-hundred Works of a placement have the same status. Documents in the cache are read-only, so their equal parts can be
-one; that is more than half of the memory.
+Ten thousand bindings repeat the same conditions, strategies and labels, and the hundred Works of a placement have the
+same status. Documents in the cache are read-only, so their equal parts can be interned. That saves more than half of
+the memory.
 
-The table is bounded by bytes. A part that has not come again while as many bytes of others came is forgotten, or each
-process would grow by everything it has received. Two generations do that without a pass over the table. Parts that one
-object alone has never enter it: those with the time of a report, and large ones, such as the data of a ConfigMap of
-800 KB, of which the table would keep every version.
+The table is bounded by bytes. It evicts parts that were not seen again while as many bytes of others arrived. Without
+eviction, each process would grow by everything it receives. Two generations implement this without a pass over the
+table. Parts unique to one object never enter it: those with the time of a report, and large ones. Otherwise the table
+would keep every version of a ConfigMap of 800 KB.
 
-The collector walks all maps, lists and models that exist, to find those that refer to each other in a circle. What was
-read from JSON never does: documents are trees, as are the models of them, and nobody writes to either. With a hundred
-thousand members they are millions, and to walk those that came since the last time stops every answer for a fifth of a
-second. An object that the collector does not know is freed as ever, with the last reference to it.
+The garbage collector traverses all maps, lists and models to find reference cycles. Documents from JSON and their
+models are immutable trees and never have cycles. With a hundred thousand members they are millions of objects, and each
+traversal would block every answer for 0.2 s. An untracked object is still freed with its last reference.
 
-On the way, models that were given the same fields get one set of their names: else a third of what models take is sets.
+Models with the same fields also share one set of field names. Such sets would otherwise be a third of the models' size.
 
-Trimming: of Nodes, which are large and many, the cache keeps only the fields that are read.
+Trimming: Nodes are large and many, so the cache keeps only the fields that are read.
 """
 
 import ctypes
@@ -34,49 +33,54 @@ from scorer.api.unstructured.documents import dict_at, dicts_at
 MOST_BYTES: Final = 2 * 2**20
 """Estimated size of a generation of parts. The table holds two. Documents keep the parts that the table evicts.
 
-3,000 bindings and their Works take the same memory with 0.5 MiB as with 16 MiB: the parts that many objects have in
-common are few. A larger table only keeps more parts of heartbeats that no object has any more.
+3,000 bindings and their Works take the same memory with 0.5 MiB as with 16 MiB, because few parts are shared by many
+objects. A larger table only keeps more parts of stale heartbeats.
 """
 LARGEST_PART: Final = MOST_BYTES // 64
-"""A part of more bytes is not interned."""
+"""Size limit in bytes of an interned part."""
 _SLOT_BYTES: Final = 64
-"""Size of an entry for each item of its key: the key, the map or list, and the objects in it, texts aside."""
+"""Estimated size per item of an entry's key: the key, the map or list, and the objects in it, without texts."""
 _OF_MANY: Final = frozenset({"namespace", "creationTimestamp"})
-"""Members of metadata that many objects have in common."""
+"""Metadata fields whose values are shared by many objects."""
 _LOOKED_FOR: Final = 17
-"""One in so many states of objects is looked for in the table although the state before is known: what many have in
-common stays in the table, and what has come to be there twice becomes one again."""
+"""Every 17th update does a full lookup although the previous state is available.
+
+This keeps shared parts in the table, and merges duplicates.
+"""
 _LEVELS: Final = 4
-"""So deep a part is compared with the state before: each level is compared with all that is in it."""
+"""Maximum depth of comparison with the previous state. Each level compares its whole subtree."""
 
 
 class Interner:
-    """Turns equal maps and lists into one, within and across documents."""
+    """Interns equal maps and lists, within and across documents."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[object, ...], Any] = {}
-        """By the names and values in each, with their types: 1, 1.0 and true are equal in Python, and three things in
-        JSON. What is nested is in there by its id: it is held by the part, and equal ones are one already."""
+        """By the names, values and types in each part: 1, 1.0 and true are equal in Python, but distinct in JSON.
+
+        Nested parts are represented by their id. The enclosing part holds a reference to them, and equal ones are
+        interned.
+        """
         self._earlier: dict[tuple[object, ...], Any] = {}
-        """The generation before, without the parts that have come again."""
+        """The previous generation, without the parts that were seen again."""
         self._held: set[int] = set()
         self._held_earlier: set[int] = set()
-        """The ids of the parts of each generation."""
+        """Ids of the parts of each generation."""
         self._bytes = self._earlier_bytes = 0
         self._states = 0
 
     @property
     def bytes(self) -> int:
-        """The estimated size of the table, with the parts that it alone refers to."""
+        """The estimated size of the table, including parts without other references."""
         return self._bytes + self._earlier_bytes
 
     def share(self, document: JsonObject, before: JsonObject | None = None) -> None:
-        """Replace the parts of a document, in place, by equal ones that are known; no two have the same metadata.
+        """Replace the parts of a document in place by equal interned ones, except for its metadata, which is unique.
 
         Args:
             document: The object.
-            before: The same object as it was, which has been shared. What has not changed since is taken from it, which
-                costs a small part of looking for it.
+            before: Previous, interned state of the object. Unchanged parts are taken from it, which is much cheaper
+                than a lookup.
         """
         self._states += 1
         earlier = before or {} if self._states % _LOOKED_FOR else {}
@@ -85,7 +89,7 @@ class Interner:
                 self._share_members(value, dict_at(earlier, name))
             elif type(value) is dict or type(value) is list:
                 document[name] = self._shared(value, earlier.get(name))
-            elif type(value) is str:  # which API, which kind
+            elif type(value) is str:  # apiVersion and kind
                 document[name] = intern(value)
 
     def _share_members(self, metadata: JsonObject, before: JsonObject) -> None:
@@ -96,16 +100,16 @@ class Interner:
                 metadata[name] = intern(value)
 
     def _shared(self, part: Any, before: Any = None, levels: int = _LEVELS) -> Any:
-        """Return what is known that equals *part*, or *part* itself, with parts that are known.
+        """Return the interned equal of *part*, or *part* itself with interned nested parts.
 
-        A part of which any part is new is new itself: it is not looked for, nor remembered. So what is large and unlike
-        any other costs little. Nor is a part remembered that has a part of the state before which the table does not
-        hold: it would hold that part as well, of any size, and each version of it.
+        A part with a new nested part is new itself: it is neither looked up nor interned, so large unique parts cost
+        little. A part is not interned either if it reuses a nested part that the table does not hold. Otherwise the
+        table would hold that nested part as well, of any size, and each version of it.
 
         Args:
             part: A map or a list.
-            before: What stood in its place.
-            levels: How deep *before* is looked at.
+            before: Previous value in the same place.
+            levels: Remaining depth of comparison with *before*.
         """
         earlier: Any = {}
         if levels and type(before) is type(part):
@@ -182,11 +186,11 @@ T = TypeVar("T")
 
 
 def untracked(tree: T) -> T:
-    """Return *tree* itself, after the collector has been told to leave it out.
+    """Return *tree* itself, untracked by the garbage collector.
 
     Args:
-        tree: Maps, lists, tuples and frozen models, in each other but not in a circle; not to be changed any more. A
-            map that is nevertheless given another one is walked again.
+        tree: Nested maps, lists, tuples and frozen models without cycles. Must not be mutated any more. A map that
+            nevertheless gets another map is tracked again.
     """
     if is_tracked(tree):
         _leave_out(tree)
@@ -194,7 +198,7 @@ def untracked(tree: T) -> T:
 
 
 def _leave_out(part: Any) -> None:
-    """Leave out a part that is tracked; one that is not holds none that is."""
+    """Untrack a tracked part. An untracked part has no tracked children."""
     if isinstance(part, dict):
         _UNTRACK(part)
         inner: Any = part.values()
@@ -221,15 +225,15 @@ def _from_interpreter() -> Callable[[Any], None]:
 
 
 _UNTRACK: Final = _from_interpreter()
-"""Does nothing to what is not tracked. Source: docs.python.org/3/c-api/gcsupport.html."""
+"""A no-op on untracked objects. Source: docs.python.org/3/c-api/gcsupport.html."""
 _GIVEN: Final[dict[frozenset[str], set[str]]] = {}
-"""Sets of names of fields; bounded, as models have few. Nothing changes one: a copy of a model makes its own."""
+"""Interned sets of field names. Bounded, as models have few fields. Never mutated: a copied model makes its own set."""
 
 
 def essential_node(node: JsonObject) -> JsonObject:
-    """Return what answers need of a node; whole, with its images and conditions, it is nine times as large.
+    """Return the fields of a node that answers need. The full node, with images and conditions, is nine times as large.
 
-    Pools are counted by the condition Ready, and find the claim of a node by its providerID.
+    Pools are counted by the Ready condition, and find the claim of a node by its providerID.
     """
     spec = dict_at(node, "spec")
     remaining = {name: spec[name] for name in ("providerID", "unschedulable") if name in spec}

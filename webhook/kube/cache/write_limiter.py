@@ -1,9 +1,8 @@
-"""Limit of concurrent writes, and which waiting write is next.
+"""Limit of concurrent writes, and priority of waiting writes.
 
-What ends something goes before what begins something else: a Work before a binding, a binding before a snapshot. So a
-hundred placements that are created at once are rolled out one after the other, and each says early what has become of
-it, rather than all of them at the end; and an object that is written twice on the way is written once, as both changes
-are there by then.
+Writes that finish work precede writes that start work: a Work before a binding, a binding before a snapshot. A hundred
+placements that are created together are therefore rolled out one after the other, and each reports its result early
+instead of all at the end. An object that changes twice in the queue is written once, with both changes.
 """
 
 import asyncio
@@ -24,10 +23,10 @@ _LAST: Final = 2
 
 
 class WriteSlots:
-    """Slots that writes take and give back.
+    """Slots for writes, by priority.
 
     Args:
-        number: How many there are.
+        number: Number of slots.
     """
 
     def __init__(self, number: int) -> None:
@@ -54,14 +53,14 @@ class WriteSlots:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its slot was given to it just before
+            if turn.done() and not turn.cancelled():  # its slot was assigned just before
                 self._release()
             raise
 
     def _release(self) -> None:
         while self._line:
             turn = heappop(self._line)[-1]
-            if not turn.done():  # else it was cancelled
+            if not turn.done():  # otherwise it was cancelled
                 turn.set_result(None)
                 return
         self._free += 1

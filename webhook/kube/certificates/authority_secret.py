@@ -1,7 +1,7 @@
 """The Secret in which the replicas of an installation keep their certificate authorities.
 
-Everything is written over the version that was read, so of several replicas that want to write one does, and the
-others read what it has written.
+Every write replaces the version that was read. If several replicas write concurrently, one wins, and the others read
+its result.
 
 Source: serving.md 4.2, 4.3.
 """
@@ -33,14 +33,14 @@ from webhook.kube.ports import NotFoundError, StoreError
 TYPE: Final = "kubernetes.io/tls"
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "harbormaster"}
 WATCH_SECONDS: Final = 60
-"""How long a watch lasts: the Secret is read anew at least as often."""
+"""Timeout of a watch. The Secret is read again at least as often."""
 
 _ENTRIES: Final = (CERTIFICATE, KEY, BUNDLE, CROSS)
 _ANNOTATIONS: Final = (GENERATION, DISTRUSTED)
 
 
 class ForeignSecretError(StoreError):
-    """The Secret holds a certificate that is no authority and not ours: it would be lost if we wrote there."""
+    """The Secret holds a foreign certificate that is no authority, which a write would destroy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class StoredLineage:
 
 
 class AuthoritySecret:
-    """One Secret.
+    """Reads, writes and watches one Secret.
 
     Args:
         server: The hub.
-        namespace: Of the installation.
-        name: Of the Secret.
+        namespace: Namespace of the installation.
+        name: Name of the Secret.
 
     Attributes:
-        key: Namespace and name, with a slash between.
+        key: Namespace and name, separated by a slash.
     """
 
     def __init__(self, server: ApiServer, namespace: str, name: str) -> None:
@@ -83,15 +83,15 @@ class AuthoritySecret:
 
     @property
     def reference(self) -> JsonObject:
-        """The Secret as Events are about it, without what it holds."""
+        """The Secret as the subject of Events, without its data."""
         return {"apiVersion": "v1", "kind": "Secret", "metadata": {**self._metadata, "uid": self._uid}}
 
     async def read(self) -> StoredLineage:
-        """Read it fresh.
+        """Read the Secret from the hub.
 
         Raises:
-            ForeignSecretError: It is somebody else's.
-            StoreError: The hub does not say what it holds.
+            ForeignSecretError: The Secret belongs to another owner.
+            StoreError: The hub does not answer, or refuses.
         """
         try:
             document = await self._server.request("GET", self._path)
@@ -108,17 +108,17 @@ class AuthoritySecret:
             return StoredLineage(document, None, str(error))
 
     async def write(self, lineage: Lineage, over: StoredLineage) -> None:
-        """Write a lineage down in place of what was read.
+        """Write a lineage over the version that was read.
 
-        Labels, annotations of others and entries that are not ours stay as they are.
+        Foreign labels, annotations and entries are kept.
 
         Args:
-            lineage: What to write.
-            over: What was read before.
+            lineage: The lineage to write.
+            over: The content that was read.
 
         Raises:
-            ConflictError: The Secret has changed since: read it again.
-            AlreadyExistsError: So it has.
+            ConflictError: The Secret has changed since it was read: read it again.
+            AlreadyExistsError: The Secret has been created since it was read.
             StoreError: The hub refused, or did not answer.
         """
         entries = {name: b64encode(value).decode("ascii") for name, value in lineage.entries().items()}
@@ -143,7 +143,7 @@ class AuthoritySecret:
         await self._server.request("PUT", self._path, changed)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield once at first, then at every change, until the hub ends the watch. Raises `StoreError`."""
+        """Yield immediately, then at every change, until the hub ends the watch. Raises `StoreError`."""
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={self._metadata['name']}",
@@ -155,7 +155,7 @@ class AuthoritySecret:
 
 
 def _entries(document: JsonObject) -> dict[str, bytes]:
-    """Decode what is ours of a Secret; what is no base64 reads as empty."""
+    """Decode the entries of a Secret that we own. Invalid base64 is read as empty."""
     entries: dict[str, bytes] = {}
     for name in _ENTRIES:
         try:

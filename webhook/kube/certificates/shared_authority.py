@@ -1,12 +1,12 @@
-"""Server certificates signed by authorities that all replicas of an installation share.
+"""Serving certificates signed by authorities that all replicas of an installation share.
 
-Every replica does the same: it reads the Secret, makes the next generation when that is due or when there is none that
-can be used, has both webhook configurations trust what the Secret says, and signs its own leaf. The Secret's version
-decides which of several replicas was first; the others take over what it has written. All of it can be done again, so a
-replica that ends anywhere in between leaves nothing to clear up.
+Every replica runs the same steps. It reads the Secret and makes the next generation if that is due or the Secret has no
+usable one. It makes both webhook configurations trust the authorities in the Secret, and signs its own leaf. The
+Secret's resource version decides which replica was first, and the others adopt its result. All steps are idempotent, so
+a replica that stops in between leaves nothing to clean up.
 
-Until the Secret has been read, leaves of a provisional authority are served, which nobody trusts: the server runs, and
-says in its readiness what is missing.
+Until the Secret has been read, the server uses leaves of a provisional authority that no client trusts: the server
+runs, and its readiness reports the missing authority.
 
 Source: serving.md 4.2, 4.3, 4.5, 6.4 and 9.
 """
@@ -39,28 +39,29 @@ from webhook.kube.webhook_configurations.ca_bundles import (
 )
 
 SETTLING: Final = timedelta(seconds=5)
-"""How long an API server may take to hear of a changed ``caBundle``, of which its watch tells it."""
+"""Time for an API server to see a changed ``caBundle`` in its watch."""
 PAUSE_SECONDS: Final = 0.2
-"""Between two looks, however often something changes."""
+"""Minimum pause between two passes, however often objects change."""
 MOST_TRIES: Final = 10
 LARGEST_JITTER: Final = 0.05
 PROVISIONAL: Final = 0
-"""The generation of authorities that are in no Secret."""
+"""Generation of authorities that are not in a Secret."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateProfile:
-    """What the certificates of an installation are like.
+    """Properties of the certificates of an installation.
 
     Args:
-        dns_names: Of every leaf.
-        ip_addresses: Of every leaf.
-        authority_life: How long an authority is valid.
-        leaf_life: How long a leaf is valid.
-        jitter: Added to the two thirds of an authority's life after which the next one is made, as a share of it;
-            each replica has another one, between -0.05 and 0.05.
+        dns_names: DNS names of every leaf.
+        ip_addresses: IP addresses of every leaf.
+        authority_life: Validity of an authority.
+        leaf_life: Validity of a leaf.
+        jitter: Share of an authority's life, between -0.05 and 0.05. Each replica adds its own jitter to the two thirds
+            of
+            that life after which the next authority is made.
     """
 
     dns_names: Sequence[str]
@@ -71,17 +72,16 @@ class CertificateProfile:
 
 
 class ManagedAuthority:
-    """Gives a server its leaves (`certs.source.LeafSource`): `start` it once, then `keep` it.
+    """Provides the leaves of a server (`certs.source.LeafSource`): `start` it once, then `keep` it running.
 
     Args:
-        secret: Where the authorities are kept.
-        bundles: What the API server trusts.
-        profile: What the certificates are like.
+        secret: Secret of the authorities.
+        bundles: Authorities that the API server trusts.
+        profile: Properties of the certificates.
         now: The clock.
-        check_seconds: How often to look whether a rollover is due.
-        counted: Called with the outcome of every new authority: ``success`` or ``failure``.
-        tell: Takes an Event about the Secret when another authority takes the place of the one before, also where a
-            user made it.
+        check_seconds: Interval of checks whether a rollover is due.
+        count_write: Called with the outcome of every new authority: ``success`` or ``failure``.
+        tell: Records an Event about the Secret when the authority changes, even if a user changed it.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class ManagedAuthority:
         self._check_seconds = check_seconds
         self._counted = count_write
         self._tell = tell
-        self._registered: dict[str, Registered] | None = None  # by kind, as last seen; None: not read yet
-        self._lineage: Lineage | None = None  # as last read; None: not read yet
-        self._signer = Authority.new(now(), PROVISIONAL)  # of the leaf that is served
-        self._is_provisional = True  # the signer
-        self._announced: datetime | None = None  # since when every configuration trusts the active authority
+        self._registered: dict[str, Registered] | None = None  # by kind, as last read. None: unset, not read yet
+        self._lineage: Lineage | None = None  # as last read. None: unset, not read yet
+        self._signer = Authority.new(now(), PROVISIONAL)  # signs the leaf that is served
+        self._is_provisional = True  # whether the signer is provisional
+        self._announced: datetime | None = None  # time since when every configuration trusts the active authority
         self._one_at_a_time = asyncio.Lock()
         self._trouble = "the hub has not answered yet"
 
     @property
     def trust_pem(self) -> bytes:
-        """What a client has to trust."""
+        """Authorities that a client must trust."""
         authorities = self._lineage.trusted() if self._lineage is not None else ()
         return pem_of(dict.fromkeys((*authorities, self._signer.certificate)))
 
     @property
     def above(self) -> Mapping[str, x509.Certificate]:
-        """The authority of the leaf that is served, and the certificate by which the one before it vouches for it."""
+        """The authority of the served leaf, and its cross certificate by the previous authority."""
         files = {"ca": self._signer.certificate}
         if self._lineage is not None and self._lineage.cross is not None and self._signs_as(self._lineage):
             files["cross"] = self._lineage.cross
@@ -125,7 +125,7 @@ class ManagedAuthority:
 
     @property
     def reference(self) -> JsonObject:
-        """The Secret, as Events are about it."""
+        """The Secret as the subject of Events."""
         return self._secret.reference
 
     def first(self, now: datetime) -> Leaf:
@@ -135,14 +135,21 @@ class ManagedAuthority:
         return self._sign(now)
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
-        """Sign another leaf when *leaf* is due, or when another authority is to sign. Raises `CertificateError`."""
+        """Sign a new leaf if *leaf* is due or the active authority has changed, else return None.
+
+        Raises:
+            CertificateError: The leaf cannot be signed.
+        """
         lineage = self._lineage
         if lineage is not None and not self._signs_as(lineage) and self._may_switch(lineage, leaf, now):
             return self.first(now)
         return self._sign(now) if is_due(leaf, self._signer, now) else None
 
     def common_key(self, leaf: Leaf) -> bytes:
-        """Return the key of the authority in the Secret, which all replicas read; that of *leaf* before it is read."""
+        """Return the key of the authority in the Secret, which all replicas read.
+
+        Before the first read, it is the key of *leaf*.
+        """
         return leaf.key_pem if self._lineage is None else self._lineage.active.key_pem
 
     def _sign(self, now: datetime) -> Leaf:
@@ -158,7 +165,7 @@ class ManagedAuthority:
         return self._signer.certificate == lineage.active.certificate
 
     def _may_switch(self, lineage: Lineage, leaf: Leaf, now: datetime) -> bool:
-        """Whether clients that accept *leaf* accept a leaf of the active authority, or have to be left behind."""
+        """Return whether clients of *leaf* accept the active authority, or must be abandoned."""
         certificate = self._signer.certificate
         if (
             self._is_provisional
@@ -168,11 +175,11 @@ class ManagedAuthority:
             return True
         if self._announced is not None and now >= self._announced + SETTLING:
             return True
-        # The leaf is about to expire, and so has its authority: there will be no other of it.
+        # The leaf is about to expire, and its authority has expired and cannot sign another one.
         return now >= leaf.not_after - leaf.life / 10
 
     def bundle_problem(self) -> str:
-        """Return why the API server would not accept the leaf that is served; empty when it does."""
+        """Return why the API server would reject the served leaf, empty if it accepts it."""
         if self._lineage is None:
             return f"there is no certificate authority yet: {self._trouble}"
         if self._registered is None:
@@ -183,9 +190,9 @@ class ManagedAuthority:
         return ""
 
     def bundles_in_sync(self) -> dict[str, bool]:
-        """Whether each webhook configuration trusts what the Secret says, by kind, as of the last look.
+        """Return whether each webhook configuration trusts the authorities in the Secret, by kind, as last read.
 
-        Of one that is not there nothing is said; while the hub has not said what it holds, none does.
+        A missing configuration has no entry. Before the first read, every value is False.
         """
         if self._lineage is None or self._registered is None:
             return {kind.kind: False for kind in CONFIGURATIONS}
@@ -198,14 +205,14 @@ class ManagedAuthority:
         return self._signer.certificate in authorities
 
     async def start(self) -> None:
-        """Find the authority or make it; when that cannot be done at once, `keep` goes on trying."""
+        """Find or create the authority. If that fails, `keep` retries."""
         await settle_at_start(self.settle, self._complain)
 
     async def keep(self, changed: Callable[[], object]) -> None:
-        """Follow the Secret and the webhook configurations, and roll over when it is time, until cancelled.
+        """Watch the Secret and the webhook configurations, and roll over when due, until cancelled.
 
         Args:
-            changed: Called when there may be another leaf.
+            changed: Called when the leaf may have changed.
         """
         sources: list[Callable[[], AsyncIterator[None]]] = [self._secret.changes]
         sources += (partial(self._bundles.changes, kind.kind) for kind in CONFIGURATIONS)
@@ -217,7 +224,7 @@ class ManagedAuthority:
 
         def complain(reason: str) -> None:
             self._complain(reason)
-            changed()  # what was done before it failed
+            changed()  # parts may have succeeded before the failure
 
         async with asyncio.TaskGroup() as tasks:
             for changes in sources:
@@ -237,13 +244,13 @@ class ManagedAuthority:
             changed()
 
     async def settle(self) -> None:
-        """Bring the Secret, the webhook configurations and this replica into line.
+        """Reconcile the Secret, the webhook configurations and this replica.
 
-        The configurations are read before the Secret and written by the version that was read. So whoever has an older
-        Secret in mind than the one who wrote a configuration last is turned away.
+        The configurations are read before the Secret and written at the version that was read. A replica with an older
+        Secret than the last writer of a configuration therefore gets a conflict.
 
         Raises:
-            StoreError: The hub refused, or did not answer; what was done before that stands.
+            StoreError: The hub refused, or did not answer. Earlier steps remain in effect.
         """
         async with self._one_at_a_time:
             for _ in range(MOST_TRIES):
@@ -266,14 +273,14 @@ class ManagedAuthority:
             raise ConflictError("the webhook configurations change faster than they can be written")
 
     async def _read_bundles(self) -> tuple[dict[str, Registered], StoreError | None]:
-        """Return what is registered, or nothing and why that cannot be read: the Secret is of use without it."""
+        """Return the registered bundles, or nothing and the error: the Secret is useful without them."""
         try:
             return await self._bundles.read(), None
         except StoreError as error:
             return {}, error
 
     async def _agree(self, configurations: Mapping[str, Registered]) -> Lineage:
-        """Return what the Secret holds, after writing it where that was our turn."""
+        """Return the lineage in the Secret, after writing it if needed."""
         for _ in range(MOST_TRIES):
             current = await self._secret.read()
             desired = self._wanted(current, configurations)
@@ -282,7 +289,7 @@ class ManagedAuthority:
             try:
                 await self._secret.write(desired, current)
             except (ConflictError, AlreadyExistsError):
-                continue  # another replica, or a user, was faster: look at what they have written
+                continue  # another replica or a user was faster: read their result
             except StoreError:
                 self._counted("failure")
                 raise
@@ -294,7 +301,7 @@ class ManagedAuthority:
         raise ConflictError(f"{self._secret} changes faster than it can be written")
 
     def _wanted(self, lineage: StoredLineage, configurations: Mapping[str, Registered]) -> Lineage:
-        """Return what the Secret should hold; the same object where it holds that."""
+        """Return the desired lineage of the Secret, the same object if unchanged."""
         if lineage.lineage is None:
             reason = lineage.damage or "it is not there"
             _log.warning("no certificate authority", extra={"secret": str(self._secret), "reason": reason})
@@ -303,28 +310,28 @@ class ManagedAuthority:
             desired = self._timely(lineage.lineage)
         if self._is_provisional:
             return desired
-        # Someone put another authority there: until every replica has heard of it, ours has to stay trusted.
+        # A user replaced the authority. Ours must remain trusted until every replica has seen the new one.
         return desired.trusting([self._signer.certificate], self._now())
 
     def _replacement(self, configurations: Mapping[str, Registered]) -> Lineage:
         now, life = self._now(), self._profile.authority_life
-        if self._lineage is not None:  # its key is still known here: clients are carried over
+        if self._lineage is not None:  # the key is still known here, so clients are carried over
             return self._lineage.rolled_over(now, life)
-        # Replicas that are running serve leaves of what the API server trusts; it goes on trusting them.
+        # Running replicas serve leaves of authorities that the API server trusts. Keep those trusted.
         candidates = (
             authority for bundle in configurations.values() for authority in sorted(bundle.trusted(), key=fingerprint)
         )
         return Lineage.begin(now, life).trusting(dict.fromkeys(candidates), now)
 
     def _timely(self, lineage: Lineage) -> Lineage:
-        """Return what should be in the place of a lineage now; the same object where nothing should."""
+        """Return the lineage that is due now, the same object if unchanged."""
         now = self._now()
         if lineage.is_due(now, self._profile.jitter):
             return lineage.rolled_over(now, self._profile.authority_life)
         return lineage.without_expired(now)
 
     async def _announce(self, lineage: Lineage, configurations: dict[str, Registered]) -> None:
-        """Have both configurations trust what the Secret says. Raises `StoreError`."""
+        """Make both configurations trust the authorities in the Secret. Raises `StoreError`."""
         pem = pem_of(lineage.trusted())
         for kind, configuration in configurations.items():
             if not configuration.is_in_sync(pem):

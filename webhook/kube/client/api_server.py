@@ -1,10 +1,12 @@
 """Requests to an API server: bytes out, decoded JSON in, every failure a `StoreError`.
 
-kubernetes-asyncio provides credentials (`webhook.kube.login.credentials`), but its client is not used: objects travel
-as plain documents. Where we differ from it, and why: every request has a timeout (there, an explicit timeout means
-none at all); the status of a watch is checked before its lines are read (there it is not); orjson writes the bodies,
-and lone surrogates, which it refuses, go out as U+FFFD; no session looks for a netrc file, in a thread, before every
-request. Proxies that the environment names are used all the same.
+kubernetes-asyncio provides credentials (`webhook.kube.login.credentials`), but its client is not used, because objects
+are plain documents here. Further differences:
+
+- Every request has a timeout. There, an explicit timeout means none at all.
+- The status of a watch is checked before its lines are read.
+- orjson writes the bodies. It refuses lone surrogates, which are sent as U+FFFD.
+- No session reads a netrc file in a thread before every request. Proxies from the environment are still used.
 
 Source: serving.md 7.
 """
@@ -32,32 +34,32 @@ from webhook.kube.transport.write_guard import FencedBody, LeaseGuard
 
 CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
-"""A watch that sends nothing for this long, not even a bookmark, counts as dead."""
+"""A watch that is silent for this long, without even a bookmark, counts as dead."""
 CONNECTIONS: Final = 200
-"""How many requests are under way at once. Watches do not count: however many there are, they hold up no request."""
+"""Maximum number of concurrent requests. Watches do not count, so they never delay a request."""
 LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
-"""No object is larger: etcd takes 1.5 MiB."""
+"""No object is larger: etcd accepts 1.5 MiB."""
 ASKING_SECONDS: Final = 5.0
-"""Timeout of a request that only finds out whether the server answers."""
+"""Timeout of a probe of the server."""
 REREAD_SECONDS: Final = 5.0
-"""Shortest time between two readings of a login that is refused."""
+"""Minimum time between two reads of a login that is refused."""
 READING_SECONDS: Final = 30.0
-"""Timeout of one: a credential plugin may hang, or the Secret be on a member that does not answer."""
+"""Timeout of one read: a credential plugin may hang, or the Secret may be on a member that does not answer."""
 
 _log = logging.getLogger(__name__)
 
 
 class ApiServer:
-    """One API server, closed by ``async with``. It has to be made inside the event loop; `connect` makes one.
+    """Client of one API server, closed by ``async with``. Must be constructed inside the event loop, see `connect`.
 
     Args:
-        login: Where it is, whom to trust, and what to show.
-        connections: Most requests under way.
+        login: Address, trust and credentials.
+        connections: Maximum number of concurrent requests.
         reread: Reads the login again when certificates or credentials are refused. Raises `ConfigurationError`. None:
             disabled.
 
     Attributes:
-        login: The one in use.
+        login: The login in use.
         contact: The outcome of its requests.
     """
 
@@ -74,11 +76,11 @@ class ApiServer:
         self._next_reread = float("-inf")
         self._rereading = asyncio.Lock()
         self.address = login.address.rstrip("/")
-        self._root = str(URL(self.address)).rstrip("/")  # may fail, so before anything that has to be closed
+        self._root = str(URL(self.address)).rstrip("/")  # may raise, so before anything that must be closed
         self._turns = asyncio.Semaphore(connections)
-        self._dated: tuple[str, float] | None = None  # what the last answer said the time was, and when that was
+        self._dated: tuple[str, float] | None = None  # Date header of the last response, and when it arrived
         self._session = aiohttp.ClientSession(
-            connector=LoopConnector(limit=0),  # requests take turns, watches need none
+            connector=LoopConnector(limit=0),  # requests use the semaphore, watches are unlimited
             read_bufsize=LONGEST_EVENT_BYTES // 2,
         )
 
@@ -86,14 +88,14 @@ class ApiServer:
     async def connect(
         cls, kubeconfig: Path | None = None, context: str | None = None, *, connections: int = CONNECTIONS
     ) -> Self:
-        """Return the API server of a kubeconfig, or of the pod that this process runs in when there is none.
+        """Return the API server of a kubeconfig, or that of the pod in which this process runs.
 
-        At most *connections* requests are under way concurrently. Nothing is asked of the server yet. Tokens are
-        renewed (`webhook.kube.login.token_renewal`). All of the login but the address is read again when the server
-        refuses it or cannot be verified.
+        At most *connections* requests run concurrently. No request is sent yet. Tokens are renewed
+        (`webhook.kube.login.token_renewal`). If the server refuses the login or cannot be verified, the login is read
+        again, except for its address.
 
         Raises:
-            ConfigurationError: The file cannot be used, or there is none and this is no pod.
+            ConfigurationError: The file is unusable, or there is no file and this is not a pod.
         """
         from webhook.kube.login.credentials import read_login  # see `webhook.kube.login.connection`
 
@@ -104,9 +106,9 @@ class ApiServer:
             raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
 
     def time_of_day(self) -> datetime | None:
-        """Return the time on the server, to a second or two: its last answer's, and what has passed since then.
+        """Return the server's time, accurate to a second or two, extrapolated from its last response.
 
-        None: it has not answered yet, or did not say. The clock of this machine makes no difference.
+        None: unknown, before the first response with a date. The clock of this machine has no influence.
         """
         if self._dated is None:
             return None
@@ -136,27 +138,29 @@ class ApiServer:
         seconds: float = REQUEST_SECONDS,
         fence: LeaseGuard | None = None,
     ) -> JsonObject:
-        """Send one request and return the document that comes back.
+        """Send one request and return the document of the response.
 
         Args:
-            method: ``GET`` and so on.
-            path: On the server; nothing on the way decodes or shortens it.
+            method: HTTP method.
+            path: Path on the server, sent without decoding or normalization.
             body: Sent as JSON.
             query: Parameters.
-            content_type: Of *body*.
-            accept: What may come back.
-            seconds: For all of it, the wait for other requests included.
-            fence: Called right before the request leaves, whatever it had to wait for until then; an error that it
-                raises is raised here, and the server has received no whole request.
+            content_type: Media type of *body*.
+            accept: Accepted media type.
+            seconds: Timeout, including the wait for other requests.
+            fence: Called right before the request is sent, after all waits. Its error is raised here, and the server
+                has then
+                not received the complete request.
 
         Raises:
-            StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer, or when the
-                server cannot answer now: with the seconds that it asks us to wait.
+            StoreError: The subclass that matches the refusal. `UnavailableError` if there was no answer, or if the
+                server is
+                overloaded, with the seconds of its Retry-After.
         """
         content = None if body is None else dump_json(body)
         data: bytes | FencedBody | None = content
         if fence is not None:
-            fence()  # only saves the trouble: the check that counts is the body's, when it leaves
+            fence()  # early exit: the check that counts is that of the body when it is sent
             data = FencedBody(content or b"", fence)
         start = asyncio.get_running_loop().time()
         try:
@@ -176,9 +180,9 @@ class ApiServer:
             self._turns.release()
 
     async def probe(self) -> None:
-        """Ask for something small whenever no request has been answered for a while, until cancelled.
+        """Send a small request whenever no request has been answered for a while, until cancelled.
 
-        So `contact` is right about an idle server, too, and about one whose watches have gone silent.
+        This keeps `contact` accurate for an idle server, and for one whose watches are silent.
         """
         while True:
             await asyncio.sleep(max(1.0, self.contact.seconds_to_probe))
@@ -187,10 +191,10 @@ class ApiServer:
                     await self.request("GET", ApiPath("version"), seconds=ASKING_SECONDS)
 
     async def read_text(self, path: ApiPath, seconds: float) -> str:
-        """Return an answer that is no document, such as that of a program behind the API server's proxy.
+        """Return a response that is no document, such as that of a program behind the API server's proxy.
 
         Raises:
-            StoreError: Of the kind that fits the refusal; `UnavailableError` when there was no answer.
+            StoreError: The subclass that matches the refusal. `UnavailableError` if there was no answer.
         """
         async with self.send("GET", path, None, None, "text/plain", _patience(seconds), "*/*") as response:
             content = await response.read()
@@ -199,12 +203,12 @@ class ApiServer:
             return content.decode(errors="replace")
 
     async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
-        """Yield the events of one watch request until the server ends it, and whether more has arrived already.
+        """Yield the events of one watch request until the server ends it, and whether more have already arrived.
 
-        Not more is read ahead than `LONGEST_EVENT_BYTES`: beyond that the server has to wait until events are taken.
+        At most `LONGEST_EVENT_BYTES` are read ahead. Beyond that, the server is throttled until events are consumed.
 
         Raises:
-            ExpiredError: The version to watch from is too old, or an event is too long to be read: list again.
+            ExpiredError: The start version is too old, or an event is too long to be read: list again.
             StoreError: The server refused, or the connection broke.
         """
         silence = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
@@ -237,16 +241,16 @@ class ApiServer:
         patience: aiohttp.ClientTimeout,
         accept: str = "application/json",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send one request and yield the answer, whatever it says.
+        """Send one request and yield the response, regardless of its status.
 
         Args:
-            method: ``GET`` and so on.
-            path: An `ApiPath` for objects; for questions to a server of ours any path, quoted, perhaps with a query.
+            method: HTTP method.
+            path: An `ApiPath` for objects. For requests to our own server any quoted path, optionally with a query.
             data: The body, if any.
             query: Parameters, besides those in *path*.
-            content_type: Of *data*.
-            patience: How long to wait for what.
-            accept: What may come back.
+            content_type: Media type of *data*.
+            patience: Timeouts.
+            accept: Accepted media type.
 
         Raises:
             UnavailableError: There is no answer.
@@ -263,7 +267,7 @@ class ApiServer:
                     headers={**headers, **await login.credentials()},
                     timeout=patience,
                     allow_redirects=False,
-                    ssl=login.trust,  # connections of another login are not used
+                    ssl=login.trust,  # does not reuse connections of another login
                     proxy=login.proxy,
                     server_hostname=login.server_name,
                 )
@@ -275,7 +279,7 @@ class ApiServer:
                 self._note(response)
                 yield response
         except (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError) as error:
-            # The library wraps what the body raises into an error of the connection; the refusal is the reason.
+            # The library wraps errors of the body into connection errors. The refusal is the reason.
             if isinstance(data, FencedBody) and data.refusal is not None:
                 raise data.refusal from None
             reason = str(error) or type(error).__name__
@@ -283,7 +287,7 @@ class ApiServer:
             raise UnavailableError(f"{self.address} does not answer {method} {path}: {reason}") from error
 
     async def _accepted(self, attempt: Callable[[Login], Awaitable[aiohttp.ClientResponse]]) -> aiohttp.ClientResponse:
-        """Return an answer to *attempt*, repeated with a fresh login if certificates or credentials are refused."""
+        """Return the response to *attempt*, retried with a fresh login if certificates or credentials are refused."""
         login = self.login
         try:
             response = await attempt(login)
@@ -296,8 +300,8 @@ class ApiServer:
         return await attempt(self.login)
 
     async def _is_replaced(self, login: Login) -> bool:
-        """Return whether another login than *login* is in use, after reading it again if that is due."""
-        async with self._rereading:  # requests that fail together read it once
+        """Return whether *login* has been replaced, after reading it again if that is due."""
+        async with self._rereading:  # deduplicates reads of requests that fail together
             time = asyncio.get_running_loop().time
             if self.login is login and self._reread is not None and time() >= self._next_reread:
                 try:
@@ -307,9 +311,9 @@ class ApiServer:
                     reason = str(error) or f"not read within {READING_SECONDS:g} s"
                     _log.warning("login not read again", extra={"server": self.address, "reason": reason})
                     return False
-                finally:  # counted from the end: those that wait for a slow reading would each start another one
+                finally:  # counted from the end: otherwise each waiting request would start another slow read
                     self._next_reread = time() + REREAD_SECONDS
-                if fresh.address.rstrip("/") != self.address:  # its credentials must not be shown to this one
+                if fresh.address.rstrip("/") != self.address:  # its credentials must not be sent to this server
                     extra = {"server": self.address, "named": fresh.address}
                     _log.warning("login is for another server, which takes a restart", extra=extra)
                     return False

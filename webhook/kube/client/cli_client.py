@@ -1,7 +1,7 @@
-"""Requests of a command to a hub, over urllib3: few, sequential, and soon started.
+"""Requests of a command to a hub, over urllib3: few, sequential, and with a fast start.
 
-urllib3 loads in a quarter of the time that aiohttp takes, which is more than most commands take for everything else.
-Every request waits in a thread of its own, which does not keep the process alive: Ctrl-C ends a command at once.
+urllib3 loads in a quarter of aiohttp's time, which is more than most commands take for everything else. Every request
+waits in its own daemon thread, so that Ctrl-C ends a command immediately.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from webhook.kube.ports import UnavailableError
 
 CONNECT_SECONDS: Final = 5.0
 MAX_CONCURRENT_REQUESTS: Final = 16
-"""How many requests are under way; a hub may have a hundred groups to ask about."""
+"""Maximum number of concurrent requests. A hub may have a hundred groups to query."""
 _MOST_KEPT: Final = 2 * MAX_CONCURRENT_REQUESTS
-"""Connections that are kept, also those of streams; the library warns the user of one more."""
+"""Size of the connection pool, streams included. The library warns the user of one more."""
 LARGEST_PART: Final = 64 * 1024
-"""Bytes of a stream that are handed on at once."""
+"""Bytes of one chunk of a stream."""
 
 _Result = TypeVar("_Result")
 
@@ -49,7 +49,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer that does not end by itself.
+    """A streamed response.
 
     Args:
         status: HTTP status code.
@@ -61,10 +61,10 @@ class Stream:
 
 
 class HubHttp:
-    """Sends requests to one server, until it is closed by ``with`` or `close`.
+    """Sends requests to one server, until closed by ``with`` or `close`.
 
     Args:
-        login: Where the server is, whom to trust there, and what to show.
+        login: Address, trust and credentials.
 
     Raises:
         ValueError: The address is no URL.
@@ -78,12 +78,12 @@ class HubHttp:
         trust: dict[str, Any] = {}
         if tls and not isinstance(login.trust, bool):
             trust = {"ssl_context": login.trust, "server_hostname": login.server_name}
-            urllib3.disable_warnings(InsecureRequestWarning)  # whoever wrote the kubeconfig knows
+            urllib3.disable_warnings(InsecureRequestWarning)  # the author of the kubeconfig chose this
         try:
             self._pool = _manager(login.proxy, trust).connection_from_url(self.address)
         except HTTPError as error:
             raise ValueError(str(error)) from error
-        # Only plain HTTP by way of a proxy names the whole URL; otherwise nothing on the way may read the path anew.
+        # Plain HTTP through a proxy needs the whole URL. In all other cases, no hop may rewrite the path.
         self._root = self.address if login.proxy and not tls else urlsplit(self.address).path
 
     def __enter__(self) -> "HubHttp":
@@ -106,19 +106,19 @@ class HubHttp:
         seconds: float,
         accept: str = "application/json",
     ) -> Reply:
-        """Send one request and return the answer, whatever it says.
+        """Send one request and return the response, regardless of its status.
 
         Args:
-            method: ``GET`` and so on.
-            path: On the server, quoted, perhaps with a query.
+            method: HTTP method.
+            path: Path on the server, quoted, optionally with a query.
             content: The body, if any.
             query: Parameters, besides those in *path*.
-            content_type: Of *content*.
-            seconds: For all of it, once it has its turn.
-            accept: What may come back.
+            content_type: Media type of *content*.
+            seconds: Timeout, starting when the request gets a slot.
+            accept: Accepted media type.
 
         Raises:
-            UnavailableError: There is no answer; the cause is what the system or TLS has said, if anything.
+            UnavailableError: There is no answer. The cause is the error of the operating system or TLS, if any.
         """
         headers = {"Accept": accept, "Content-Type": content_type, "Accept-Encoding": "gzip"}
         headers |= await self._login.credentials()
@@ -139,7 +139,7 @@ class HubHttp:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Stream]:
-        """Begin a request whose answer goes on; raises `UnavailableError`, and so do its parts."""
+        """Start a streamed request. Raises `UnavailableError`, as do its parts."""
         headers = {"Accept-Encoding": "identity", **await self._login.credentials()}
         timeout = Timeout(connect=CONNECT_SECONDS, read=None)
         try:
@@ -158,8 +158,8 @@ class HubHttp:
         try:
             yield Stream(response.status, parts())
         finally:
-            with suppress(ValueError, RuntimeError, OSError):  # it has ended by itself
-                response.shutdown()  # whoever reads in a thread is told first
+            with suppress(ValueError, RuntimeError, OSError):  # it has already ended
+                response.shutdown()  # unblocks a reader in a thread first
             response.close()
 
     def _begin(
@@ -198,7 +198,7 @@ def _manager(proxy: str | None, trust: Mapping[str, Any]) -> urllib3.PoolManager
 
 
 def _cause(error: BaseException) -> Exception:
-    """Return what the operating system, TLS or the name service has said, below what the library made of it."""
+    """Return the error of the operating system, TLS or the name service that the library's error wraps."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and not isinstance(cause, HTTPError):
@@ -209,7 +209,7 @@ def _cause(error: BaseException) -> Exception:
 
 
 async def _in_thread(work: Callable[[], _Result]) -> _Result:
-    """Return what *work* returns; whoever stops waiting for it leaves it behind."""
+    """Return the result of *work*. Cancelling the caller abandons the thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Result] = loop.create_future()
 
@@ -222,7 +222,7 @@ async def _in_thread(work: Callable[[], _Result]) -> _Result:
             result: tuple[Callable[[Any], None], object] = (future.set_result, work())
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             result = (future.set_exception, error)
-        with suppress(RuntimeError):  # the loop has ended meanwhile
+        with suppress(RuntimeError):  # the loop has ended in the meantime
             loop.call_soon_threadsafe(hand_over, *result)
 
     threading.Thread(target=run, daemon=True).start()

@@ -1,7 +1,7 @@
-"""The requests of a store whose objects a command reads once: over urllib3, and without watches.
+"""Requests of a store whose objects a command reads once: over urllib3, without watches.
 
-aiohttp (`webhook.kube.client.api_server`) takes longer to load than such a command takes for everything else, and a
-watch per kind would be a connection per kind that brings nothing: the command ends before anything changes.
+aiohttp (`webhook.kube.client.api_server`) takes longer to load than such a command takes for everything else. A watch
+per kind would be a useless connection per kind, because the command ends before any change.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class CommandRequests:
         seconds: float = REQUEST_SECONDS,
         fence: Callable[[], None] | None = None,
     ) -> JsonObject:
-        """Send one request and return the document that comes back. Raises `StoreError`."""
+        """Send one request and return the document of the response. Raises `StoreError`."""
         if fence is not None:
             fence()
         content = None if body is None else dump_json(body)
@@ -50,6 +50,6 @@ class CommandRequests:
         return document
 
     async def watch(self, _path: ApiPath, _query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
-        """Yield no event, and do not end."""
+        """Block without yielding any event."""
         await asyncio.Event().wait()
         yield {}, False

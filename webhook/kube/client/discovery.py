@@ -1,10 +1,10 @@
-"""Which kinds an API server serves, as it says itself.
+"""Discovery of the kinds that an API server serves.
 
-The aggregated discovery documents are read: two requests for everything. A kind in our own table keeps what the table
-says, with the server's further versions added; so it is the same kind for every caller.
+Reads the aggregated discovery documents with two requests. A kind in our own table keeps its entry there, extended by
+the server's further versions, so that it is the same kind for every caller.
 
-The API server marks a group stale when the group's own (aggregated) server does not answer, and its kinds may be
-missing: those known before are kept.
+The API server marks a group stale if the group's own (aggregated) server does not answer. Its kinds may be missing, so
+those known before are kept.
 
 Source: rollout.md 2.4; Kubernetes apidiscovery.k8s.io/v2.
 """
@@ -26,7 +26,7 @@ _NEEDED: Final = frozenset({"list", "watch"})
 
 
 class Discovery:
-    """The kinds of one API server that can be listed and watched; none before the first `refresh`.
+    """The kinds of one API server that can be listed and watched, empty before the first `refresh`.
 
     Args:
         server: The connection.
@@ -61,16 +61,16 @@ class Discovery:
                 if any(version.get("freshness") == "Stale" for version in group.get("versions") or ()):
                     silent.add(str(group["metadata"].get("name") or ""))
         for identity, kind in self._kinds.items():
-            if kind.group in silent:  # its server is down, which does not mean that the kind is gone
+            if kind.group in silent:  # an unavailable server does not mean that the kind was removed
                 kinds_by_group.setdefault(identity, kind)
-        # Both at once, after the last await: a reader sees the old answer or the new one, never half of it.
-        # The same object as long as nothing has changed: what was made with it need not be made again.
+        # Both assignments after the last await, so that a reader never sees half of an update. An unchanged mapping
+        # keeps its identity, so that values derived from it remain valid.
         kinds = self._kinds if kinds_by_group == self._kinds else MappingProxyType(kinds_by_group)
         self._kinds, self._silent = kinds, frozenset(silent)
 
 
 def _kinds(group: JsonObject) -> Iterator[Kind]:
-    """Yield the kinds of one group; versions come in the server's order of preference."""
+    """Yield the kinds of one group. Versions are in the server's order of preference."""
     name = str(group["metadata"].get("name") or "")
     resources_of: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for version in group.get("versions") or ():

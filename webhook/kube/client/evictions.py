@@ -20,26 +20,26 @@ _EVICTION: Final = "policy/v1"
 
 
 class NodeWork(Protocol):
-    """Every method may raise `StoreError`; a pod that is gone, or of another uid, is fine."""
+    """Requests for node disruption. All may raise `StoreError`. A missing or recreated pod is not an error."""
 
     async def evict(self, pod: Key, uid: str) -> None:
-        """Evict a pod. Raises `UnavailableError` while a PodDisruptionBudget does not let it go."""
+        """Evict a pod. Raises `UnavailableError` while a PodDisruptionBudget blocks the eviction."""
         ...
 
     async def delete(self, pod: Key, uid: str, grace_seconds: int) -> None:
-        """Delete a pod whatever guards it; one that is ending already is given no more than this time."""
+        """Delete a pod regardless of disruption budgets. Shortens the grace period of a terminating pod."""
         ...
 
     async def pods_on(self, node: str) -> list[JsonObject]:
-        """Return the pods of a node as they are now, whatever a watch has told of them."""
+        """Return the pods of a node from a live read, independent of any watch."""
         ...
 
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
-        """Return the Leases of a name, of one namespace or, when that is empty, of all."""
+        """Return the Leases of a name, in one namespace or, if that is empty, in all."""
         ...
 
     def time_of_day(self) -> datetime | None:
-        """Return the time on the server, to a second or two, as of its last answer; None: it does not say."""
+        """Return the server's time, accurate to a second or two, as of its last response. None: unknown."""
         ...
 
 
@@ -48,7 +48,7 @@ class ServerNodeWork:
 
     Args:
         server: The connection.
-        fence: Raises while nothing may be written; None: there is no such time.
+        fence: Raises while writes are forbidden. None: disabled.
     """
 
     def __init__(self, server: ApiServer, fence: LeaseGuard | None = None) -> None:
@@ -87,7 +87,7 @@ class ServerNodeWork:
         return [{"apiVersion": POD.api_version, "kind": POD.kind, **pod} for pod in pods]
 
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
-        """See `NodeWork.leases`; an account whose right is limited to the name may ask for all namespaces, too."""
+        """See `NodeWork.leases`. An account whose permission is limited to the name may also list all namespaces."""
         return await self._list(path_of(LEASE, namespace), f"metadata.name={name}")
 
     def time_of_day(self) -> datetime | None:
@@ -95,8 +95,8 @@ class ServerNodeWork:
         return self._server.time_of_day()
 
     async def _list(self, path: ApiPath, selector: str) -> list[JsonObject]:
-        """Return the objects that a field selector selects; nothing but a whole list says that there are none."""
+        """Return the objects of a field selector. Only a complete list proves that there are no objects."""
         response = await self._server.request("GET", path, query={"fieldSelector": selector})
-        if not text_at(response, "kind").endswith("List"):  # a proxy has answered, say
+        if not text_at(response, "kind").endswith("List"):  # for example a response of a proxy
             raise UnavailableError(f"the answer to GET {path} is not a list of an API server")
         return dicts_at(response, "items")

@@ -1,7 +1,7 @@
 """The hub store: a real API server behind the same Protocol as the embedded store.
 
-Lists are read in pages, from the server's watch cache or from etcd as the server chooses; watches carry bookmarks and
-are renewed before the server ends them. ``managedFields`` are dropped, except from the few kinds whose managers matter.
+Lists are read in pages, from the server's watch cache or from etcd as the server chooses. Watches use bookmarks and are
+renewed before the server ends them. ``managedFields`` are dropped, except for the few kinds whose managers matter.
 
 Source: serving.md 7.
 """
@@ -30,25 +30,25 @@ from webhook.kube.transport.serialization import MERGE_PATCH
 
 PAGE: Final = 500
 WATCH_SECONDS: Final = (55, 80)
-"""Bounds between which the length of a watch is drawn, so that not all of them end at once.
+"""Bounds of the random duration of a watch, so that watches do not all end together.
 
 Shorter than the silence after which a connection counts as dead: a quiet kind gets few bookmarks.
 """
 
 SHORTEST_WATCH_SECONDS: Final = 0.5
-"""After a watch that ends sooner, there is a pause before the next."""
+"""A shorter watch is followed by a pause."""
 
 READS: Final = ((10.0, 0.1), (10.0, 0.4), (REQUEST_SECONDS, 0.0))
-"""Seconds for a read, and for the pause after it, before it is tried once more, once again, and no more.
+"""Timeout of each attempt of a read, and the pause after it, in seconds.
 
-A server that is busy or restarting often answers the next request, and a connection that was dropped on the way never
-does; a caller that gives up has to do its other requests again, too. The last try has the time of any other request,
-for a server that is slow. Writes are not repeated here: one that failed may have taken place.
+A busy or restarting server often answers the next request, and a dropped connection never does. A caller that gives up
+must also repeat its other requests. The last attempt has the timeout of any other request, for a slow server. Writes
+are not retried here: a failed one may have been stored.
 """
 _CUSTOM_GROUPS: Final = frozenset(kind.group for kind in OUR_KINDS)
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion")
 LONGEST_PAUSE_SECONDS: Final = 5.0
-"""A server that asks for more is not waited for here: the caller is told."""
+"""Limit of a server's Retry-After. A longer one is left to the caller."""
 
 
 class HubStore:
@@ -56,8 +56,8 @@ class HubStore:
 
     Args:
         server: The connection.
-        fence: Called right before a write leaves; if it raises, the write does not leave. None: every write may.
-        keep_managers: Leave ``managedFields`` in what is read, of every kind.
+        fence: Called right before a write is sent. If it raises, the write is not sent. None: disabled.
+        keep_managers: Keep ``managedFields`` of every kind that is read.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class HubStore:
             }
             async for event, more in self._server.watch(path_of(kind, namespace or ""), query):
                 document = event["object"]
-                since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch goes on from here
+                since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch resumes here
                 yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since, more)
             if loop.time() - start < SHORTEST_WATCH_SECONDS:  # a server that ends every watch immediately
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
@@ -144,7 +144,7 @@ class HubStore:
 
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        if kind.group in _CUSTOM_GROUPS:  # of a custom object the server takes nothing but the status
+        if kind.group in _CUSTOM_GROUPS:  # the server accepts only the status of a custom object
             stored = document["metadata"]
             metadata = {name: stored[name] for name in _IDENTITY if name in stored}
             desired = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
@@ -154,17 +154,17 @@ class HubStore:
     async def apply(
         self, kind: Kind, document: JsonObject, *, manager: str, force: bool, dry_run: bool = False
     ) -> JsonObject:
-        """Apply an object by server-side apply, which creates it if it does not exist.
+        """Apply an object by server-side apply, which creates a missing object.
 
         Args:
             kind: Its kind.
-            document: The fields that *manager* wants; with a ``resourceVersion`` only over that version.
+            document: The fields that *manager* owns. A ``resourceVersion`` is a precondition.
             manager: Field manager.
-            force: Take over fields that others manage.
-            dry_run: Return what would be stored, and store nothing.
+            force: Take over fields of other managers.
+            dry_run: Return the result without storing it.
 
         Raises:
-            ConflictError: Another manager has a field, or the version is another one.
+            ConflictError: Another manager owns a field, or the version does not match.
             InvalidObjectError: The object cannot be stored.
         """
         query = {"fieldManager": manager, "force": "true" if force else "false"}
@@ -208,7 +208,7 @@ class HubStore:
         return self._read(await self._server.request(method, path, document, fence=self._fence))
 
     def _typed(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Return an item of a list with the type that lists of built-in kinds leave out."""
+        """Return an item of a list with its type, which lists of built-in kinds omit."""
         document.setdefault("apiVersion", kind.api_version)
         document.setdefault("kind", kind.kind)
         return self._read(document)
@@ -221,7 +221,7 @@ class HubStore:
 
 
 def _metadata(document: JsonObject, request: str) -> JsonObject:
-    """Return the metadata of a document. Raises `UnavailableError` when it has none: then a proxy has answered."""
+    """Return the metadata of a document. Raises `UnavailableError` if it has none, as in the response of a proxy."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         raise UnavailableError(f"the answer to {request} is not a document of an API server")

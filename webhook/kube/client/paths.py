@@ -1,8 +1,8 @@
-"""Paths on an API server. They are made only here, and `ApiServer` takes no other path for an object.
+"""Paths on an API server. `ApiServer` accepts no other path for an object.
 
-Names come from reviews, manifests and owner references, which strangers write: a name that broke out of its place in
-the path would make us ask, with our token, for whatever they like. So every segment is quoted, and a name that no
-object can have is refused before anything is sent.
+Names come from reviews, manifests and owner references, which are untrusted input. A path injection would send
+arbitrary requests with our token. Every segment is therefore quoted, and a name that no object can have is refused
+before the request is sent.
 
 Source: Kubernetes staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go.
 """
@@ -16,13 +16,13 @@ from webhook.kube.ports import InvalidObjectError, Key
 
 
 class ApiPath(str):
-    """A path on an API server, made of its segments and of nothing else.
+    """A path on an API server, built from its segments only.
 
     Args:
-        segments: In order, not quoted yet.
+        segments: In order, unquoted.
 
     Raises:
-        InvalidObjectError: One cannot be a segment.
+        InvalidObjectError: A segment is invalid.
     """
 
     __slots__ = ()
@@ -35,17 +35,17 @@ class ApiPath(str):
 
 
 def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = "", version: str = "") -> ApiPath:
-    """Return the path of an object, or of all objects of a kind, of one namespace when it is given.
+    """Return the path of an object, or of all objects of a kind, optionally in one namespace.
 
     Args:
         kind: The kind.
-        namespace: Empty: none, or all of them.
-        name: Empty: all objects.
-        subresource: Of the object, such as ``status``.
-        version: One of the kind's; empty: the preferred one.
+        namespace: Empty for cluster-scoped kinds, or for all namespaces.
+        name: Empty for all objects.
+        subresource: Subresource of the object, such as ``status``.
+        version: A version of the kind. Empty for the preferred one.
 
     Raises:
-        InvalidObjectError: No namespace, or no object of that kind, can be named like that.
+        InvalidObjectError: The namespace or name is invalid.
     """
     version = version or kind.versions[0]
     segments = ["apis", kind.group, version] if kind.group else ["api", version]
@@ -62,14 +62,14 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
 
 
 def path_of_object(kind: Kind, key: Key, subresource: str = "") -> ApiPath:
-    """Return the path of one object; as `path_of`, but a missing name is refused instead of meaning all of them."""
+    """Return the path of one object. Unlike in `path_of`, a missing name is an error."""
     if not key.name:
         raise InvalidObjectError(f"metadata.name: a {kind.kind} without a name cannot be asked for")
     return path_of(kind, key.namespace, key.name, subresource)
 
 
 def _name_error(kind: Kind, name: str) -> str:
-    """Return why a name is impossible; for its own kinds an aggregated server may allow all that a path can hold."""
+    """Return why a name is invalid. An aggregated server may allow any path segment for its own kinds."""
     return name_error(kind, name) if kind.group_kind in KINDS else segment_error(name)
 
 

@@ -1,6 +1,6 @@
-"""Answers of an API server: documents, and the `StoreError` that fits a refusal.
+"""Responses of an API server: documents, and the `StoreError` that matches a refusal.
 
-Every client reads them alike, whatever library carries its requests.
+Shared by all clients, regardless of their HTTP library.
 
 Source: serving.md 7.
 """
@@ -26,13 +26,13 @@ from webhook.kube.ports import (
 )
 
 REQUEST_SECONDS: Final = 30.0
-"""How long a request may take."""
+"""Timeout of a request."""
 LONGEST_RETRY_SECONDS: Final = 300.0
 """A longer Retry-After is ignored."""
 PASSING: Final = frozenset({408, 425, 429})
-"""Refusals that blame the moment, not the request."""
+"""Refusals that are transient."""
 _TOO_LARGE: Final = ("request is too large", "larger than max")
-"""How etcd, and the API server's client of it, refuse an object for its size. The API server passes it on as a 500."""
+"""Messages by which etcd, or the API server's client of it, refuses an object for its size. The status is 500."""
 _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     400: InvalidObjectError,
     404: NotFoundError,
@@ -44,7 +44,7 @@ _ERRORS: Final[Mapping[int, type[StoreError]]] = {
 
 
 class ObjectRequests(Protocol):
-    """Sends the requests of a store: `webhook.kube.client.api_server.ApiServer`, or a command's few."""
+    """Sends the requests of a store: `webhook.kube.client.api_server.ApiServer`, or the client of a command."""
 
     async def request(
         self,
@@ -57,16 +57,16 @@ class ObjectRequests(Protocol):
         seconds: float = REQUEST_SECONDS,
         fence: Callable[[], None] | None = None,
     ) -> JsonObject:
-        """Send one request and return the document that comes back. Raises `StoreError`."""
+        """Send one request and return the document of the response. Raises `StoreError`."""
         ...
 
     def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
-        """Yield the events of one watch, and whether more has arrived already. Raises `StoreError`."""
+        """Yield the events of one watch, and whether more have already arrived. Raises `StoreError`."""
         ...
 
 
 def decode(content: bytes) -> JsonObject:
-    """Read a body as a document; anything else, such as the HTML page of a proxy, becomes an empty one."""
+    """Parse a body as a document. Anything else, such as the HTML page of a proxy, becomes an empty document."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -75,7 +75,7 @@ def decode(content: bytes) -> JsonObject:
 
 
 def error_of(code: int, status: JsonObject, content: bytes, retry_after: float | None = None) -> StoreError:
-    """Return the error of a refusal; *status* is the document, *content* the body that it was read from."""
+    """Return the error of a refusal. *status* is the document parsed from the body *content*."""
     message = str(status.get("message") or content[:200].decode(errors="replace").strip() or f"HTTP {code}")
     if code == 409 and status.get("reason") == "AlreadyExists":
         return AlreadyExistsError(message)
@@ -88,14 +88,14 @@ def error_of(code: int, status: JsonObject, content: bytes, retry_after: float |
     if code == 400 and status.get("reason") == "Expired":
         return ExpiredError(message)
     if code >= 500 and any(words in message for words in _TOO_LARGE):
-        return InvalidObjectError(message)  # no later attempt succeeds
+        return InvalidObjectError(message)  # no retry succeeds
     if code in PASSING or code >= 500:
         return UnavailableError(message, retry_after)
     return _ERRORS.get(code, StoreError)(message)
 
 
 def retry_after(header: str | None, status: JsonObject) -> float | None:
-    """Return the seconds that an answer asks us to wait; dates are not read, as no API server sends one."""
+    """Return the delay that a response asks for, in seconds. Dates are ignored, as no API server sends them."""
     seconds_text = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
     try:
         seconds = float(seconds_text) if seconds_text is not None else math.nan

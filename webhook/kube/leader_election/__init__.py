@@ -1,1 +1,1 @@
-"""One Lease that decides which replica works on what: a single leader, or a shard for each replica."""
+"""One Lease that assigns work to replicas: a single leader, or a shard for each replica."""

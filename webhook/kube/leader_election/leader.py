@@ -1,4 +1,4 @@
-"""The leader: one of several processes, elected by a Lease."""
+"""Leader election among several processes by a Lease."""
 
 import asyncio
 
@@ -32,13 +32,13 @@ from webhook.kube.ports import (
 
 
 class Leader(LeaseClient):
-    """A candidate for the Lease, and the leader while it holds it. Arguments as of `LeaseClient`."""
+    """A candidate for the Lease, and the leader while it holds it. Takes the arguments of `LeaseClient`."""
 
     def __init__(self, store: Store, lease: Key, identity: str, around: LeaderElectionConfig = USUAL) -> None:
         super().__init__(store, lease, identity, around)
         self._record: JsonObject | None = None
-        self._is_fresh = False  # whether the record may be written over without reading it again
-        self._taken_until = float("-inf")  # until then the Lease counts as another candidate's
+        self._is_fresh = False  # whether the record may be overwritten without another read
+        self._taken_until = float("-inf")  # until then, the Lease counts as held by another candidate
         self._term: Term | None = None
 
     @property
@@ -48,20 +48,20 @@ class Leader(LeaseClient):
 
     @property
     def holder(self) -> str:
-        """Who held the Lease when it was last seen; empty: it was free, or has not been seen."""
+        """The lease holder as last read, empty if the Lease is free or was not read yet."""
         return holder_of(self._record)
 
     def check(self) -> None:
-        """Return if this process leads now. Raises `NotLeaderError`."""
+        """Raise `NotLeaderError` unless this process leads now."""
         if self._term is None:
             raise NotLeaderError("not the leader")
         self._term.check()
 
     async def run(self, body: Body) -> None:
-        """Wait until the Lease is free, lead, and wait again, until cancelled or until *body* ends by itself.
+        """Acquire the Lease, lead, and try again, until cancelled or until *body* returns.
 
         Raises:
-            Exception: What *body* raises; the Lease is released.
+            Exception: Any error of *body*. The Lease is released.
         """
         self._led = self._clock()
         while True:
@@ -82,7 +82,7 @@ class Leader(LeaseClient):
             await asyncio.sleep(self._pause())
 
     async def _lead(self, term: Term, body: Body) -> bool:
-        """Do the work of one term. Returns whether it ended by itself; else the term was lost."""
+        """Run the work of one term. Return True if the work finished, or False if the term was lost."""
         work = asyncio.create_task(body(term), name="term")
         renewal = asyncio.create_task(self._keep_renewing(term), name="renewing")
         expiry = asyncio.create_task(expired(term), name="expiring")
@@ -91,11 +91,11 @@ class Leader(LeaseClient):
             await asyncio.wait((work, renewal, expiry), return_when=asyncio.FIRST_COMPLETED)
             has_ended = work.done() and term.left > 0
             if not has_ended:
-                # From here on the fence refuses every write, also those that leave while the work is being cancelled.
+                # From here on the fence refuses every write, including those sent while the work is being cancelled.
                 term.until = min(term.until, self._clock())
                 log.warning("leadership lost", extra={"lease": str(self._lease), "holder": self.holder})
         finally:
-            # Stop first, release second: the next leader may write as soon as the Lease is free.
+            # Stop first, then release: the next leader may write as soon as the Lease is free.
             await stop_work((work, renewal, expiry), self._times.stop, self._end)
             await self._release(term)
         if has_ended:
@@ -107,27 +107,30 @@ class Leader(LeaseClient):
         return has_ended
 
     async def _keep_renewing(self, term: Term) -> None:
-        """Push the end of the term until it is over, or the Lease is seen to be no longer ours."""
+        """Extend the term until it expires, or until another candidate holds the Lease."""
         while True:
             await asyncio.sleep(self._pause())
             until = await self._attempt(term)
-            # A renewal that succeeds after the deadline does not revive the term: its work is being cancelled already.
+            # A renewal after the deadline does not revive the term, because its work is already being cancelled.
             if term.left == 0 or self.holder != self.identity:
                 return
             if until is not None:
                 term.until = until
 
     async def _attempt(self, term: Term | None = None) -> float | None:
-        """Take the Lease, or renew it when *term* is given.
+        """Acquire the Lease, or renew it for *term*.
 
         Returns:
-            Until when we lead then; None: another candidate holds it, or it is out of reach, as `trouble` says.
+            The end of the term on the clock. None: unset, because another candidate holds the Lease, or it is
+                unreachable
+            (`trouble`).
         """
         for _ in range(2):
             try:
                 until = await self._take() if term is None else await self._renew()
             except (ConflictError, AlreadyExistsError):
-                # Another candidate wrote first, or a write of ours was stored and its answer was lost: read, once more.
+                # Another candidate wrote first, or our write was stored and its response was lost: read, and retry
+                # once.
                 self._is_fresh = False
             except (StoreError, TimeoutError) as error:
                 self._is_fresh = False
@@ -139,7 +142,7 @@ class Leader(LeaseClient):
         return None
 
     def _clash(self) -> str:
-        """Return why others keep this process from leading, if that is not just one that leads before it."""
+        """Return why other replicas block this one, other than by normal leadership."""
         if self._record is not None and (excess := excess_of(self._record)):
             return excess
         parts = parted_into(self.holder)
@@ -151,9 +154,7 @@ class Leader(LeaseClient):
         record = await self._read()
         if self._clock() < self._taken_until:
             return None
-        sent_at = (
-            self._clock()
-        )  # before the request: other candidates count from when they see it stored, never earlier
+        sent_at = self._clock()  # before the request: other candidates count from the stored renewal, which is later
         if record is None:
             self._observe(await self._create(self._held_by(self.identity)))
         else:
@@ -161,7 +162,7 @@ class Leader(LeaseClient):
         return sent_at + self._times.renew
 
     async def _renew(self) -> float | None:
-        # Written over the version last seen, which saves a read: a conflict tells if another candidate has written.
+        # Overwrites the version last seen, which saves a read. A conflict reveals a write of another candidate.
         record = self._record if self._is_fresh else await self._read()
         if record is None or holder_of(record) != self.identity:
             return None
@@ -171,7 +172,7 @@ class Leader(LeaseClient):
 
     async def _read(self) -> JsonObject | None:
         record = await self._get()
-        if record is None:  # deleted; its holder may not have noticed yet, so `_taken_until` stays as it is
+        if record is None:  # deleted, maybe not noticed by its holder yet, so `_taken_until` is kept
             self._record = None
         else:
             self._observe(record)
@@ -181,15 +182,15 @@ class Leader(LeaseClient):
         self._observe(await self._replace(document))
 
     def _observe(self, record: JsonObject) -> None:
-        """Remember the Lease, and when it was last renewed."""
+        """Store the Lease as last read, and track when it was last renewed."""
         self._is_fresh = True
         before, self._record = self._record, record
         if before is not None and spec_of(record) == spec_of(before):
-            return  # only metadata has changed, and a renewal changes renewTime: the time of its holder runs on
+            return  # only metadata has changed, while a renewal changes renewTime: the holder's time continues to run
         holder = holder_of(record)
         if is_released(record):
             self._taken_until = float("-inf")
-        elif holder not in {"", self.identity}:  # else a user may have written that while another candidate leads
+        elif holder not in {"", self.identity}:  # otherwise a user may have written it while another candidate leads
             self._taken_until = self._clock() + believed_duration(record, self._times.lease)
             if holder != holder_of(before):
                 log.info("follows", extra={"lease": str(self._lease), "holder": holder})
@@ -200,8 +201,8 @@ class Leader(LeaseClient):
         return {**record, "spec": self._held_by(self.identity, record)}
 
     async def _release(self, term: Term) -> None:
-        """Let others begin at once, after the work has stopped; if that fails, they wait until the Lease expires."""
-        in_time = term.left > 0  # else it is left to expire: another candidate may be about to take it
+        """Release the Lease after the work has stopped. If that fails, other candidates wait until it expires."""
+        in_time = term.left > 0  # otherwise it is left to expire, because another candidate may be about to acquire it
         term.until = float("-inf")
         self._term = None
         for _ in range(2):
@@ -210,7 +211,7 @@ class Leader(LeaseClient):
                 if not in_time or record is None or holder_of(record) != self.identity:
                     return
                 await self._write({**record, "spec": self._freed(record)})
-            except ConflictError:  # a renewal that was cancelled under way has been stored all the same
+            except ConflictError:  # a cancelled renewal was stored nevertheless
                 self._is_fresh = False
             except (StoreError, TimeoutError) as error:
                 log.warning("lease not released", extra={"lease": str(self._lease), "reason": self._describe(error)})

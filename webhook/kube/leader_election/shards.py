@@ -1,18 +1,22 @@
-"""Who works on which shard: several processes at once, by one Lease on the hub that all of them write.
+"""Assignment of shards to several concurrent processes, by one Lease on the hub that all of them write.
 
-The Lease is the one by which a leader leads, and its holder is then no process but a number: ``3 shards``. So there is
-no moment at which a leader that knows nothing of shards works beside them, nor replicas that divide the work otherwise:
-all of them wait until the Lease has not been renewed for as long as it lasts, or is free.
+It is the same Lease that elects a leader, but its holder is a number of shards instead of a process: ``3 shards``.
+Sharded replicas therefore never run beside a leader that knows nothing of shards, nor beside replicas with another
+number of shards. All of them wait until the Lease is free or has expired.
 
-An annotation has an entry for each replica: a beat, which it raises with every renewal, and the shards that it works
-on. A replica takes a shard by writing it into its entry, over the version in which nobody has it. It gives one back by
-leaving it out, after its work has stopped. The terms of its shards end as a leader's does, counted from before its last
-renewal was sent, and some seconds before others count it as gone: when its beat has not changed for as long as the
-Lease lasts, by their own clocks. All that `webhook.kube.leader_election.leader` says of a term holds for each of them.
+An annotation has an entry for each replica: a beat, which the replica increments with every renewal, and its shards. A
+replica acquires a shard by adding it to its entry, over a version in which no entry has it. It releases a shard by
+removing it from its entry, after its work has stopped. The terms of its shards end like a leader's, counted from before
+its last renewal was sent, and some seconds before the others expire it. They expire a replica whose beat has not
+changed for the duration of the Lease, by their own clocks. `webhook.kube.leader_election.leader` describes the rules
+for terms.
 
-What nobody but the replicas should do to the Lease, a user may all the same: delete it, or write over its entries. Who
-then misses its own entry, or finds entries without their digest, stops its work, and takes nothing until any work that
-others may have has ended, too. Only one that has just started takes a deleted Lease for that of a new hub.
+A user may delete the Lease or overwrite its entries by mistake. A replica that misses its own entry, or finds entries
+without their digest, stops its work. It acquires nothing until all work that others may still run has ended. Only a
+replica that has just started takes a deleted Lease for that of a new hub.
+
+Example: replicas a and b hold shards {0, 1} and {2}. If a user removes the entry of a, b cannot know whether a still
+writes for shard 1. b therefore waits for a full Lease duration before it acquires shard 1.
 
 Source: serving.md 7, own elector.
 """
@@ -37,41 +41,41 @@ from webhook.kube.leader_election.term import USUAL, LeaderElectionConfig, Lease
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, Store, StoreError
 
 REPLICAS: Final = OURS + "replicas"
-"""Annotation of the Lease: the replicas, each with its beat and its shards, and a digest of that, as JSON."""
+"""Annotation of the Lease: the replicas with their beats and shards, and a digest of them, as JSON."""
 ATTEMPTS: Final = 16
-"""How often a write that is urgent is tried before the next pause: every other replica may come in between."""
+"""Attempts of an urgent write before the next pause: every other replica may write in between."""
 SOON: Final = 0.05
 
 Body = Callable[[int, Term], Coroutine[Any, Any, None]]
-"""The work on a shard, given its number; it ends when it is cancelled, with every task of its own."""
+"""The work on a shard, given its number. It must stop with all of its tasks when cancelled."""
 
 log = logging.getLogger(__name__)
 
 
 class Move(StrEnum):
-    """How a shard comes to a replica or leaves it."""
+    """Change in the ownership of a shard."""
 
     TAKEN = "taken"
     HANDED_OVER = "handed_over"
-    """Its work has stopped, and others may take it at once."""
+    """The work has stopped, and other replicas may acquire the shard immediately."""
     LOST = "lost"
-    """The Lease could not be renewed in time, or somebody else has written over it."""
+    """The Lease was not renewed in time, or another client has overwritten it."""
 
 
 class _ReplicaEntry(NamedTuple):
-    """What the Lease says of one replica."""
+    """Entry of one replica in the Lease."""
 
     beat: int
     shards: frozenset[int]
 
 
 class _Strangers(NamedTuple):
-    """Those who hold the Lease otherwise: a leader, or replicas of another count.
+    """Other lease holders: a leader, or replicas with another number of shards.
 
     Args:
-        holder: As the Lease names them.
-        spec: Of the Lease when they last renewed it.
-        until: When it counts as free unless they renew it.
+        holder: The holder in the Lease.
+        spec: Spec of the Lease at their last renewal.
+        until: Time when the Lease counts as free unless they renew it.
     """
 
     holder: str
@@ -94,11 +98,11 @@ class Shards(LeaseClient):
     """One of several replicas, with its fair share of the shards.
 
     Args:
-        store: Where the Lease is.
+        store: Store of the Lease.
         lease: Its name and namespace.
-        identity: Of this process alone; after a restart it has to be another one.
-        count: How many shards there are, at least 2; those of another count wait for one another.
-        around: Times, clocks, and what ends the process.
+        identity: Unique identity of this process. Must change on restart.
+        count: Number of shards, at least 2. Replicas with different numbers wait for each other.
+        around: Times, clocks, and the function that ends the process.
     """
 
     def __init__(
@@ -107,43 +111,43 @@ class Shards(LeaseClient):
         super().__init__(store, lease, identity, around)
         self.count = count
         self.clash = 0
-        """The number of shards of the replicas that this one waits for; 0: it waits for none."""
+        """Number of shards of the replicas that this one waits for, 0 if it waits for none."""
         self.moved: Callable[[int, Move], None] = lambda _shard, _move: None
-        """Is told of every shard that is taken, handed over or lost."""
+        """Called for every shard that is acquired, handed over or lost."""
         self._holder = f"{count} {PARTS}"
         self._holdings: dict[int, _Holding] = {}
         self._beat = 0
-        """That of our entry when it was last sent. None is sent twice, whatever became of it: see `_others`."""
+        """Beat last sent. No beat is sent twice, regardless of the outcome: see `_others`."""
         self._enrolled = 0
-        """The beat of our entry when it was last known to be stored; 0: it is not there, or not to be trusted."""
+        """Beat of our entry when last known to be stored. 0 if the entry is missing or not to be trusted."""
         self._renewed = float("-inf")
-        """When that was."""
+        """Time of that renewal."""
         self._shown = frozenset[int]()
-        """The shards in it."""
+        """The shards in that entry."""
         self._is_mere_beat = False
-        """Whether what was sent last has the same shards."""
+        """Whether the last write sent did not change the shards."""
         self._seen: dict[str, tuple[int, float]] = {}
-        """The beat of each other replica, and since when it has been that."""
+        """Beat of each other replica, and the time since which it is unchanged."""
         self._strangers = _NOBODY
         self._wary_until = float("-inf")
-        """Until then nothing is taken: others may work on what no entry names."""
+        """No shard is acquired until then: others may work on shards that no entry names."""
         self._wake = asyncio.Event()
 
     @property
     def held(self) -> frozenset[int]:
-        """The shards that this process may write for now."""
+        """The shards that this process may currently write for."""
         return frozenset(shard for shard, holding in self._holdings.items() if holding.term.left > 0)
 
     @property
     def leading(self) -> bool:
-        """Whether this process works on any shard now."""
+        """Whether this process currently works on any shard."""
         return bool(self.held)
 
     async def run(self, body: Body) -> None:
         """Work on a fair share of the shards, until cancelled.
 
         Raises:
-            ExceptionGroup: What *body* raises; all shards are given back.
+            ExceptionGroup: Errors of *body*. All shards are released.
         """
         self._led = self._clock()
         try:
@@ -155,10 +159,10 @@ class Shards(LeaseClient):
             await self._leave()
 
     async def _rest(self) -> None:
-        """Wait until it is time for the next beat: after a while, or when others count as gone or work has ended."""
+        """Wait for the next beat: a pause, the expiry of another replica, or the end of some work."""
         now = self._clock()
         ends = (since + self._times.lease for _, since in self._seen.values())
-        # Of those that were due before: whatever has kept us from noting that they are gone may go on for long.
+        # Only future expiries count. An earlier one may be undetected for long, for example during an outage.
         seconds = min((self._pause(), *(max(SOON, end - now) for end in ends if end > now)))
         self._wake.clear()
         with suppress(TimeoutError):
@@ -166,13 +170,13 @@ class Shards(LeaseClient):
                 await self._wake.wait()
 
     async def _attempt(self, tasks: asyncio.TaskGroup, body: Body) -> None:
-        """Renew our entry, with what it is time to take or to give back."""
+        """Renew our entry, with shards to acquire or to release."""
         for _ in range(ATTEMPTS):
             try:
                 trouble = await self._renew(tasks, body)
             except (ConflictError, AlreadyExistsError):
-                # Another replica wrote first, or a write of ours was stored and its answer was lost. Many that tried
-                # again at once would keep one another from it, so those go first whose time runs out.
+                # Another replica wrote first, or our write was stored and its response was lost. Many immediate retries
+                # would block each other, so the replicas that are about to expire come first.
                 if self._is_mere_beat and self._clock() - self._renewed < self._times.renew / 2:
                     return
                 continue
@@ -183,7 +187,7 @@ class Shards(LeaseClient):
             return
 
     async def _renew(self, tasks: asyncio.TaskGroup, body: Body) -> str:
-        """Write our entry; returns what keeps us from that, empty when nothing does."""
+        """Write our entry, and return what prevents that, empty on success."""
         record = await self._get()
         if trouble := self._clashes(record):
             return trouble
@@ -198,7 +202,7 @@ class Shards(LeaseClient):
         may_take = self._clock() >= self._wary_until
         free_shards = share - elsewhere - self._holdings.keys() if may_take else frozenset[int]()
         self._beat += 1
-        # What others have written into their entries is theirs, though work of ours may not have stopped yet.
+        # Shards that others have written into their entries are theirs, even if our work has not stopped yet.
         entry = _ReplicaEntry(self._beat, (frozenset(self._holdings) - elsewhere) | free_shards)
         sent_at = self._clock()  # before the request: others count from when they see it stored, never earlier
         self._is_mere_beat = entry.shards == self._shown
@@ -209,15 +213,15 @@ class Shards(LeaseClient):
             self._led = self._clock()
         until = sent_at + self._times.renew
         for holding in holdings:
-            if holding.term.left > 0:  # a renewal that succeeds after the deadline does not revive a term
+            if holding.term.left > 0:  # a renewal after the deadline does not revive a term
                 holding.term.until = until
         for shard in sorted(free_shards):
             self._begin(shard, Term(until, self._clock), tasks, body)
         return ""
 
     def _clashes(self, record: JsonObject | None) -> str:
-        """Return why the Lease is not ours to write now; empty when it is."""
-        # Deleted: those that held it may not have noticed yet, so they are waited for all the same.
+        """Return why the Lease must not be written now, empty if it may be."""
+        # A deleted Lease: its holders may not have noticed, so this replica still waits for them.
         if record is not None:
             holder = holder_of(record)
             if is_released(record) or holder == self._holder:
@@ -244,7 +248,7 @@ class Shards(LeaseClient):
         )
 
     def _others(self, record: JsonObject | None) -> dict[str, _ReplicaEntry]:
-        """Return the entries of the other replicas that are alive, and keep up when each was heard of last."""
+        """Return the entries of the other live replicas, and track when each beat last changed."""
         now = self._clock()
         roll: Mapping[str, _ReplicaEntry] = {}
         if record is not None and holder_of(record) == self._holder:
@@ -256,8 +260,8 @@ class Shards(LeaseClient):
         if self._enrolled and (self.identity not in roll or roll[self.identity].beat < self._enrolled):
             self._distrust()
         if now - self._renewed > self._times.renew:
-            # Others could not renew either, so all get the time for another beat before they count as gone. Not sooner:
-            # a hub that is only slow would have them never do.
+            # Others could not renew either, so all get time for another beat before they expire. Only that much time:
+            # with a slow hub they would otherwise never expire.
             least = now - self._times.lease + 2 * self._times.retry
             self._seen = {name: (beat, max(since, least)) for name, (beat, since) in self._seen.items()}
         sightings = {name: self._seen.get(name, (None, 0.0)) for name in roll if name != self.identity}
@@ -272,7 +276,7 @@ class Shards(LeaseClient):
         return {name: roll[name] for name, (_, since) in self._seen.items() if now - since < self._times.lease}
 
     def _distrust(self) -> None:
-        """Stop all work, and take nothing until what others may work on has ended: the Lease is not as we left it."""
+        """Stop all work, and acquire no shard until the work of others has ended, because the Lease was altered."""
         self._enrolled = 0
         self._wary_until = self._clock() + self._times.lease
         for holding in self._holdings.values():
@@ -285,7 +289,7 @@ class Shards(LeaseClient):
         self._tell(shard, Move.TAKEN)
 
     async def _work(self, shard: int, term: Term, body: Body) -> None:
-        """Do the work of one term of a shard."""
+        """Run the work of one term of a shard."""
         work = asyncio.create_task(body(shard, term), name=f"work on shard {shard}")
         expiry = asyncio.create_task(expired(term), name="expiring")
         has_ended = False
@@ -294,9 +298,9 @@ class Shards(LeaseClient):
             has_ended = work.done() and term.left > 0
         finally:
             move = Move.HANDED_OVER if term.left > 0 else Move.LOST
-            if move is Move.LOST:  # else what is being written may still be, while the work stops
+            if move is Move.LOST:  # otherwise pending writes may finish while the work stops
                 term.until = min(term.until, self._clock())
-            try:  # nothing hurries while the term goes on: others take the shard only when its work has stopped
+            try:  # no hurry while the term lasts: others acquire the shard only after its work has stopped
                 await stop_work((work, expiry), term.left + self._times.stop, self._end)
             finally:
                 term.until = float("-inf")
@@ -313,8 +317,11 @@ class Shards(LeaseClient):
         self.moved(shard, move)
 
     async def _leave(self) -> None:
-        """Take our entry away, after the work has stopped: others begin at once. The last one frees the Lease."""
-        self._enrolled = 0  # by us: who runs again has no reason to distrust the Lease
+        """Remove our entry after the work has stopped, so that others start immediately.
+
+        The last replica frees the Lease.
+        """
+        self._enrolled = 0  # removed on purpose: the next run must not distrust the Lease for it
         for _ in range(ATTEMPTS):
             try:
                 record = await self._get()
@@ -326,14 +333,14 @@ class Shards(LeaseClient):
                     await self._store_roll(record, others)
             except ConflictError:  # another replica wrote first
                 continue
-            except ValueError:  # as damaged as it was: what is in it nobody trusts
+            except ValueError:  # left damaged, because no replica trusts its content
                 return
             except (StoreError, TimeoutError) as error:
                 log.warning("lease not released", extra={"lease": str(self._lease), "reason": self._describe(error)})
             return
 
     async def _store_roll(self, record: JsonObject | None, roll: Mapping[str, _ReplicaEntry]) -> None:
-        """Write the entries over the version of the Lease that was read; without any, it is free."""
+        """Write the entries over the version of the Lease that was read. Without entries, the Lease is freed."""
         if record is None:
             await self._create(self._held_by(self._holder), {REPLICAS: write_roll(roll)})
             return
@@ -345,10 +352,10 @@ class Shards(LeaseClient):
 
 
 def read_roll(text: object) -> dict[str, _ReplicaEntry]:
-    """Return the entries of the replicas, by their identities.
+    """Return the entries of the replicas by identity.
 
     Raises:
-        ValueError: *text* is not what a replica writes.
+        ValueError: *text* is not written by a replica.
     """
     try:
         roll: Mapping[str, Any] = orjson.loads(text if isinstance(text, str) else "")
@@ -362,15 +369,15 @@ def read_roll(text: object) -> dict[str, _ReplicaEntry]:
 
 
 def write_roll(roll: Mapping[str, _ReplicaEntry]) -> str:
-    """Return the entries as text, the same for equal ones."""
+    """Return the entries as canonical text."""
     entries = {name: [entry.beat, sorted(entry.shards)] for name, entry in roll.items()}
     return orjson.dumps({"digest": digest_of(entries), "replicas": entries}, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def digest_of(entries: Mapping[str, Any]) -> str:
-    """Return what shows whether entries are as a replica has written them.
+    """Return a digest that detects edits by other clients.
 
-    An entry that is taken out by hand, of a replica that works on, would else look like one that has given all back.
+    Without it, removing the entry of a running replica by hand would look like a release of all its shards.
     """
     return hashlib.blake2b(orjson.dumps(entries, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 

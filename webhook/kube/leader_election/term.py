@@ -1,14 +1,14 @@
 """The term of a leader, during which it may write, and the candidate's access to the Lease.
 
-Leading is a deadline on the monotonic clock. Every successful renewal pushes it, counted from before the renewal was
-sent: another candidate starts to wait only when it sees the renewed Lease, which is later. Once the deadline is past,
-`Term.check` refuses, whatever else this process has noticed: it reads the clock, not a flag that a stalled task would
-have had to set. The work of a term is cancelled at the deadline, some seconds before another candidate may begin; if it
-does not stop in time, the process ends itself.
+Leading is a deadline on the monotonic clock. Every successful renewal extends it, counted from before the renewal was
+sent. Another candidate starts to wait only when it sees the renewed Lease, which is later. After the deadline,
+`Term.check` refuses, regardless of any other state of this process: it reads the clock, not a flag that a stalled task
+would have had to set. The work of a term is cancelled at the deadline, some seconds before another candidate may start.
+If it does not stop in time, the process exits.
 
-Whether another process still leads is judged by whether it renews the Lease, not by the times written in it: clocks
-differ. The duration that a holder asks for is believed up to `LONGEST_LEASE`, also after the Lease was deleted: any
-client with the right to write Leases could otherwise stop the loop for a day.
+Liveness of another process is judged by observed renewals, not by the times in the Lease, because clocks differ. The
+duration that a holder asks for is respected up to `LONGEST_LEASE`, also after the Lease was deleted. Otherwise, any
+client with permission to write Leases could stop the loop for a day.
 
 Source: serving.md 7, own elector; client-go tools/leaderelection. Unlike there, a Lease is released at shutdown only
 after the work has stopped, and the same identity in another process is another candidate.
@@ -33,29 +33,29 @@ from webhook.kube.leader_election.lease import LONGEST_LEASE, RELEASED_SECONDS, 
 from webhook.kube.ports import ConflictError, ForbiddenError, Key, NotFoundError, NotServedError, Store, StoreError
 
 Body = Callable[["Term"], Coroutine[Any, Any, None]]
-"""The work of a leader; it ends when it is cancelled, with every task of its own."""
+"""The work of a leader. It must stop with all of its tasks when cancelled."""
 log = logging.getLogger(__name__)
 
 
 class NotLeaderError(StoreError):
-    """Another process may lead by now, so nothing may be written."""
+    """Another process may lead by now, so no write is allowed."""
 
 
 def own_identity(name: str = "") -> str:
-    """Return who this process is in the Lease: its name, and what no other process has."""
+    """Return the unique identity of this process in the Lease, prefixed with its name."""
     return f"{own_name(name)}_{uuid4()}"
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """How long things may take, in seconds.
+    """Timings of a leader election, in seconds.
 
     Args:
-        lease: A Lease that has not been renewed for this long may be taken. At most `LONGEST_LEASE`.
+        lease: A Lease without renewal for this long may be acquired. At most `LONGEST_LEASE`.
         renew: The leader stops this long after its last renewal.
-        retry: Between two attempts, give or take a fifth.
-        call: One request.
-        stop: What the work of a term may take to end, once it is cancelled.
+        retry: Pause between two attempts, with a jitter of 20 %.
+        call: Timeout of one request.
+        stop: Timeout for the work of a term to stop after it was cancelled.
     """
 
     lease: float = 15.0
@@ -65,7 +65,7 @@ class LeaseTimes:
     stop: float = 3.0
 
     def __post_init__(self) -> None:
-        # renew + stop < lease: the work of the old leader has ended before another candidate may take the Lease.
+        # renew + stop < lease: the work of the old leader has stopped before another candidate may acquire the Lease.
         if not 0 < self.retry * 1.2 < self.renew or not self.renew + self.stop < self.lease or self.call <= 0:
             raise ValueError(f"{self}: retry must be less than renew, and renew and stop together less than lease")
         if self.lease > LONGEST_LEASE:
@@ -73,27 +73,27 @@ class LeaseTimes:
 
 
 def monotonic() -> float:
-    """Return seconds on a clock that is never set, and that runs on while the machine sleeps: then a term ends, too."""
+    """Return seconds on a monotonic clock that continues during suspend, so that a term expires then, too."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def utc_now() -> datetime:
-    """Return the time of day, for people who read the Lease; no decision depends on it."""
+    """Return the time of day for users who read the Lease. No decision depends on it."""
     return datetime.now(UTC)
 
 
 def end_process(reason: str) -> NoReturn:
-    """End the process at once, whatever it is doing."""
+    """Exit the process immediately."""
     log.critical("ending the process", extra={"reason": reason})
     logging.shutdown()
     os._exit(1)
 
 
 class Term:
-    """One time of leading; a later one is another term, even of the same process.
+    """One period of leading. A later period is another term, even of the same process.
 
     Args:
-        until: When it ends on *clock* unless it is renewed.
+        until: End of the term on *clock* unless it is renewed.
         clock: Monotonic, in seconds.
     """
 
@@ -102,29 +102,29 @@ class Term:
         self._clock = clock
 
     def check(self) -> None:
-        """Return if a write may leave now; call it right before the write leaves.
+        """Check that a write may be sent now. Call it right before the write is sent.
 
         Raises:
-            NotLeaderError: The term is over.
+            NotLeaderError: The term has expired.
         """
         if self._clock() >= self.until:
             raise NotLeaderError("no longer the leader")
 
     @property
     def left(self) -> float:
-        """Seconds until it ends, 0 when it has."""
+        """Seconds until the term expires, 0 afterwards."""
         return max(0.0, self.until - self._clock())
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionConfig:
-    """What a candidate needs besides its Lease.
+    """Configuration of a candidate besides its Lease.
 
     Args:
-        times: How long things may take.
-        clock: Monotonic, in seconds, of the same pace as the event loop's.
-        now: Time of day, only for people to read.
-        end: Ends the process; given the reason.
+        times: Timings.
+        clock: Monotonic, in seconds, with the same rate as the event loop's.
+        now: Time of day, for users only.
+        end: Ends the process, given the reason.
     """
 
     times: LeaseTimes = LeaseTimes()
@@ -137,13 +137,13 @@ USUAL: Final = LeaderElectionConfig()
 
 
 class LeaseClient:
-    """Reads and writes one Lease, each call within its time, and says why that fails.
+    """Reads and writes one Lease, each call with a timeout, and reports failures.
 
     Args:
-        store: Where the Lease is.
+        store: Store of the Lease.
         lease: Its name and namespace.
-        identity: Of this process alone; after a restart it has to be another one.
-        around: Times, clocks, and what ends the process.
+        identity: Unique identity of this process. Must change on restart.
+        around: Times, clocks, and the function that ends the process.
     """
 
     def __init__(self, store: Store, lease: Key, identity: str, around: LeaderElectionConfig = USUAL) -> None:
@@ -155,17 +155,17 @@ class LeaseClient:
         self._now = around.now
         self._end = around.end
         self.trouble = ""
-        """Why the Lease cannot be read or written, or does not let this process work; empty when all is well."""
+        """Why the Lease cannot be read or written, or blocks this process. Empty without a problem."""
         self._led: float | None = None
-        """When a replica was last seen to lead, or when `run` was called; None: not yet."""
+        """Time when a replica was last seen leading, or when `run` was called. None: unset."""
 
     @property
     def leaderless_seconds(self) -> float:
-        """How long no replica has been seen to lead."""
+        """Seconds since a replica was last seen leading."""
         return 0.0 if self._led is None else self._clock() - self._led
 
     async def _get(self) -> JsonObject | None:
-        """Return the Lease as it is stored; None: there is none."""
+        """Return the stored Lease, or None if it does not exist."""
         try:
             return await self._within_call(self._store.get(LEASE, self._lease))
         except NotServedError:
@@ -183,7 +183,7 @@ class LeaseClient:
     async def _replace(self, document: JsonObject) -> JsonObject:
         try:
             return await self._within_call(self._store.replace(LEASE, document))
-        except NotFoundError as error:  # deleted since it was read: read again, as after any other write
+        except NotFoundError as error:  # deleted since it was read: read again, as after any concurrent write
             raise ConflictError(str(error)) from error
 
     async def _within_call(self, call: Awaitable[JsonObject]) -> JsonObject:
@@ -230,23 +230,23 @@ class LeaseClient:
         return str(error)
 
     def _note(self, trouble: str) -> None:
-        """Log what is wrong, once per reason."""
+        """Log a problem, once per reason."""
         if trouble and trouble != self.trouble:
             log.warning("lease out of reach", extra={"lease": str(self._lease), "reason": trouble})
         self.trouble = trouble
 
 
 async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Callable[[str], object]) -> None:
-    """Cancel *tasks* and wait until they end, also when cancelled meanwhile: none may go on without an owner.
+    """Cancel *tasks* and wait until they have stopped, even if cancelled: no task may continue without an owner.
 
     Args:
         tasks: The work of a term.
-        seconds: What they may take to end.
-        end: Called with the reason if they take longer.
+        seconds: Timeout for them to stop.
+        end: Called with the reason on timeout.
     """
     tasks = tuple(tasks)
     reason = f"the work of a leader did not stop within {seconds:g} s"
-    # A task that swallows its cancellation would go on into the next leader's term: then the process has to end.
+    # A task that swallows its cancellation would run on into the next leader's term. The process must exit then.
     limit = asyncio.get_running_loop().call_later(seconds, end, reason)
     is_cancelled = False
     for task in tasks:
@@ -262,6 +262,6 @@ async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Ca
 
 
 async def expired(term: Term) -> None:
-    """Return when a term has ended; renewals push its end meanwhile."""
+    """Wait until a term has expired. Renewals extend it in the meantime."""
     while term.left > 0:  # noqa: ASYNC110 - time ends it, and renewals push its end meanwhile
         await asyncio.sleep(term.left)

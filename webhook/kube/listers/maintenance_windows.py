@@ -1,7 +1,7 @@
-"""Which members are closed by their maintenance windows, as the cache knows it, and when they open.
+"""Members that are closed by their maintenance windows according to the cache, and when they open.
 
-Rollouts and staged updates ask for every member, every time. What does not depend on the time is therefore worked out
-once for each state of the objects, and whether windows are open once until that changes.
+Rollouts and staged updates query every member on every pass. Everything that is independent of time is therefore
+computed once per state of the objects, and whether windows are open once until that changes.
 
 Source: upgrade-runs.md 11.
 """
@@ -29,14 +29,14 @@ from webhook.kube.cache.changes import Broadcaster, ObjectDelta
 from webhook.kube.cache.informer import Cache
 
 _LOOKED_AGAIN: Final = timedelta(hours=1)
-"""How long it counts that windows do not change within the horizon of the search."""
+"""Time to live of the result that windows do not change within the search horizon."""
 
 
 class MaintenanceWindows:
-    """Knows the maintenance windows of the members of a hub.
+    """Maintenance windows of the members of a hub.
 
     Args:
-        cache: The hub's objects; it is made to watch the windows. A hub that does not serve that kind has none.
+        cache: The hub's objects. Watches the windows from now on. A hub that does not serve that kind has none.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -44,10 +44,10 @@ class MaintenanceWindows:
         self._definitions: dict[str, WindowDefinition] = {}
         self._selecting: list[WindowDefinition] = []
         self._of: dict[str, tuple[JsonObject, MemberWindows]] = {}
-        """The windows of the members that may have some, as long as neither member nor windows change."""
+        """The windows of members that may have some, until the member or any window changes."""
         self._of_upgrades: dict[tuple[str, frozenset[WindowTarget]], tuple[JsonObject, MemberWindows]] = {}
         self._standings: dict[tuple[str, ...], tuple[datetime, WindowState]] = {}
-        """By names of windows: whether one of them is open, and since when that is known."""
+        """By names of windows: whether one of them is open, and since when that holds."""
         self._changed = Broadcaster[frozenset[str]]()
         self._ends = (
             cache.subscribe(MAINTENANCE_WINDOW, self._take),
@@ -55,16 +55,16 @@ class MaintenanceWindows:
         )
 
     def subscribe(self, handler: Callable[[frozenset[str]], None]) -> Callable[[], None]:
-        """Call *handler* with the names of the members whose windows change; returns what ends that."""
+        """Call *handler* with the names of the members whose windows change. Returns a function that unsubscribes."""
         return self._changed.subscribe(handler)
 
     def end(self) -> None:
-        """Stop following changes."""
+        """Stop watching changes."""
         for end in self._ends:
             end()
 
     def closed(self, member: str, now: datetime) -> ClosedWindow | None:
-        """Say why a member may not be touched at *now*; None: it may, or it is not there."""
+        """Return why a member must not be disrupted at *now*, or None if it may be or does not exist."""
         document = self._cache.get(MEMBER_CLUSTER, member)
         if document is None or not (self._selecting or annotation(document, UPGRADE_WINDOWS)):
             return None
@@ -73,15 +73,15 @@ class MaintenanceWindows:
 
     @property
     def definitions(self) -> Mapping[str, WindowDefinition]:
-        """All windows, by name; another mapping as soon as one of them changes."""
+        """All windows, by name. The mapping is replaced when any of them changes."""
         return self._definitions
 
     def of_upgrades(self, member: JsonObject, targets: frozenset[WindowTarget]) -> MemberWindows:
-        """Return the windows of a MemberCluster that apply to an upgrade; the same value until something changes.
+        """Return the windows of a MemberCluster that apply to an upgrade. The value keeps its identity until a change.
 
         Args:
             member: The MemberCluster.
-            targets: What the windows that count apply to.
+            targets: Targets of the windows to consider.
         """
         key = name_of(member), targets
         entry = self._of_upgrades.get(key)
@@ -91,12 +91,12 @@ class MaintenanceWindows:
         return entry[1]
 
     def of_upgrade(self, member: JsonObject, targets: frozenset[WindowTarget], now: datetime) -> WindowState | None:
-        """Say whether a MemberCluster may be upgraded at *now* by its windows; None: it has none that apply.
+        """Return the state of the windows of a MemberCluster for an upgrade at *now*, or None without such windows.
 
         Args:
             member: The MemberCluster.
-            targets: What the windows that count apply to.
-            now: The moment.
+            targets: Targets of the windows to consider.
+            now: The present instant.
         """
         names = self.of_upgrades(member, targets).names
         return self._standing(names, now) if names else None
@@ -116,11 +116,11 @@ class MaintenanceWindows:
         return entry[1]
 
     def _take(self, change: ObjectDelta) -> None:
-        """Take in a window that is new or gone, or has another spec."""
+        """Process a window that was added, deleted, or got another spec."""
         if not change.touches(spec_of):
             return
         name = name_of(change.document)
-        definitions = dict(self._definitions)  # who works with the ones before goes on to see those
+        definitions = dict(self._definitions)  # copied: readers of the previous mapping must not see changes
         before = definitions.pop(name, None)
         after = None if change.new is None else WindowDefinition.of(change.new)
         if after is not None:
@@ -133,14 +133,14 @@ class MaintenanceWindows:
         self._changed.publish(frozenset(self._concerned(name, before, after)))
 
     def _concerned(self, name: str, *states: WindowDefinition | None) -> Iterator[str]:
-        """Yield the members that name a window or that it selects, in any of its states."""
+        """Yield the members that name a window, or that any state of the window selects."""
         for member in self._cache.of_kind(MEMBER_CLUSTER).objects.values():
             labels = labels_of(member)
             if name in named_windows(member) or any(state is not None and state.selects(labels) for state in states):
                 yield name_of(member)
 
     def _take_member(self, change: ObjectDelta) -> None:
-        """Tell of a member that names other windows, or that others may select."""
+        """Notify of a member that names other windows, or whose changed labels windows may select."""
         name = name_of(change.document)
         if change.new is None:
             self._of.pop(name, None)

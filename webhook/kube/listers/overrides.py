@@ -1,4 +1,4 @@
-"""The override snapshots in the cache that apply to a placement and its bindings.
+"""Override snapshots in the cache that apply to a placement and its bindings.
 
 Source: rollout.md 6.2, 6.3 and 6.5.
 """
@@ -29,12 +29,12 @@ def desired_overrides(
     Args:
         cache: Holds the override snapshots and the member clusters.
         placement: The placement.
-        group: The snapshot group that is rolled out; None while there is none.
-        bindings: Of the placement; those that are Scheduled or Bound count.
+        group: The snapshot group that is rolled out. None: unset, it does not exist yet.
+        bindings: Bindings of the placement, of which those that are Scheduled or Bound count.
 
     Raises:
-        RetryError: The group is still being made, or the MemberCluster of a binding is gone and the scheduler is about
-            to remove the binding.
+        RetryError: The group is incomplete, or the MemberCluster of a binding was deleted and the scheduler is about to
+            remove the binding.
     """
     if group is None or not any(cache.of_kind(family.override_snapshot).objects for family in FAMILIES):
         return {}

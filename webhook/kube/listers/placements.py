@@ -1,6 +1,6 @@
-"""Objects of a placement in the cache: snapshots, bindings and Works, and everything its rollout is planned from.
+"""Objects of a placement in the cache: snapshots, bindings and Works, and all inputs of its rollout plan.
 
-Controllers and answers both plan from `rollout_state`, so an answer about a rollout predicts what the controller does.
+Controllers and answers both plan from `rollout_state`, so an answer about a rollout predicts the controller's actions.
 
 Source: rollout.md 7.
 """
@@ -25,12 +25,12 @@ from webhook.kube.listers.overrides import desired_overrides
 
 
 def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
-    """Return the objects of *kind*, of the placement's family, that were made for a placement, by name."""
+    """Return the children of a placement of *kind*, which belongs to its family, sorted by name."""
     return cache.labelled(kind, PARENT_PLACEMENT, ref.name, ref.namespace)
 
 
 def count_children(cache: Cache, kind: Kind, ref: PlacementRef) -> int:
-    """Count the objects of *kind* that were made for placements of this name; quicker than to look at them."""
+    """Return the number of children of placements with this name. Faster than to read them."""
     return len(cache.of_kind(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
 
 
@@ -44,9 +44,10 @@ def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
 
 
 def used_snapshots(cache: Cache, family: Family, ref: PlacementRef) -> set[str]:
-    """Return the names of master resource snapshots that bindings, Works or update runs name.
+    """Return the names of master resource snapshots that bindings, Works or update runs refer to.
 
-    Those of other placements may be among them: the labels that tell placements apart may have been edited as well.
+    The result may include snapshots of other placements, because the labels that separate placements may have been
+    edited as well.
     """
     snapshot_names = {
         text_at(binding, "spec", "resourceSnapshotName") for binding in cache.list(family.binding, ref.namespace)
@@ -60,7 +61,7 @@ def used_snapshots(cache: Cache, family: Family, ref: PlacementRef) -> set[str]:
 
 
 def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:
-    """Return the names of the Unscheduled ones of *bindings* that have no Works."""
+    """Return the names of Unscheduled bindings without Works."""
     return {
         binding["metadata"]["name"]
         for binding in bindings
@@ -70,15 +71,15 @@ def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """One placement and all that its rollout depends on, except what else goes on at its clusters.
+    """One placement and all inputs of its rollout, except other disruptions of its clusters.
 
     Args:
-        wanted: How many clusters the placement asks for.
-        strategy: Its ``spec.strategy``; None when absent.
-        bindings: All of its bindings, in the order of their names.
+        wanted: Number of clusters that the placement asks for.
+        strategy: Its ``spec.strategy``, None if absent.
+        bindings: All of its bindings, sorted by name.
         snapshot: Name of the latest master resource snapshot. None: unset, before the first one or while its group is
             incomplete. No binding moves to an incomplete group, and none moves back from it.
-        overrides: The override lists wanted, by cluster; a cluster not named has none.
+        overrides: Desired override lists by cluster. A cluster that is missing has none.
     """
 
     wanted: RequestedClusters
@@ -89,21 +90,21 @@ class RolloutState:
 
     @property
     def clusters(self) -> list[str]:
-        """The clusters of the bindings, each once, sorted."""
+        """The unique clusters of the bindings, sorted."""
         return sorted({binding.cluster for binding in self.bindings})
 
     def plan(
         self, now: datetime, *, promised: Collection[str], held: Collection[str], removal_needs_budget: bool
     ) -> RolloutPlan:
-        """Plan one reconcile; see `plan_rollout`.
+        """Plan one reconcile, see `plan_rollout`.
 
         Args:
-            now: The present instant; aware.
-            promised: Clusters on which others have reserved to change the placement: they count as changed, and are
-                left as they are.
-            held: Clusters that are being disrupted by something else.
-            removal_needs_budget: Whether removals wait for the limits also where the binding has failed, or where
-                no cluster is wanted any more.
+            now: The present instant, aware.
+            promised: Clusters on which a reservation changes the placement. They count as changed, and are skipped.
+            held: Clusters under another disruption.
+            removal_needs_budget: Whether removals wait for the limits even if the binding has failed, or if the
+                placement
+                asks for no cluster any more.
         """
         return plan_rollout(
             self.wanted,
@@ -120,17 +121,17 @@ class RolloutState:
 def rollout_state(
     cache: Cache, family: Family, placement: JsonObject, bindings: Sequence[JsonObject], *, works_known: bool
 ) -> RolloutState:
-    """Gather what the rollout of a placement is planned from.
+    """Collect the inputs of the rollout plan of a placement.
 
     Args:
         cache: The hub's objects.
-        family: Of the placement.
+        family: Family of the placement.
         placement: The placement.
-        bindings: All of its bindings, deleting ones included.
-        works_known: Whether the cache holds Works; where it does not, no binding counts as one without Works.
+        bindings: All of its bindings, including deleting ones.
+        works_known: Whether the cache holds Works. If False, no binding counts as one without Works.
 
     Raises:
-        RetryError: It is not known yet which overrides apply; see `desired_overrides`.
+        RetryError: The overrides are not known yet, see `desired_overrides`.
         ValueError: ``placementType``, or the state of a binding, has an unknown value.
     """
     spec = spec_of(placement)

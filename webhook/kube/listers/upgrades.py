@@ -1,6 +1,6 @@
-"""What upgrade runs are decided on, as a cache of the hub has it: everything but what back ends say.
+"""Inputs of upgrade runs in the cache of a hub: everything except the reports of back ends.
 
-The controllers of runs and the answers about plans read the same, here.
+Shared by the controllers of runs and the answers about plans.
 
 Source: upgrade-runs.md 3.6, 5, 10.5, 11 and 14.5.
 """
@@ -41,19 +41,19 @@ UPGRADE_KINDS: Final = (
     kinds.VERSION_CATALOG,
     kinds.UPGRADE_REQUEST,
 )
-"""What is watched of upgrades."""
+"""Watched kinds of upgrades."""
 
 
 class UnreadableRunError(ValueError):
-    """A run cannot be read; the message names the field."""
+    """A run cannot be parsed. The message names the field."""
 
 
 class HubUpgrades:
-    """The upgrade runs of a hub and what is around them; what has not changed is read once.
+    """The upgrade runs of a hub and their inputs. Unchanged objects are parsed only once.
 
     Args:
         cache: The hub's objects.
-        store: The hub itself: budgets of placements are asked for there.
+        store: The hub, for live reads of the budgets of placements.
         windows: The maintenance windows of the members.
         default_upgrader: The back end of members that name none.
     """
@@ -71,7 +71,7 @@ class HubUpgrades:
 
     @classmethod
     def watching(cls, cache: Cache, store: Store, windows: MaintenanceWindows, default_upgrader: str) -> Self:
-        """Return the upgrade runs of a hub, and have the cache watch their kinds where the account may."""
+        """Return the upgrade runs of a hub, and watch their kinds where permitted."""
         cache.watch_if_allowed((*UPGRADE_KINDS, kinds.MAINTENANCE_WINDOW))
         return cls(cache, store, windows, default_upgrader)
 
@@ -81,15 +81,15 @@ class HubUpgrades:
         return self._default_upgrader
 
     def run(self, document: JsonObject) -> ClusterUpgradeRun:
-        """Read a run.
+        """Parse a run.
 
         Raises:
-            UnreadableRunError: It cannot be read.
+            UnreadableRunError: It cannot be parsed.
         """
         return self._runs.read(document)
 
     def others(self, name: str) -> Iterator[ClusterUpgradeRun]:
-        """Yield all runs but one, those left out that cannot be read."""
+        """Yield all runs except *name*, without those that cannot be parsed."""
         documents = self._cache.list(kinds.UPGRADE_RUN)
         self._runs.keep(list(map(name_of, documents)))
         for document in documents:
@@ -111,7 +111,7 @@ class HubUpgrades:
 
         Args:
             documents: The MemberClusters, by name.
-            inventories: What they run.
+            inventories: Their versions, by name.
             upgrade: Decides which windows apply.
         """
         targets = targets_of(upgrade)
@@ -129,7 +129,7 @@ class HubUpgrades:
         return members
 
     def catalog(self) -> ReleaseCatalog:
-        """Return what is published; a catalog that cannot be read publishes nothing."""
+        """Return the published releases. A catalog that cannot be parsed publishes none."""
         documents = tuple(self._cache.list(kinds.VERSION_CATALOG))
         entry = self._catalog
         if len(entry[0]) != len(documents) or any(a is not b for a, b in zip(entry[0], documents, strict=True)):
@@ -137,7 +137,7 @@ class HubUpgrades:
         return entry[1]
 
     def strategy(self, run: ClusterUpgradeRun) -> StrategySpec | None:
-        """Return the strategy that a run refers to; None: there is none, or the run has started."""
+        """Return the strategy that a run refers to, or None if it does not exist or the run has started."""
         if run.status.start_time is not None or run.spec.strategy_ref is None:
             return None
         strategy = self._cache.get(kinds.UPGRADE_STRATEGY, run.spec.strategy_ref.name)
@@ -162,23 +162,24 @@ class HubUpgrades:
         return gates
 
     def busy(self, name: str) -> dict[str, str]:
-        """Return the members that other runs upgrade, or may still do, and what people should know of that.
+        """Return the members that other runs upgrade, or may upgrade later, with a reason for users.
 
-        A run that is over may have given up an upgrade whose end nobody has reported yet: it counts as well.
+        A finished run may have abandoned an upgrade whose result no back end has reported yet. Such a run counts as
+        well.
 
         Args:
-            name: Of the run that is not counted.
+            name: The run to ignore.
         """
         return dict(member for other in self.others(name) for member in self._runs.occupied(other))
 
     def samples(self) -> list[Sample]:
-        """Return how long the upgrades of all runs took."""
+        """Return the durations of the upgrades of all runs."""
         return [sample for other_run in self.others("") for sample in self._runs.samples(other_run)]
 
     async def placements(self, run: ClusterUpgradeRun) -> list[GuardedPlacement]:
-        """Return the placements with the clusters that they are bound to, and how many a run may upgrade at once.
+        """Return the placements with their bound clusters, and how many of those a run may upgrade concurrently.
 
-        Budgets are only asked for where the run looks at them, all of them at once.
+        Budgets are only read if the placement guard of the run is enabled, with one list request.
 
         Raises:
             StoreError: The hub does not answer.
@@ -209,7 +210,7 @@ class HubUpgrades:
 
 
 class _Runs:
-    """Runs as they were read, and what others ask of them, as long as they do not change."""
+    """Cache of parsed runs and values derived from them, valid until the run changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[JsonObject, ClusterUpgradeRun | str]] = {}
@@ -238,7 +239,7 @@ class _Runs:
         return entry[1]
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget all but the runs of these names."""
+        """Evict all runs except these."""
         for name in self._known.keys() - set(names):
             del self._known[name]
             self._samples.pop(name, None)
@@ -246,7 +247,7 @@ class _Runs:
 
 
 def _parse(document: JsonObject) -> ClusterUpgradeRun | str:
-    """Read a run; return what is wrong with it if it cannot be read."""
+    """Parse a run, or return its first mistake."""
     try:
         return ClusterUpgradeRun.read(document)
     except pydantic.ValidationError as error:
@@ -254,21 +255,21 @@ def _parse(document: JsonObject) -> ClusterUpgradeRun | str:
 
 
 def readable_runs(documents: Iterable[JsonObject]) -> Iterator[ClusterUpgradeRun]:
-    """Yield upgrade runs, those left out that cannot be read."""
+    """Yield upgrade runs, without those that cannot be parsed."""
     for document in documents:
         if not isinstance(run := _parse(document), str):
             yield run
 
 
 def has_joined(member: JsonObject) -> bool:
-    """Say whether a member is part of the fleet."""
+    """Return whether a member has joined the fleet."""
     return any(
         condition.get("type") == "Joined" and condition.get("status") == "True" for condition in conditions_of(member)
     )
 
 
 def catalogs_of(documents: Iterable[JsonObject]) -> Iterator[VersionCatalogSpec]:
-    """Yield what catalogs publish, those left out that cannot be read."""
+    """Yield the content of catalogs, without those that cannot be parsed."""
     for document in documents:
         try:
             yield VersionCatalogSpec.read(spec_of(document))

@@ -1,4 +1,4 @@
-"""Where an API server is and how to authenticate there, from a kubeconfig, a Pod or a token.
+"""Address and credentials of an API server, from a kubeconfig, a Pod or a token.
 
 No requests are sent here.
 """

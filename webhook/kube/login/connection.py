@@ -1,7 +1,4 @@
-"""Connection parameters of an API server: its address, its CA and the credentials to present.
-
-No kubeconfig is needed for them.
-"""
+"""Connection parameters of an API server: address, CA and credentials, independent of any kubeconfig."""
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,28 +10,28 @@ from urllib.parse import urlsplit
 from webhook.kube.transport.addresses import is_loopback
 
 Credentials = Callable[[], Awaitable[Mapping[str, str]]]
-"""Returns the headers that let us in; called before every request, so that what expires can be renewed."""
+"""Returns authentication headers. Called before every request, so that expiring credentials can be renewed."""
 
 
 class ConfigurationError(Exception):
-    """There is no usable kubeconfig; the message names it and says what is wrong."""
+    """There is no usable kubeconfig. The message names the file and the mistake."""
 
 
 async def no_credentials() -> Mapping[str, str]:
-    """Show no credentials: the request is anonymous, or identified by the client certificate."""
+    """Return no headers: the request is anonymous, or identified by the client certificate."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where an API server is, whom to trust there, and what to show.
+    """Address, trust and credentials of an API server.
 
     Args:
-        address: Its URL, perhaps with a path.
-        trust: For TLS, with our client certificate if there is one; True: the system's authorities, False: no check.
-        credentials: What lets us in.
-        proxy: URL of the proxy in between.
-        server_name: The name that its certificate has to bear; None: the one in the address.
+        address: Its URL, optionally with a path.
+        trust: TLS settings, including a client certificate. True: the system's authorities. False: no verification.
+        credentials: Returns the authentication headers.
+        proxy: URL of the proxy.
+        server_name: Name in its certificate. None: unset, the host of the address.
     """
 
     address: str
@@ -45,15 +42,15 @@ class Login:
 
     @classmethod
     def by_token(cls, address: str, token: str, ca_file: Path | None) -> Self:
-        """Return the login with a token that does not expire; proxies that the environment names are not used.
+        """Return the login with a token that does not expire. Proxies from the environment are ignored.
 
         Args:
             address: As above.
             token: The token.
-            ca_file: Authorities in PEM; None: those of the system. Not read for plain HTTP.
+            ca_file: Authorities in PEM. None: unset, those of the system. Not read for plain HTTP.
 
         Raises:
-            OSError: The file cannot be read; `ssl.SSLError` when it holds no certificate.
+            OSError: The file cannot be read, or, as `ssl.SSLError`, has no certificate.
         """
         trust = not address.startswith("https:") or ssl.create_default_context(cafile=ca_file)
 
@@ -65,13 +62,13 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ApiServerEndpoint:
-    """An API server as another client can be told of it: all of a login but the credentials.
+    """An API server as communicated to other clients: a login without credentials.
 
     Args:
-        server: Its URL, perhaps with a path.
-        authorities: Those that vouch for it, in PEM; empty: those of the system.
-        server_name: The name that its certificate has to bear; empty: the one in the URL.
-        proxy: URL of the proxy in between; empty: the one that the environment of the client names, if it does.
+        server: Its URL, optionally with a path.
+        authorities: Its authorities in PEM, empty for those of the system.
+        server_name: Name in its certificate, empty for the host of the URL.
+        proxy: URL of the proxy, empty for that of the client's environment, if any.
     """
 
     server: str
@@ -94,9 +91,9 @@ class ApiServerEndpoint:
 
 
 def environment_proxy(address: str) -> str | None:
-    """Return the proxy that the environment names for the API server, None when it names none.
+    """Return the proxy for the API server from the environment, or None.
 
-    This machine itself is never asked by way of a proxy; kubectl does not either.
+    Loopback addresses are never proxied, as in kubectl.
     """
     url = urlsplit(address)
     if is_loopback(url.hostname or ""):

@@ -1,8 +1,8 @@
-"""The login for an API server: from a context of a kubeconfig, or from the pod that this process runs in.
+"""The login for an API server: from a context of a kubeconfig, or from the pod in which this process runs.
 
-A context with nothing but a token or a certificate is a login as it stands. kubernetes-asyncio does everything else:
-credential plugins, providers, token files, passwords, and the ServiceAccount of a pod. It is loaded for those alone,
-as that takes longer than most commands take to run.
+A context with only a token or a certificate is read directly. kubernetes-asyncio handles everything else: credential
+plugins, providers, token files, passwords, and the ServiceAccount of a pod. It is imported lazily, because its import
+takes longer than most commands.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ _OF_LIBRARY: Final = frozenset({"exec", "auth-provider", "tokenFile", "username"
 
 
 async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
-    """Return the login of a kubeconfig, or without one that of the pod that this process runs in.
+    """Return the login of a kubeconfig, or without one that of the pod in which this process runs.
 
     Args:
         kubeconfig: The file.
-        context: In it, by default its current one.
+        context: Its context, by default the current one.
 
     Raises:
-        ConfigurationError: The file cannot be used, or is not given and this is no pod.
+        ConfigurationError: The file is unusable, or there is no file and this is not a pod.
     """
     if kubeconfig is None:
         return await _library_login(None)
@@ -49,7 +49,7 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpo
     """Return the API server of a kubeconfig for another client, without credentials.
 
     Raises:
-        ConfigurationError: The file cannot be used, or does not check the certificate of the server.
+        ConfigurationError: The file is unusable, or disables verification of the server's certificate.
     """
     selected = await asyncio.to_thread(read_context, kubeconfig, context)
     server = selected.cluster["server"].rstrip("/")
@@ -101,7 +101,7 @@ def _static_trust(context: KubeconfigContext) -> ssl.SSLContext:
 
 
 async def _library_login(context: KubeconfigContext | None) -> Login:
-    """Return the login of kubernetes-asyncio, of the pod if there is no context. Raises `ConfigurationError`."""
+    """Return the login of kubernetes-asyncio, without a context that of the pod. Raises `ConfigurationError`."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
@@ -149,19 +149,22 @@ def _verify_nothing(trust: ssl.SSLContext) -> None:
 
 
 def _authorities(context: KubeconfigContext) -> tuple[Path | None, str | None]:
-    """Return the file, or else the PEM, of a cluster's authorities. Of both, the file counts, as in the library."""
+    """Return the file, or else the PEM, of a cluster's authorities. The file takes precedence, as in the library."""
     file, data = context.path("cluster", "certificate-authority"), context.cluster.get("certificate-authority-data")
     if file is not None or not data:
         return file, None
     content = _decoded(context, "cluster", "certificate-authority-data").decode("ascii", errors="replace")
-    if not content.strip():  # would be taken for no authorities, and so for the system's
+    if not content.strip():  # would count as no authorities, and therefore as those of the system
         raise context.error("cluster", "certificate-authority-data", " is empty")
     return None, content
 
 
 @contextmanager
 def _certificate(context: KubeconfigContext) -> Iterator[tuple[Path | None, Path | None]]:
-    """Yield the files of the client's certificate and key; OpenSSL takes files only, so data is in one for a moment."""
+    """Yield the files of the client's certificate and key.
+
+    OpenSSL only accepts files, so inline data is written to temporary ones.
+    """
     with tempfile.TemporaryDirectory(prefix="harbormaster-login-") as private:
         files = []
         for field in ("client-certificate", "client-key"):

@@ -1,8 +1,8 @@
-"""Reads kubeconfigs: files, contexts, and the fields of a cluster and a user.
+"""Reader of kubeconfigs: files, contexts, and the fields of a cluster and a user.
 
-Every program reads them here. kubernetes-asyncio, which `webhook.kube.login.credentials` asks for what only it can do,
-takes fields unchecked and fails where it uses them, merges files without a word about two clusters of one name, and
-takes longer to load than most commands take to run. A message names the file, the context and the field, and shows no
+Shared by every program. kubernetes-asyncio, which `webhook.kube.login.credentials` uses for some credentials, has three
+flaws. It does not validate fields and fails where it uses them. It silently merges files with clusters of the same
+name. Its import takes longer than most commands. Messages here name the file, the context and the field, and show no
 secret.
 
 Source: client-go ``tools/clientcmd/loader.go`` and ``tools/clientcmd/api/v1/types.go``.
@@ -39,7 +39,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _SECRET: Final = frozenset({"token", "password", "client-key-data"})
 _SHOWN: Final = 128
-"""Characters of a value that a message repeats."""
+"""Maximum number of characters of a value in a message."""
 _FAST: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NESTING: Final = (b"[", b"{", b"-", b"?")
 _DEEPEST: Final = 1000
@@ -52,11 +52,11 @@ class KubeconfigContext:
 
     Args:
         file: The kubeconfig.
-        name: Of the context.
-        namespace: Empty when unset.
-        cluster_name: Of the cluster.
+        name: Name of the context.
+        namespace: Empty if unset.
+        cluster_name: Name of the cluster.
         cluster: Its fields, unchecked until `check`.
-        user_name: Of the user, empty when unset.
+        user_name: Name of the user, empty if unset.
         user: Its fields, unchecked until `check`.
     """
 
@@ -69,7 +69,7 @@ class KubeconfigContext:
     user: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """Name the context at the beginning of a message."""
+        """Return the prefix of messages about the context."""
         return f"kubeconfig {self.file}: context {_shown(self.name)}"
 
     def check(self) -> None:
@@ -84,7 +84,7 @@ class KubeconfigContext:
         if not server:
             raise self.error("cluster", "server", " is missing: the address of the API server")
         try:
-            # With a path perhaps: several API servers may share a host.
+            # With an optional path: several API servers may share a host.
             check_address(server, "expected a URL such as https://10.0.0.7:6443", bare=False)
         except ValueError as error:
             raise self.error("cluster", "server", f" {server[:_SHOWN]!r}: {error}") from error
@@ -97,20 +97,20 @@ class KubeconfigContext:
         Args:
             member: ``cluster`` or ``user``.
             field: Its field.
-            reason: Follows the colon behind the field.
+            reason: Text after the colon that follows the field.
         """
         name = self.cluster_name if member == "cluster" else self.user_name
         return ConfigurationError(f"{self}: {member} {_shown(name)}: {field}:{reason}")
 
     def path(self, member: str, field: str) -> Path | None:
-        """Return the path in a field, relative to the folder of the kubeconfig, None when unset."""
+        """Return the path in a field, relative to the directory of the kubeconfig, or None if unset."""
         text = text_at(self.cluster if member == "cluster" else self.user, field)
         return self.file.parent / text if text else None
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """One file.
+    """One kubeconfig file.
 
     Args:
         file: Its path.
@@ -151,14 +151,14 @@ class Kubeconfig:
         return [str(entry["name"]) for entry in self._entries("contexts")]
 
     def has_context(self, name: str) -> bool:
-        """Return whether there is a context of that name."""
+        """Return whether a context of that name exists."""
         return bool(self._named("contexts", name))
 
     def context(self, name: str) -> KubeconfigContext:
-        """Return a context, whose parts must all be in this file.
+        """Return a context with all of its parts, which must be in this file.
 
         Raises:
-            ConfigurationError: There is no such context, a part of it is not here, or two entries have the same name.
+            ConfigurationError: The context or a part of it is missing, or two entries have the same name.
         """
         context = dict_at(self._one("contexts", name, name) or {}, "context")
         parts: dict[str, Mapping[str, Any]] = {}
@@ -187,7 +187,7 @@ class Kubeconfig:
         )
 
     def part(self, section: Section, member: str, name: object) -> Mapping[str, Any] | None:
-        """Return the fields of the first cluster or user of that name, None when there is none."""
+        """Return the fields of the first cluster or user of that name, or None."""
         return next((dict_at(entry, member) for entry in self._named(section, name)), None)
 
     def _one(self, section: Section, name: object, context: str) -> Mapping[str, Any] | None:
@@ -214,15 +214,16 @@ def read_context(file: Path, name: str | None) -> KubeconfigContext:
 def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> KubeconfigContext:
     """Return the context that kubectl would use.
 
-    The first file with a current context decides the context, and the first that has a context of that name is used.
+    The first file with a current context determines its name, and the first file with a context of that name is used.
 
     Args:
-        kubeconfigs: In their order.
-        name: The context. None: unset, the current one counts.
+        kubeconfigs: In order of precedence.
+        name: The context. None: unset, use the current one.
 
     Raises:
-        ConfigurationError: There is no such context, it cannot be used, or kubectl would take its cluster or its user
-            from another file.
+        ConfigurationError: The context is missing or unusable, or kubectl would take its cluster or its user from
+            another
+            file.
     """
     files = ", ".join(str(kubeconfig.file) for kubeconfig in kubeconfigs)
     context_name = name or next(filter(None, (kubeconfig.current_context for kubeconfig in kubeconfigs)), "")
@@ -239,10 +240,10 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
 
 
 def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: KubeconfigContext) -> None:
-    """Raise `ConfigurationError` when kubectl would take a cluster or a user of a context from another file.
+    """Raise `ConfigurationError` if kubectl would take the cluster or user of a context from another file.
 
-    Of several entries with the same name kubectl takes the first, so a context may lead to another hub than its own
-    file names.
+    kubectl uses the first of several entries with the same name, so a context may lead to another hub than its own file
+    names.
     """
     names = {"cluster": context.cluster_name, "user": context.user_name}
     for section, member in _PARTS:
@@ -257,7 +258,7 @@ def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: 
 
 
 def _parse(content: bytes) -> Any:
-    """Parse YAML, by the parser in C where there is one: certificates are long."""
+    """Parse YAML, with the parser in C if available: certificates are long."""
     deep = sum(map(content.count, _NESTING)) > _DEEPEST
     return yaml.load(content, Loader=yaml.SafeLoader if deep else _FAST)  # noqa: S506 - both are safe
 

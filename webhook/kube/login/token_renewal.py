@@ -1,8 +1,8 @@
 """Renewal of tokens while the process runs: token files and credential plugins.
 
-The library reads the ``tokenFile`` of a kubeconfig once and runs an ``exec`` plugin once, and so loses the hub when
-that token expires; only a pod's own token is read again. Here a token file is read again when it has changed, and a
-plugin is run again when its token is about to expire.
+The library reads the ``tokenFile`` of a kubeconfig and runs an ``exec`` plugin only once, and loses the hub when that
+token expires. It re-reads only a pod's own token. Here, a changed token file is read again, and a plugin is run again
+when its token is about to expire.
 """
 
 import logging
@@ -18,17 +18,17 @@ from webhook.kube.login.kubeconfig import KubeconfigContext
 from webhook.runtime.files import read_bounded
 
 CHECK_SECONDS: Final = 1.0
-"""Shortest time between two checks of a token file."""
+"""Minimum time between two checks of a token file."""
 
 _log = logging.getLogger(__name__)
 
 
 Renewal = Callable[[Configuration], Awaitable[None]]
-"""Called before every request; puts a fresh token into the configuration."""
+"""Called before every request. Sets a fresh token in the configuration."""
 
 
 async def renewal(context: KubeconfigContext) -> Renewal | None:
-    """Return what renews the token of a context before a request, None when its token does not expire."""
+    """Return a function that renews the token of a context before a request, or None if the token does not expire."""
     if "exec" in context.user:
         loader = await load_kube_config(str(context.file), context=context.name, client_configuration=Configuration())
         return _ExecToken(loader).renew
@@ -39,7 +39,7 @@ async def renewal(context: KubeconfigContext) -> Renewal | None:
 
 
 class _TokenFile:
-    """Reads a token again when its file has changed; while the file cannot be read, the last token stays."""
+    """Reads a changed token file again. If that fails, the last token remains in use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -60,13 +60,13 @@ class _TokenFile:
         except (OSError, UnicodeDecodeError) as error:
             _log.warning("token file not read", extra={"file": str(self._path), "error": str(error)})
             return
-        if token:  # else the file is just being written: without a mark it is read again
+        if token:  # otherwise the file is being written, and is read again because the mark is unset
             self._mark = mark
             configuration.api_key["BearerToken"] = f"Bearer {token}"
 
 
 class _ExecToken:
-    """Runs a credential plugin again when its token is about to expire; a token without an expiry is kept."""
+    """Runs a credential plugin again when its token is about to expire. A token without an expiry is kept."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

@@ -1,1 +1,1 @@
-"""HTTP below any Kubernetes API: addresses, sessions, JSON bodies and guarded writes. Nothing here knows a kind."""
+"""HTTP below any Kubernetes API: addresses, sessions, JSON bodies and guarded writes. No module here knows a kind."""

@@ -1,4 +1,4 @@
-"""Server addresses: whether a URL is valid, and whether it is loopback or link-local."""
+"""Server addresses: validity of a URL, and whether it is loopback or link-local."""
 
 from collections.abc import Collection
 from ipaddress import ip_address
@@ -14,13 +14,13 @@ def check_address(
     """Return the parts of a URL that names a server.
 
     Args:
-        text: As the user wrote it.
-        expected: The message about a text that cannot be used.
-        schemes: Those that are allowed.
-        bare: Only host and port are allowed, and a slash at the end; else a user, a path and a query are as well.
+        text: The user's input.
+        expected: Error message for invalid input.
+        schemes: Allowed schemes.
+        bare: Whether only host, port and a trailing slash are allowed. If False, so are a user, a path and a query.
 
     Raises:
-        ValueError: It cannot be used; the message says why, without repeating the text.
+        ValueError: The URL is invalid. The message says why, without repeating the text.
     """
     parts = urlsplit(text)
     port = parts.port
@@ -33,13 +33,13 @@ def check_address(
 def check_remote(text: str) -> None:
     """Check the address of an API server that is read from a cluster, where others than its operator may write.
 
-    What is sent there is a token. Loopback is allowed, because a hub and a member may share a machine.
+    A token is sent to this address. Loopback is allowed, because a hub and a member may share a machine.
 
     Args:
-        text: As it is stored; perhaps with a path.
+        text: As stored, optionally with a path.
 
     Raises:
-        ValueError: Nothing may be sent there; the message says why, without repeating the text.
+        ValueError: The address is not allowed. The message says why, without repeating the text.
     """
     expected = "expected an https URL such as https://10.0.0.7:6443, without user, query and fragment"
     parts = check_address(text, expected, schemes=("https",), bare=False)
@@ -59,7 +59,7 @@ def _is_link_local(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host, without brackets and port, is this machine's loopback interface."""
+    """Return whether a host, without brackets and port, is this machine's loopback interface."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

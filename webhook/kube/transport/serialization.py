@@ -12,7 +12,7 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 def encode(value: Any, *, sort: bool = False) -> bytes:
-    """Write *value* as JSON; text with lone surrogates, which UTF-8 cannot carry, is escaped to ASCII."""
+    """Encode *value* as JSON. Text with lone surrogates, which UTF-8 cannot represent, is escaped to ASCII."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort else 0)
     except orjson.JSONEncodeError:

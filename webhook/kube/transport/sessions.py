@@ -22,13 +22,13 @@ from webhook.settings.environment import PREFIX, SettingsError
 
 
 class LoopConnector(aiohttp.TCPConnector):
-    """Has the event loop make each connection, from the addresses that were resolved, until one of them answers."""
+    """Lets the event loop connect to the resolved addresses, one after another, until one of them answers."""
 
     async def _wrap_create_connection(
         self, *args: Any, addr_infos: list[Any], **kwargs: Any
     ) -> tuple[asyncio.Transport, ResponseHandler]:
-        # The library would call this again after a failure, but without the next address of every family: a name with
-        # one IPv6 and one IPv4 address would be given up after the first.
+        # On a retry, the library would drop the next address of every family: a name with one IPv6 and one IPv4 address
+        # would be given up after the first.
         while True:
             host, port, *_ = addr_infos[0][4]
             try:
@@ -40,14 +40,14 @@ class LoopConnector(aiohttp.TCPConnector):
 
 
 def trust_in(ca: Path | None, setting: str) -> ssl.SSLContext:
-    """Return what trusts the authorities in a file.
+    """Return the TLS settings that trust the authorities in a file.
 
     Args:
-        ca: The file, in PEM; None: those of the system.
-        setting: Which setting names it, without the prefix.
+        ca: The file, in PEM. None: unset, those of the system.
+        setting: Name of the setting, without the prefix.
 
     Raises:
-        SettingsError: It cannot be used.
+        SettingsError: The file is unusable.
     """
     setting_text = f"{PREFIX}{setting}: {str(ca)!r}"
     try:
@@ -59,7 +59,7 @@ def trust_in(ca: Path | None, setting: str) -> ssl.SSLContext:
 
 
 def session_with(trust: ssl.SSLContext | bool) -> aiohttp.ClientSession:
-    """Return a session for one call; True: without TLS there is nobody to trust. Closed by ``async with``."""
+    """Return a session for one call, closed by ``async with``. *trust* is True for plain HTTP."""
     return aiohttp.ClientSession(
         connector=LoopConnector(ssl=trust), cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
     )

@@ -1,7 +1,7 @@
 """POST a signed JSON body to a receiver outside the cluster.
 
-No redirect is followed, no cookie is kept, and little of an answer is read. Secrets and authorities are read from their
-files at every call: both are renewed by others. How long a call may take is up to the caller.
+Follows no redirect, keeps no cookie, and reads little of the response. Secrets and authorities are read from their
+files at every call, because both are rotated. The caller sets the timeout.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -23,16 +23,16 @@ from webhook.settings.secret_files import read_secrets
 
 LARGEST_ANSWER_BYTES: Final = 4096
 LATER: Final = frozenset({408, 425, 429})
-"""Statuses of refusals that hold for now."""
+"""Statuses of transient refusals."""
 _LONGEST_MESSAGE: Final = 300
 
 
 class NotPostedError(Exception):
-    """It cannot be reached, what it says is no HTTP, or there is nothing to sign with or to trust.
+    """The receiver is unreachable or does not respond with HTTP, or there is no secret or authority.
 
     Args:
         reason: For the log.
-        is_there: It was reached, and ended the connection or said something else than HTTP.
+        is_there: Whether the receiver was reached, but closed the connection or did not respond with HTTP.
     """
 
     def __init__(self, reason: str, *, is_there: bool) -> None:
@@ -41,7 +41,7 @@ class NotPostedError(Exception):
 
 
 class PostResponse(NamedTuple):
-    """What came back: the status, and the beginning of the body, fit for a log."""
+    """Status and start of the body of a response, suitable for a log."""
 
     status: int
     message: str
@@ -49,13 +49,13 @@ class PostResponse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Who is posted to.
+    """Receiver of posts.
 
     Args:
         url: Its address.
-        secret_file: File of secrets; the first signs.
-        ca: File of the authorities of its certificate; None: those of the system.
-        setting: What their settings are called, for messages: ``HANDOFF`` for ``HANDOFF_SECRET_FILE``.
+        secret_file: File of secrets, of which the first signs.
+        ca: File of the authorities of its certificate. None: unset, those of the system.
+        setting: Prefix of its settings, for messages: ``HANDOFF`` for ``HANDOFF_SECRET_FILE``.
     """
 
     url: str
@@ -64,10 +64,10 @@ class Receiver:
     setting: str
 
     def credentials(self) -> tuple[ssl.SSLContext | bool, str]:
-        """Return whom to trust and what to sign with.
+        """Return the TLS settings and the secret.
 
         Raises:
-            SettingsError: A file cannot be used.
+            SettingsError: A file is unusable.
         """
         secret = read_secrets(self.secret_file, f"{self.setting}_SECRET_FILE")[0]
         if not self.url.startswith("https:"):
@@ -79,12 +79,12 @@ async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str
     """Post JSON with its signature.
 
     Args:
-        receiver: Whom to.
-        body: What is said.
+        receiver: The receiver.
+        body: The JSON text.
         headers: Further headers.
 
     Raises:
-        NotPostedError: Nobody knows whether it has arrived.
+        NotPostedError: Delivery is unknown.
     """
     try:
         trust, secret = await asyncio.to_thread(receiver.credentials)

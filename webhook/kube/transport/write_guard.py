@@ -1,13 +1,13 @@
 """The body of a write, sent only while this process may write.
 
-The right to write can end while a request waits: for a connection, for a free place in the pool, or because the whole
-process was suspended. A check before the request is made would be too early. So the body itself checks, right before
-its bytes go to the socket. The library sends the headers together with the first bytes of the body, so nothing has left
-before; and no other step of the event loop runs between the check and the system call that sends.
+The permission to write can expire while a request waits: for a connection, for a free place in the pool, or because the
+whole process was suspended. A check before the request would be too early. Therefore the body itself checks, right
+before its bytes are written to the socket. The library sends the headers together with the first bytes of the body, so
+no byte was sent before. No other step of the event loop runs between the check and the system call that sends.
 
-A long body goes out in pieces. Each is handed to the kernel as a whole before the next begins, and the check is made
-again before each: a server does not carry out a request that it has not received whole. One gap remains: a peer that
-reads nothing for so long that a piece stays in the buffer of the connection.
+A long body is sent in pieces. Each is handed to the kernel as a whole before the next starts, and the check is repeated
+before each: a server does not execute an incomplete request. One gap remains: a peer that stops reading, so that a
+piece remains in the buffer of the connection.
 """
 
 from collections.abc import Callable
@@ -20,20 +20,20 @@ from aiohttp.payload import Payload
 from webhook.kube.ports import StoreError
 
 LeaseGuard = Callable[[], None]
-"""Raises a `StoreError` when nothing may be written now."""
+"""Raises a `StoreError` while writes are forbidden."""
 
 PIECE: Final = 64 * 1024
 
 
 class FencedBody(Payload):
-    """Bytes that leave only while *fence* lets them.
+    """Bytes that are only sent while *fence* permits it.
 
     Args:
-        content: The body; may be empty.
-        fence: Asked right before any of it leaves.
+        content: The body, may be empty.
+        fence: Called right before any of it is sent.
 
     Attributes:
-        refusal: What *fence* raised the last time the body was to be sent.
+        refusal: Error of *fence* when the body was last to be sent.
     """
 
     def __init__(self, content: bytes, fence: LeaseGuard) -> None:
@@ -48,15 +48,15 @@ class FencedBody(Payload):
         return self._content.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Write the body; what the library calls is `write_with_length`."""
+        """Write the body. The library itself calls `write_with_length`."""
         await self.write_with_length(writer, None)
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Write the body, in pieces; the library calls it once the connection is there."""
+        """Write the body in pieces. The library calls it once connected."""
         content = memoryview(self._content)[:content_length]
         if len(content) > PIECE and isinstance(writer, StreamWriter) and writer.transport is not None:
-            # With these limits `drain` waits until the kernel has all of it, so that no piece leaves after its check.
-            # A high limit of 0 would make TLS wait with nothing to send.
+            # With these limits `drain` waits until the kernel has all of it, so that no piece is sent long after its
+            # check. A high limit of 0 would make TLS wait without data to send.
             writer.transport.set_write_buffer_limits(high=1, low=0)
         for start in range(0, max(1, len(content)), PIECE):
             if start:

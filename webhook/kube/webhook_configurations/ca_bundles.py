@@ -1,8 +1,9 @@
-"""The CA bundles of our two webhook configurations, and the loop that follows objects of the hub.
+"""The CA bundles of our two webhook configurations, and the loop that watches objects of the hub.
 
-The configurations come from a chart or from ``harbormaster webhook-configuration``. Only this one field of each entry
-is ours, and by a setting its ``failurePolicy``. Both are patched in place. Nothing is ever deleted and created again:
-in between nothing would be checked. `webhook.kube.certificates.shared_authority` decides what a bundle contains.
+The configurations come from a chart or from ``harbormaster webhook-configuration``. We own only this one field of each
+entry, and by a setting its ``failurePolicy``. Both are patched in place. No configuration is ever deleted and created
+again, because no write would be validated in between. `webhook.kube.certificates.shared_authority` decides the content
+of a bundle.
 
 `settle_at_start` and `settle_at_changes` call a function once at the start and after every change, with backoff.
 
@@ -37,22 +38,22 @@ WATCH_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What one configuration says.
+    """One webhook configuration.
 
     Args:
         document: The configuration.
-        bundles: Per entry, by name, what it tells the API server to trust, as bytes of PEM.
+        bundles: The caBundle of each entry by name, as bytes of PEM.
     """
 
     document: JsonObject
     bundles: Mapping[str, bytes]
 
     def is_in_sync(self, pem: bytes) -> bool:
-        """Whether every entry trusts exactly this bundle."""
+        """Return whether every entry trusts exactly this bundle."""
         return all(bundle == pem for bundle in self.bundles.values())
 
     def trusted(self) -> frozenset[x509.Certificate]:
-        """What every entry trusts: whom all of them accept, the API server does."""
+        """Return the authorities that all entries trust."""
         sets = [frozenset(certificates_in(bundle)) for bundle in self.bundles.values()]
         return frozenset.intersection(*sets) if sets else frozenset()
 
@@ -62,7 +63,7 @@ class CaBundles:
 
     Args:
         server: The hub.
-        name: Of both.
+        name: Name of both.
     """
 
     def __init__(self, server: ApiServer, name: str) -> None:
@@ -70,12 +71,12 @@ class CaBundles:
         self.name = name
 
     async def read(self) -> dict[str, Registered]:
-        """Return the configurations that are there, by kind. Raises `webhook.kube.ports.StoreError`."""
+        """Return the existing configurations by kind. Raises `webhook.kube.ports.StoreError`."""
         configurations: dict[str, Registered] = {}
         for kind in CONFIGURATIONS:
             try:
                 document = await self._server.request("GET", path_of(kind, name=self.name))
-            except NotServedError:  # the answer of a proxy, which says nothing about the configuration
+            except NotServedError:  # for example a response of a proxy, which is no news about the configuration
                 raise
             except NotFoundError:
                 continue
@@ -86,15 +87,15 @@ class CaBundles:
         return configurations
 
     async def write(self, kind: str, configuration: Registered, pem: bytes) -> None:
-        """Tell the API server to trust *pem*, in every entry that says something else.
+        """Set the caBundle of every entry that differs to *pem*.
 
         Args:
-            kind: Of the configuration.
+            kind: Kind of the configuration.
             configuration: The configuration as read.
             pem: The bundle.
 
         Raises:
-            ConflictError: The configuration has changed since.
+            ConflictError: The configuration has changed since it was read.
             StoreError: The hub refused, or did not answer.
         """
         bundle = b64encode(pem).decode("ascii")
@@ -102,11 +103,11 @@ class CaBundles:
         await self._patch(kind, configuration, stale, {"clientConfig": {"caBundle": bundle}})
 
     async def close(self, kind: str, configuration: Registered, names: Iterable[str]) -> None:
-        """Have the API server refuse what hooks of these names cannot judge. Arguments and errors: as `write`."""
+        """Set ``failurePolicy: Fail`` on the hooks of these names. Arguments and errors as in `write`."""
         await self._patch(kind, configuration, names, {"failurePolicy": "Fail"})
 
     async def _patch(self, kind: str, configuration: Registered, names: Iterable[str], change: JsonObject) -> None:
-        # The version keeps an entry that a `helm upgrade` has just removed from being added again, with nothing in it.
+        # The version prevents that an entry that `helm upgrade` has just removed is added again, empty.
         version = text_at(configuration.document, "metadata", "resourceVersion")
         patch = {
             "metadata": {"resourceVersion": version},
@@ -118,7 +119,7 @@ class CaBundles:
         )
 
     async def changes(self, kind: str) -> AsyncIterator[None]:
-        """Yield once at first, then at every change of one configuration, until the hub ends the watch.
+        """Yield immediately, then at every change of one configuration, until the hub ends the watch.
 
         Raises `webhook.kube.ports.StoreError`.
         """

@@ -1,11 +1,11 @@
-"""The paths of the hooks that the API server calls now, according to our two webhook configurations.
+"""The paths of the hooks that the API server currently calls, according to our two webhook configurations.
 
-A secret path cannot be introduced, changed or rolled back in one step: Helm writes the configurations while replicas of
-before still run, and replicas of after start while the configurations of before are in force. A replica that turned the
-API server away in between would fail every write. So replicas follow the configurations: a path that they call counts
-as the API server's, also if the replica's own file of secrets does not hold it, until a while after they no longer call
-it. That gives away nothing: a user who writes a configuration can have the API server call any server, and a user who
-reads it knows the secret.
+A secret path cannot be introduced, changed or rolled back in one step. Helm writes the configurations while old
+replicas still run, and new replicas start while the old configurations are in effect. A replica that refused the API
+server in between would fail every write. Replicas therefore follow the configurations. A path that they call is
+accepted even if the replica's own file of secrets lacks it, until a while after they no longer call it. This reveals
+nothing: a user who writes a configuration can make the API server call any server, and a user who reads it knows the
+secret.
 
 While the configurations cannot be read, only the file of secrets counts.
 
@@ -31,7 +31,7 @@ from webhook.kube.webhook_configurations.ca_bundles import (
 from webhook.settings.secret_files import secret_in
 
 GRACE_SECONDS: Final = 30.0
-"""How long a path counts after no configuration calls it any more: each API server has a watch of its own."""
+"""Time to accept a path after no configuration calls it any more: each API server has its own watch."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,9 +40,9 @@ class HookCalls:
     """The paths that the configurations call: `start` it once, then `follow`.
 
     Args:
-        configurations: Both of them.
-        clock: Seconds that only grow.
-        noted: Takes the configurations whenever they have been read, by kind. Raises `StoreError`. None: disabled.
+        configurations: Both configurations.
+        clock: Monotonic clock in seconds.
+        on_configurations: Called with the configurations by kind after each read. Raises `StoreError`. None: disabled.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class HookCalls:
         self._configurations = configurations
         self._noted = on_configurations
         self._clock = clock
-        self._called: frozenset[str] = frozenset()  # secrets, and an empty text for the plain paths
-        self._called_before: dict[str, float] = {}  # likewise, with the time until which they count
+        self._called: frozenset[str] = frozenset()  # secrets, and an empty string for the plain paths
+        self._called_before: dict[str, float] = {}  # previous ones, with the time until which they are accepted
         self._changed = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self._trouble = ""
@@ -67,7 +67,7 @@ class HookCalls:
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """The secrets below which hooks are called."""
+        """The secrets in the paths of called hooks."""
         return tuple(
             path.encode() for path in (self._called | self._called_before.keys()) if path and self._counts(path)
         )
@@ -84,7 +84,7 @@ class HookCalls:
         await settle_at_start(self.settle, self._complain)
 
     async def follow(self) -> None:
-        """Follow both configurations until cancelled."""
+        """Watch both configurations until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for kind in CONFIGURATIONS:
                 changes = partial(self._configurations.changes, kind.kind)
@@ -92,7 +92,7 @@ class HookCalls:
 
     async def settle(self) -> None:
         """Read the configurations. Raises `StoreError`."""
-        async with self._one_at_a_time:  # so that what was read last is what counts
+        async with self._one_at_a_time:  # so that the last read wins
             configurations = await self._configurations.read()
             self._note(configurations)
             if self._noted is not None:
@@ -119,7 +119,7 @@ class HookCalls:
 
 
 def _called_by(document: JsonObject) -> Iterator[str]:
-    """Yield the secret in the path of each hook, an empty text for a plain path."""
+    """Yield the secret in the path of each hook, an empty string for a plain path."""
     for hook in dicts_at(document, "webhooks"):
         client = dict_at(hook, "clientConfig")
         secret = secret_in(text_at(client, "service", "path") or text_at(client, "url"))

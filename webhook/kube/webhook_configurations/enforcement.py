@@ -1,11 +1,11 @@
-"""Whether our webhook configurations still have the API server ask us, and refuse what we cannot judge.
+"""Whether our webhook configurations still make the API server call us, and refuse writes without an answer.
 
-A client may delete a configuration, or set ``failurePolicy: Ignore`` where the hooks fail closed. Nothing fails then:
-mistakes are let in. Replicas follow the configurations anyway (`webhook.kube.webhook_configurations.called_paths`), and
-report it.
+A client may delete a configuration, or set ``failurePolicy: Ignore`` where the hooks fail closed. No request fails
+then, but invalid objects are admitted. Replicas watch the configurations anyway
+(`webhook.kube.webhook_configurations.called_paths`), and report it.
 
-A replica that starts after the deletion has never seen what is missing. Therefore a setting declares that
-configurations are expected. Otherwise, one is missed only after it was seen.
+A replica that starts after the deletion has never seen the missing configuration. Therefore a setting declares that
+configurations are expected. Otherwise, only a configuration that was seen before is missed.
 
 Source: serving.md 1.3.
 """
@@ -21,22 +21,22 @@ from scorer.api.unstructured.documents import dicts_at, text_at
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
 
 INSTALLING_SECONDS: Final = 30.0
-"""How long a configuration may be missing after a start: Helm writes it after the Deployment."""
+"""Grace period for a missing configuration after a start: Helm writes it after the Deployment."""
 _MOST_NAMED: Final = 3
 
 ADVICE: Final = "run `helm upgrade`, or `harbormaster webhook-configuration | kubectl apply --server-side -f -`"
 
 
 class EnforcementMonitor:
-    """Reports a configuration that enforces nothing, and its return.
+    """Reports a configuration that does not enforce, and its recovery.
 
     Args:
-        name: Of both configurations.
-        closed: Names of the hooks that must fail closed, by kind of configuration.
-        expected: Both are meant to be there.
-        record: Takes Events.
-        close: Has hooks of a configuration fail closed again. Raises `StoreError`. None: disabled.
-        clock: Seconds that only grow.
+        name: Name of both configurations.
+        closed_webhooks: Names of the hooks that must fail closed, by kind of configuration.
+        record: Records Events.
+        expected: Whether both are expected to exist.
+        close: Makes hooks of a configuration fail closed again. Raises `StoreError`. None: disabled.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class EnforcementMonitor:
         self._started = clock()
         self._expected = {kind.kind for kind in CONFIGURATIONS} if expected else set[str]()
         self._seen: set[str] = set()
-        self._problems: dict[str, Event | None] = {}  # by kind of those expected. None: unset
+        self._problems: dict[str, Event | None] = {}  # by kind of the expected ones. None: unset
 
     async def note(self, configurations: Mapping[str, Registered]) -> None:
-        """Compare what the hub holds with what it should, record what has changed, and repair what may be.
+        """Compare the configurations with the expected state, record changes, and repair them if enabled.
 
         Args:
-            configurations: Those that are there, by kind.
+            configurations: The existing ones, by kind.
 
         Raises:
             webhook.kube.ports.StoreError: The hub refused a repair, or did not answer.
@@ -88,7 +88,7 @@ class EnforcementMonitor:
                 self._tell(kind, Event("WebhooksEnforced", f"{kind} {self._name} is as it should be again"))
 
     def enforced(self) -> dict[str, bool]:
-        """Return whether each configuration that is expected enforces what it should, by kind."""
+        """Return whether each expected configuration enforces as intended, by kind."""
         return {kind: problem is None for kind, problem in self._problems.items()}
 
     def _fail_open(self, kind: str, configuration: Registered) -> list[str]:
