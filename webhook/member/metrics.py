@@ -14,12 +14,12 @@ RESULTS: Final = ("success", "failure")
 
 
 class AgentMetrics:
-    """Counts what an agent does; all label sets exist from the start at 0.
+    """Counts actions of an agent. All label sets exist from the start at 0.
 
     Args:
-        registry: Where the metrics are registered.
-        joined: Says whether Works are being applied.
-        works: Counts the Works.
+        registry: Registry of the metrics.
+        is_joined: Returns whether Works are being applied.
+        works: Returns the number of Works.
     """
 
     def __init__(self, registry: CollectorRegistry, *, is_joined: Callable[[], bool], works: Callable[[], int]) -> None:

@@ -1,10 +1,10 @@
-"""How an object on the member differs from its manifest.
+"""Differences between an object on the member and its manifest.
 
-Partial comparison asks the member what applying the manifest would make of the object and compares that with the live
-object, so that defaults and equivalent spellings of a value are equal on both sides. Where the member finds the outcome
-invalid (an immutable field would change), the manifest itself is compared: *degraded mode*.
-Full comparison always compares the manifest itself, so every field that only the member has is a difference.
-Neither compares the fields that belong to the cluster, or that the author leaves to it.
+Partial comparison asks the member for the result of applying the manifest and compares that with the live object, so
+that defaults and equivalent spellings of a value are equal on both sides. If the member rejects the result (an
+immutable field would change), the manifest itself is compared: *degraded mode*. Full comparison always compares the
+manifest itself, so every field that only the member has is a difference. Neither compares fields that belong to the
+cluster, or that the author leaves to it.
 
 Source: rollout.md 14.
 """
@@ -50,7 +50,7 @@ _ABSENT = object()
 
 
 class DriftComparison(NamedTuple):
-    """The outcome: ``{path, valueInMember, valueInHub}`` per field; *degraded*: partial comparison was not possible."""
+    """Differences as ``{path, valueInMember, valueInHub}``. *degraded*: partial comparison was not possible."""
 
     details: tuple[JsonObject, ...]
     degraded: bool = False
@@ -127,7 +127,7 @@ def unknown_differences(item: Manifest, live: JsonObject) -> tuple[JsonObject, .
 
 
 def missing_object() -> tuple[JsonObject, ...]:
-    """Return the one difference of an object that the member does not have."""
+    """Return the single difference of an object that is missing on the member."""
     return ({"path": "/", "valueInHub": WHOLE_OBJECT},)
 
 

@@ -1,13 +1,14 @@
-"""Contention: other writers that keep changing what the agent applies.
+"""Contention: other writers that keep changing objects that the agent applies.
 
-The agent undoes such a change immediately. With the fifth one in a row the object is contested. Then the agent reports
-the other writer, and writes only after the object has kept its content for ten seconds, or once in five minutes. So a
-writer that never pauses costs no writes, and one that stops is answered within seconds. A writer that only answers the
-agent pauses all the time, so the ten seconds double with each further change that was undone.
+The agent reverts such a change immediately. With the fifth consecutive change, the object is contested. The agent then
+reports the other writer, and writes only after the object has kept its content for ten seconds, or once in five
+minutes. A writer that never pauses therefore costs no writes, and one that stops is overwritten within seconds. A
+writer that only reacts to the agent always pauses, so the ten seconds double with each further reverted change.
 
 The object is contested until the content that the agent has written has lasted for thirty seconds.
 
-All this is in memory, for the objects that were changed last. A restart resets it, and so does new content of the Work.
+All state is in memory, for the objects that were changed last. A restart resets it, and so does new content of the
+Work.
 
 Source: rollout.md 11.8. Not in the reference.
 """
@@ -23,13 +24,13 @@ from webhook.member.objects.field_managers import other_managers
 from webhook.member.objects.manifests import Manifest, ManifestIdentity, manifest_hash
 
 MOST: Final = 1000
-"""Objects remembered. The one that was changed least recently is forgotten first."""
+"""Maximum number of tracked objects. The least recently changed one is evicted first."""
 
 CONTESTED_AFTER: Final = 5
-"""Changes that were undone in a row until an object is contested."""
+"""Consecutive reverted changes after which an object is contested."""
 
 IN_A_ROW: Final = timedelta(minutes=1)
-"""Changes of an object that is not contested belong together if they are at most this far apart."""
+"""Changes of an uncontested object count as consecutive if they are at most this far apart."""
 
 QUIET: Final = timedelta(seconds=10)
 LONGEST: Final = timedelta(minutes=5)
@@ -43,12 +44,13 @@ class _Rivalry:
     Args:
         manifest: Hash of the manifest that the agent applies.
         written: Time of the pass that last changed the object.
-        left: Fingerprint of the object after that write. Empty: the other writer was faster, so it failed.
-        undone: Changes of the other writer that were undone in a row.
+        left: Fingerprint of the object after that write. Empty if the write failed, because the other writer was
+            faster.
+        undone: Consecutive reverted changes of the other writer.
         rival: The other writer.
         seen: Fingerprint of the object when it was last read.
-        since: When it was first read like that.
-        failed: Fingerprint of the object as it was read before that write. Empty: the write did not fail.
+        since: Time since which it has that fingerprint.
+        failed: Fingerprint of the object before a failed write. Empty if the write succeeded.
     """
 
     manifest: str
@@ -66,12 +68,12 @@ class _Rivalry:
 
     @property
     def quiet(self) -> timedelta:
-        """How long the object must keep its content before it is written again."""
+        """Minimum time without a change before the object is written again."""
         return min(QUIET * (1 << min(self.undone - CONTESTED_AFTER, 16)), LONGEST)
 
 
 class ContestedObjects:
-    """Remembers which objects of a member other clients keep changing."""
+    """Tracks objects of a member that other clients keep changing."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[ManifestIdentity, _Rivalry] = OrderedDict()
@@ -80,7 +82,7 @@ class ContestedObjects:
         return len(self._known)
 
     def rival(self, item: Manifest) -> str:
-        """Return the writer that contests an object, for a message. Empty: the object is not contested."""
+        """Return the writer that contests an object, for a message. Empty if the object is not contested."""
         record = self._of(item)
         return record.rival if record is not None and record.contested else ""
 
@@ -97,7 +99,7 @@ class ContestedObjects:
         return not (_passed(record.quiet, record.since, now) or _passed(LONGEST, record.written, now))
 
     def changed(self, item: Manifest, before: JsonObject, after: JsonObject | None, now: datetime) -> None:
-        """Note that a pass has changed an object that existed.
+        """Record that a pass has changed an existing object.
 
         A change counts once, however often the write over it fails: a status changes the version of an object, too.
 
@@ -121,7 +123,7 @@ class ContestedObjects:
             self._known.popitem(last=False)
 
     def unchanged(self, item: Manifest, now: datetime) -> None:
-        """Note that a pass has found an object as the manifest wants it."""
+        """Record that an object matches its manifest."""
         record = self._of(item)
         if record is not None and _passed(CALM if record.contested else IN_A_ROW, record.written, now):
             del self._known[item.identity]
@@ -133,11 +135,11 @@ class ContestedObjects:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """State that an agent keeps from pass to pass, one instance per member.
+    """State that an agent keeps between passes, one instance per member.
 
     Args:
-        fingerprints: Of what it has applied.
-        rivals: Other writers of it.
+        fingerprints: Fingerprints of applied objects.
+        rivals: Other writers of them.
     """
 
     fingerprints: Fingerprints = field(default_factory=Fingerprints)

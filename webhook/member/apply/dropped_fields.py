@@ -40,10 +40,10 @@ def last_manifest(live: JsonObject) -> JsonObject:
 
 
 def without_dropped(kind: Kind, manifest: JsonObject, live: JsonObject) -> JsonObject | None:
-    """Return *live* without dropped fields that a server-side apply would leave, or None if it has no such field.
+    """Return *live* without dropped fields that a server-side apply would keep, or None if it has no such field.
 
-    It removes what our last apply set and no other manager has. So these are the fields that ``before-first-apply`` has
-    as well, and those that are missing from our entry. A field that another client manages remains.
+    A server-side apply removes fields that our last apply set and no other manager owns. The remaining ones are fields
+    that ``before-first-apply`` owns as well, and those missing from our entry. A field of another manager is kept.
     """
     result = three_way_merge(kind, last_manifest(live), whole_object(manifest, live), live)
     pruned = _pruned(live, result, own_fields(live), fields_of_unknown(live), fields_of_others(live))
@@ -111,7 +111,7 @@ def _pruned(
                 value = _pruned(value, below, ours.get(key) or {}, unknown.get(key) or {}, others_below)
             remaining[name] = value
         elif any(key in fields for fields in others) or (key in ours and key not in unknown):
-            remaining[name] = value  # another client wants it, or the apply removes it
+            remaining[name] = value  # another client owns it, or the apply removes it
     return remaining
 
 

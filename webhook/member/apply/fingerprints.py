@@ -1,11 +1,11 @@
-"""Fingerprints of objects as they were right after the last apply.
+"""Fingerprints of objects right after the last apply.
 
-An API server does not store exactly what it is sent: it normalises quantities, adds defaults and what admission adds,
-and drops unknown fields. So an object that is exactly as we left it may still differ from its manifest, and would be
-written again in every pass. Remembering the outcome of a write tells the two cases apart without guessing: while the
-object still looks like that, writing the same manifest in the same way again changes nothing.
+An API server does not store exactly what it receives: it normalizes quantities, adds defaults and the changes of
+admission, and drops unknown fields. An object may therefore differ from its manifest although it is unchanged since the
+last apply, and would be written again in every pass. The fingerprint of the stored result distinguishes the two cases:
+while it matches, writing the same manifest in the same way is a no-op.
 
-Status, versions and field managers do not count: controllers write them all the time. A restart forgets all
+Status, versions and field managers are ignored, because controllers write them all the time. A restart loses all
 fingerprints, which costs at most one dry run per object.
 """
 
@@ -19,13 +19,13 @@ import orjson
 from scorer.api.meta import JsonObject
 
 MOST: Final = 20_000
-"""Objects remembered, some 200 bytes each; the least recently used are forgotten."""
+"""Maximum number of objects, some 200 bytes each. The least recently used ones are evicted."""
 
 _PASSING: Final = frozenset({"resourceVersion", "generation", "managedFields", "deletionGracePeriodSeconds"})
 
 
 class Fingerprints:
-    """Remembers, per object on the member, how it looked after the last apply."""
+    """Stores, per object on the member, its fingerprint after the last apply."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -35,11 +35,11 @@ class Fingerprints:
         return len(self._seen)
 
     def matches(self, live: JsonObject, applied: str) -> bool:
-        """Say whether *live* looks as it did after *applied*.
+        """Return whether *live* is unchanged since *applied*.
 
         Args:
             live: The object as read now.
-            applied: What was applied, and how: equal for writes with equal outcomes.
+            applied: Content and mode of the apply, equal for writes with equal results.
         """
         uid = live["metadata"].get("uid", "")
         fingerprint = self._seen.get(uid)
@@ -49,7 +49,7 @@ class Fingerprints:
         return fingerprint == mark(live, applied)
 
     def note(self, live: JsonObject, applied: str) -> None:
-        """Remember *live* as the outcome of *applied*."""
+        """Store the fingerprint of *live*, the result of *applied*."""
         uid = live["metadata"].get("uid", "")
         self._seen[uid] = mark(live, applied)
         self._seen.move_to_end(uid)
@@ -58,7 +58,7 @@ class Fingerprints:
 
 
 def content(live: JsonObject) -> JsonObject:
-    """Return the part of an object that counts: all but its status and the metadata that changes with every write."""
+    """Return the relevant part of an object: all except its status and the metadata that changes with every write."""
     body = {name: value for name, value in live.items() if name not in ("status", "metadata")}
     return {**body, "metadata": {name: value for name, value in live["metadata"].items() if name not in _PASSING}}
 

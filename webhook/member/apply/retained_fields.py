@@ -1,11 +1,11 @@
-"""Fields that an apply leaves as they are on the member: its finalizers, and those that belong to the cluster.
+"""Fields that an apply keeps as they are on the member: its finalizers, and those that belong to the cluster.
 
 An apply neither sets nor removes such a field. A whole object that is sent repeats the member's values. A server-side
-apply leaves them out, with three exceptions:
+apply omits them, with three exceptions:
 
-- A field that would be removed by leaving it out is first taken out of our entry in ``managedFields``. Without
-  ``spec.replicas``, an apply whose manager alone owns that field would reset a Deployment to one replica.
-- Finalizers that an earlier release set are repeated, so that ``managedFields`` tells them when the object is removed.
+- A field that would be removed by its omission is first removed from our entry in ``managedFields``. Without
+``spec.replicas``, an apply whose manager alone owns that field would reset a Deployment to one replica.
+- Finalizers that an earlier release set are repeated, so that ``managedFields`` lists them when the object is removed.
 - A list or map that the API server replaces as a whole is sent with the member's values in it.
 
 Source: docs/specifications/rollout.md 2.10 and 11.6.

@@ -1,12 +1,12 @@
 """The apply of one manifest: find, take over, compare, write, compare again.
 
-Under ReportDiff the steps are find and compare: a comparison takes nothing over, since an owner reference of ours would
-have the object deleted with its placement (rollout.md 14). It writes to an object once at most, to release what earlier
-releases took over to compare it.
+Under ReportDiff the steps are find and compare. A comparison takes nothing over, because an owner reference of ours
+would delete the object with its placement (rollout.md 14). It writes to an object at most once, to release one that an
+earlier release took over for comparison.
 
-Every step fails with its own reason. After a conflict with another writer, the steps start again from the object as it
-is then; so they do, once, after the member failed to answer. A refusal concerns the one manifest. Only a member that
-answers no request at all ends the whole pass, since then nothing is known about any object.
+Every step fails with its own reason. After a conflict with another writer, the steps are retried from the object's new
+state. They are also retried once after the member failed to answer. A refusal concerns only its manifest. Only a member
+that answers no request at all aborts the whole pass, because no object's state is known then.
 
 Source: rollout.md 11.5.
 """
@@ -61,7 +61,7 @@ from webhook.member.objects.owner_references import (
 from webhook.member.store.ports import MemberStore
 
 RETRY_SECONDS: Final = 0.5
-"""How long to wait before the one retry after the member failed to answer."""
+"""Pause before the single retry after the member failed to answer."""
 
 UNKNOWN_MANAGER: Final = (
     "managedFields was reset, and the last manifest was too large for an annotation. "
@@ -69,21 +69,21 @@ UNKNOWN_MANAGER: Final = (
 )
 
 Processed: TypeAlias = tuple[ManifestResult, JsonObject | None]
-"""The result of a manifest, and the object on the member if there is one."""
+"""The result of a manifest, and the object on the member if it exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Takes the manifests of one Work through their steps.
+    """Processes the manifests of one Work.
 
     Args:
-        us: Which member this is, of which hub.
-        applied_work: The AppliedWork that is to own the objects.
-        strategy: Of the Work.
+        us: The identity of this member.
+        applied_work: The AppliedWork that will own the objects.
+        strategy: Apply strategy of the Work.
         reports_status: Whether to report the status of the objects to the hub.
-        hub: Where the Works are.
-        member: Where the objects are.
-        writer: Writes them.
+        hub: Store of the Works.
+        member: Store of the objects.
+        writer: Writes the objects.
         rivals: Other clients that keep changing them.
         jobs: The Jobs that must not run twice.
         now: Time of the pass.
@@ -104,7 +104,7 @@ class Steps:
         """Bring one object closer to its manifest.
 
         Raises:
-            StoreError: The member does not answer, not even for other objects; or the hub does not answer.
+            StoreError: The hub does not answer, or the member does not, even for other objects.
         """
         attempt = 0
         while True:
@@ -136,7 +136,7 @@ class Steps:
         return False
 
     async def _is_served(self, item: Manifest) -> bool:
-        """Say whether the member still serves the kind; its definition may have gone since discovery."""
+        """Return whether the member still serves the kind. Its definition may have been deleted since discovery."""
         await self.member.served.refresh()
         return ManifestKinds(self.member.served.kinds).serves(item.kind)
 
@@ -217,7 +217,7 @@ class Steps:
                 return None
 
     async def _take_over(self, item: Manifest, live: JsonObject, owner_references: list[JsonObject]) -> JsonObject:
-        """Add our owner reference to an object that was there before; change nothing but its owners and its mark.
+        """Add our owner reference to an existing object. Changes only its owners and its mark.
 
         Args:
             item: The manifest.
@@ -240,14 +240,14 @@ class Steps:
             if comparison.details:
                 message = f"{len(comparison.details)} fields differ, and whenToTakeOver is IfNoDiff"
                 raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, comparison.details)
-        # Over the version that was judged: an owner that was added meanwhile causes a conflict and another look.
+        # At the version that was checked: an owner added since then causes a conflict and a retry.
         return await self.member.replace(item.kind, unfreed(with_owners(live, [*owner_references, self._owner])))
 
     async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
-        """Say whether *owner* is an AppliedWork that is left behind, or an earlier one of this Work.
+        """Return whether *owner* is an AppliedWork that is left behind, or an earlier one of this Work.
 
-        Left behind are AppliedWorks that were let go, and those of ours whose Work is gone. For another member's
-        AppliedWork our hub cannot tell, so it counts as an owner.
+        Left behind are released AppliedWorks, and those of ours whose Work no longer exists. Our hub knows nothing of
+        another member's AppliedWork, so that one counts as an owner.
 
         Raises:
             StoreError: The hub or the member did not answer.
@@ -282,7 +282,7 @@ class Steps:
         return manifest_result(item, reason, f"{len(comparison.details)} fields differ", live, diffs=comparison.details)
 
     async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
-        """Return the result of a manifest that is not applied again because the object drifted; None: it may be."""
+        """Return the result of a manifest that is not reapplied because the object drifted, or None if it may be."""
         annotations = annotations_of(live)
         if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
             return None
@@ -332,12 +332,12 @@ def _not_repeated(item: Manifest, run: JobRun) -> ManifestResult:
 
 
 class _FailedError(Exception):
-    """A step failed.
+    """A failed step.
 
     Args:
-        reason: That of the step.
+        reason: Reason of the step.
         error: The cause.
-        live: The object, if there is one.
+        live: The object, if it exists.
         differences: The differences that made the step fail, if any.
         words: Prefix of the error's message.
     """

@@ -1,11 +1,10 @@
-"""Three-way merge: what the hub wants, what it wanted last time, and what is there now.
+"""Three-way merge of the hub's manifest, the last applied manifest, and the live object.
 
-A field of the manifest wins. A field that was in the last manifest and is not in this one is removed.
-Everything else on the live object comes from other writers and stays.
+A field of the manifest wins. A field of the last manifest that the present one lacks is removed. Everything else on the
+live object comes from other writers and is kept.
 
-Lists of built-in kinds whose items have a merge key are merged item by item, as ``kubectl apply`` does; every other
-list is one value. A list whose items do not all have the merge key, or in which a key occurs twice (a port number for
-TCP and for UDP), is one value, too.
+Lists of built-in kinds whose items have a merge key are merged item by item, as ``kubectl apply`` does. Every other
+list is one value. So is a list with items that lack the merge key or share it (a port number for TCP and for UDP).
 
 Source: rollout.md 11.6; Kubernetes strategic merge patch (``patchMergeKey`` in ``k8s.io/api``).
 """
@@ -21,7 +20,7 @@ from scorer.api.names import LAST_APPLIED
 from scorer.api.unstructured.documents import annotations_of
 
 Path: TypeAlias = tuple[str, ...]
-"""Field names from the root; list positions are left out."""
+"""Field names from the root, without list positions."""
 
 _CONTAINERS = frozenset({"containers", "initContainers", "ephemeralContainers"})
 _IN_A_POD = {
@@ -55,7 +54,7 @@ _SHARED = frozenset({"labels", "annotations"})
 
 
 def merge_key(kind: Kind, path: Path) -> str:
-    """Return the field that identifies the items of the list at *path*, empty when the list is one value."""
+    """Return the field that identifies the items of the list at *path*, empty if the list is one value."""
     if not kind.built_in:
         return ""
     pod = _PODS_AT.get(kind.kind, ("?",))
@@ -69,22 +68,22 @@ def merge_key(kind: Kind, path: Path) -> str:
 
 
 def three_way_merge(kind: Kind, last: JsonObject, desired: JsonObject, live: JsonObject) -> JsonObject:
-    """Return *live* with the manifest applied; the arguments are not changed.
+    """Return *live* with the manifest applied. The arguments are not mutated.
 
     Args:
-        kind: The kind of the object; decides how its lists are merged.
-        last: The manifest that was applied last; empty when unknown: then nothing is removed.
-        desired: The manifest. A null in it removes the field.
+        kind: The kind of the object, which decides how its lists are merged.
+        last: The manifest that was applied last. Empty if unknown, so that no field is removed.
+        desired: The manifest. A null removes the field.
         live: The object on the member.
     """
     result = _merge_maps(kind, (), last, desired, live)
     if "apiVersion" in live:
-        result["apiVersion"] = live["apiVersion"]  # one object, several versions: keep the one that the store uses
+        result["apiVersion"] = live["apiVersion"]  # one object, several versions: keep that of the store
     return result
 
 
 def last_applied(live: Mapping[str, Any]) -> JsonObject:
-    """Return the manifest that was applied last; empty when the object keeps none, or none that can be read."""
+    """Return the manifest that was applied last, empty if the object has none that can be parsed."""
     annotations = annotations_of(live)
     try:
         last = orjson.loads(annotations.get(LAST_APPLIED) or "{}")
@@ -125,13 +124,13 @@ def _merge(kind: Kind, path: Path, last: Any, desired: Any, live: Any) -> Any:
 def _merge_items(
     kind: Kind, path: Path, last: Mapping[Any, Any], desired: Mapping[Any, Any], live: Mapping[Any, Any]
 ) -> list[Any]:
-    """Merge lists by key: the manifest's items in its order, then those that others added."""
+    """Merge lists by key: the manifest's items in its order, then those of other writers."""
     ours = [_merge_maps(kind, path, last.get(key, {}), item, live.get(key, {})) for key, item in desired.items()]
     return ours + [item for key, item in live.items() if key not in desired and key not in last]
 
 
 def _by_key(items: Sequence[Any], key: str) -> dict[Any, Any] | None:
-    """Return *items* by their merge key; None when an item has no key or two share one."""
+    """Return *items* by their merge key, or None if an item has no key or two share one."""
     items_by_key = {}
     for item in items:
         value = item.get(key) if isinstance(item, Mapping) else None

@@ -1,7 +1,7 @@
 """The order in which the kinds of a Work are applied, in waves.
 
-Within a wave the order does not matter; a wave starts when the one before it has finished, whether or not all of it
-succeeded. Only built-in kinds have a wave of their own; all other kinds come last.
+The order within a wave is arbitrary. A wave starts when the previous one has finished, even if parts of it failed. Only
+built-in kinds have a wave of their own. All other kinds come last.
 
 Source: rollout.md 11.4; KubeFleet pkg/controllers/workapplier/waves.go.
 """
@@ -47,11 +47,11 @@ def wave_of(kind: Kind) -> int:
 
 
 def plan_waves(items: Iterable[Item], *, single_wave: bool = False) -> list[list[Item]]:
-    """Group *items* into waves, first wave first, each in the order given.
+    """Group *items* into ordered waves, keeping their order within each.
 
     Args:
-        items: What is to be processed.
-        single_wave: One wave for everything: nothing is applied, so nothing depends on anything.
+        items: Items to process.
+        single_wave: Whether to use one wave, because no object is applied and no order matters.
     """
     waves: dict[int, list[Item]] = {}
     for item in items:

@@ -1,13 +1,12 @@
-"""Writes of a manifest: client-side or server-side apply, skipped when the object is unchanged since the last write.
+"""Writes of a manifest: client-side or server-side apply, skipped if the object is unchanged since the last write.
 
 Client-side apply merges the manifest, the last one and the live object, and stores the whole object. Server-side apply
-leaves the merge to the API server, which knows who manages which field. Either way the object carries the manifest (so
-that the next merge can tell which fields were dropped, by whichever way it is applied then), its hash, and our owner
-reference. In the reference only client-side apply stores the manifest.
+leaves the merge to the API server, which tracks the managers of each field. Either way the object carries the manifest,
+its hash, and our owner reference. The manifest lets the next merge detect dropped fields, for both ways of apply. In
+the reference only client-side apply stores the manifest.
 
-An object that still looks like the outcome of the same write is not written again: see
-`webhook.member.apply.fingerprints`. Where no outcome is remembered and the object carries the hash of the manifest, a
-dry run comes first.
+An object that still matches the result of the same write is not written again: see `webhook.member.apply.fingerprints`.
+Without a stored fingerprint, an object that carries the hash of the manifest is first checked by a dry run.
 
 Source: rollout.md 11.5 and 11.6; KubeFleet pkg/controllers/workapplier/apply.go.
 """
@@ -44,10 +43,10 @@ class Writer:
     """Writes the objects of one Work.
 
     Args:
-        member: Where the objects go.
+        member: Store of the objects.
         owner: The owner reference that every object gets.
-        strategy: Of the Work.
-        fingerprints: Of earlier writes.
+        strategy: Apply strategy of the Work.
+        fingerprints: Fingerprints of earlier writes.
     """
 
     member: MemberStore
@@ -56,11 +55,11 @@ class Writer:
     fingerprints: Fingerprints
 
     async def apply(self, item: Manifest, live: JsonObject | None) -> JsonObject:
-        """Make the object match the manifest; return it as stored.
+        """Make the object match the manifest, and return it as stored.
 
         Args:
             item: The manifest.
-            live: The object, owned by us; None: there is none.
+            live: The object, owned by us. None: unset, it does not exist.
 
         Raises:
             StoreError: The member refuses, or the object has other owners or is being deleted.
@@ -90,13 +89,14 @@ class Writer:
             raise StoreError(f"also owned by {names}, and allowCoOwnership is false")
 
     def _merged(self, item: Manifest, live: JsonObject | None) -> JsonObject | None:
-        """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
+        """Return the object with the manifest merged into it, or None if the manifest does not fit its annotations."""
         if live is not None and unknown_fields(item.document, live):
             return None
         before, last = live or {}, last_manifest(live) if live else {}
         result = three_way_merge(item.kind, last, whole_object(item.document, live), before)
         if live is not None and member_fields(item.document, result) != member_fields(item.document, live):
-            # The write decides who fills a field: without its aggregationRule, a ClusterRole has its author's rules.
+            # The write decides which side owns a field: without its aggregationRule, a ClusterRole has its author's
+            # rules.
             result = three_way_merge(item.kind, last, whole_object(item.document, live, outcome=result), before)
         annotations = _annotations(item.document, annotations_of(result), live or {})
         if annotations[LAST_APPLIED] == "":
@@ -135,13 +135,13 @@ class Writer:
             body = self._configuration(item, live)  # the replace has changed the resourceVersion
         response = await self.member.apply(item.kind, body, manager=MANAGER, force=force)
         if live is not None and member_fields(item.document, response) != member_fields(item.document, live):
-            body = self._configuration(item, response)  # as in `_merged`: the write decides who fills a field
+            body = self._configuration(item, response)  # as in `_merged`: the write decides which side owns a field
             response = await self.member.apply(item.kind, body, manager=MANAGER, force=force)
         self.fingerprints.note(response, applied)
         return response
 
     async def _prepared(self, item: Manifest, live: JsonObject) -> JsonObject:
-        """Give up and remove the fields with which a server-side apply would do the wrong thing."""
+        """Disown and remove the fields that a server-side apply would handle wrongly."""
         freed = disowned(live, item.document, configuration(item.document, live))
         if freed is not None:
             live = await self.member.replace(item.kind, freed)
@@ -149,7 +149,7 @@ class Writer:
         return live if pruned is None else await self.member.replace(item.kind, pruned)
 
     def _is_unchanged(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
-        """Return whether a write would change nothing; if so, record the fingerprint."""
+        """Return whether a write is a no-op. If so, record the fingerprint."""
         is_same = content(outcome) == content(live)
         if is_same:
             self.fingerprints.note(live, applied)
@@ -162,10 +162,10 @@ class Writer:
         annotations = _annotations(item.document, own, live or {})
         metadata = {**document["metadata"], "annotations": annotations, "ownerReferences": [self.owner]}
         if live is not None:
-            # Apply has no version check of its own: if another client deleted the object and created it again, the
-            # uid makes the API server refuse, and the steps decide again whether the new object may be taken over.
+            # Apply has no version check of its own. If another client recreated the object, the uid makes the API
+            # server refuse, and the steps decide again whether the new object may be taken over.
             metadata["uid"] = live["metadata"].get("uid", "")
-            # A change since the check for drift would be overwritten unseen; with the version it is a conflict.
+            # A change since the check for drift would be silently overwritten. With the version, it is a conflict.
             if self.strategy.when_to_apply == "IfNotDrifted":
                 metadata["resourceVersion"] = live["metadata"].get("resourceVersion", "")
         return {**document, "metadata": metadata}
@@ -175,15 +175,15 @@ class Writer:
 
 
 def _carries(live: JsonObject, item: Manifest) -> bool:
-    """Say whether this manifest was the last one applied to the object."""
+    """Return whether this manifest was the last one applied to the object."""
     return annotations_of(live).get(SPEC_HASH) == manifest_hash(item.document)
 
 
 def _annotations(manifest: JsonObject, desired: Mapping[str, str], live: JsonObject) -> JsonObject:
     """Return *desired* with the manifest and its hash.
 
-    A manifest that would make the annotations too large is left out. So is any manifest while it is unknown which other
-    fields of the object an earlier one had.
+    The manifest is omitted if it would make the annotations too large. It is also omitted while it is unknown which
+    other fields of the object came from an earlier manifest.
     """
     annotations = {**desired, SPEC_HASH: manifest_hash(manifest)}
     before = annotations_of(live)

@@ -32,18 +32,18 @@ from webhook.member.objects.owner_references import without_owner
 from webhook.member.store.ports import MemberStore
 
 REPORTED_AFTER: Final = timedelta(minutes=1)
-"""How long an object that a Work no longer holds may be Terminating before the Work names it."""
+"""Grace period before the Work reports a Terminating object that it no longer holds."""
 
 _MOST_NAMED: Final = 5
 
 
 async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> str:
-    """Write into the status of a Work the obstacles to the removal of its content, and return them. Empty: none.
+    """Write the obstacles to the removal of a Work's content into its status, and return them. Empty without obstacles.
 
     Args:
-        work: It is being deleted, and so is its AppliedWork.
-        hub: Where it is.
-        member: Where its objects are.
+        work: A Work that is being deleted, like its AppliedWork.
+        hub: Store of the Work.
+        member: Store of its objects.
         now: The time of a transition.
 
     Raises:
@@ -55,12 +55,12 @@ async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, no
 
 
 async def report_refusal(work: JsonObject, reason: str, hub: Store, now: datetime) -> None:
-    """Write into the status of a Work that the agent may not remove its content.
+    """Write into the status of a Work that the agent is not permitted to remove its content.
 
     Args:
-        work: It is being deleted.
+        work: A Work that is being deleted.
         reason: The answer of the API server.
-        hub: Where it is.
+        hub: Store of the Work.
         now: The time of a transition.
 
     Raises:
@@ -71,10 +71,10 @@ async def report_refusal(work: JsonObject, reason: str, hub: Store, now: datetim
 
 
 def left_over_obstacles(objects: Iterable[tuple[ManifestIdentity, Kind, JsonObject]], now: datetime) -> str:
-    """Return the obstacles to the deletion of objects that a Work no longer holds. Empty: none for a minute or longer.
+    """Return obstacles that block the deletion of objects that a Work no longer holds for a minute or longer.
 
     Args:
-        objects: They are being deleted.
+        objects: Objects that are being deleted.
         now: The time of day.
     """
     return _joined(
@@ -122,7 +122,7 @@ async def _obstacles(name: str, member: MemberStore) -> list[str]:
         return []
     obstacles = []
     for identity, kind in await served_kinds(written_down(owner), member):
-        with suppress(NotFoundError, ForbiddenError):  # an object that the agent may not read has no name here
+        with suppress(NotFoundError, ForbiddenError):  # an object that the agent may not read is not reported
             live = await member.get(kind, Key(identity.name, identity.namespace))
             if is_deleting(live) and without_owner(live, name) is not None and (reason := obstacle(kind, live)):
                 obstacles.append(f"{_name(identity)}: {reason}")

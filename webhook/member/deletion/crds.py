@@ -1,9 +1,9 @@
-"""Whether a CustomResourceDefinition has objects that did not come from Works and would be deleted with it.
+"""Check whether a CustomResourceDefinition has objects that did not come from Works and would be deleted with it.
 
 An object came from a Work if AppliedWorks of this member are its only owners, their Works are on the hub and not held,
-and it has no annotation to be kept. The hub can create such an object again. It cannot create the objects that users
-and controllers of the member made, those that an earlier Work left there, those of another hub, or those that a
-restored hub has forgotten.
+and it has no annotation to be kept. The hub can create such an object again. It cannot recreate objects of users and
+controllers of the member, those that an earlier Work left there, those of another hub, or those that are missing on a
+restored hub.
 
 The definition is deleted right after its objects were listed. An object that is created in the milliseconds in between
 is deleted with it: an API server offers no precondition on the objects of a definition.
@@ -33,8 +33,10 @@ from webhook.member.store.ports import MemberStore
 DEFINITION_RELEASED: Final = "DefinitionReleased"
 
 _CONVERSION: Final = "conversion webhook for "
-"""Start of what an API server answers when it holds objects that it cannot convert. It never asks the webhook of a
-definition without objects."""
+"""Prefix of the answer of an API server with objects that it cannot convert.
+
+Without objects, it never calls the conversion webhook of a definition.
+"""
 
 
 def is_definition(kind: Kind) -> bool:
@@ -48,8 +50,8 @@ class Definitions:
 
     Args:
         work: The Work, or its last state.
-        hub: Where the Works are.
-        member: Where the definitions and their objects are.
+        hub: Store of the Works.
+        member: Store of the definitions and their objects.
         us: The identity of this member.
         now: The time of day.
     """
@@ -97,14 +99,14 @@ class Definitions:
         await record_event(self.work, Event(DEFINITION_RELEASED, message, "Warning"), self.hub, self.member, self.now)
 
     async def _owned(self) -> frozenset[str]:
-        """Return the uids of our AppliedWorks whose Works exist or take their objects along, this Work's included.
+        """Return the uids of our AppliedWorks whose Works exist or remove their objects, including that of this Work.
 
-        A Work that is older than what was applied may lack objects that its AppliedWork owns.
+        A Work that is older than the applied state may lack objects that its AppliedWork owns.
         """
         try:
             applied_work_uids = (await self.hub.list(WORK, self.us.namespace)).items
             applied_works = (await self.member.list(APPLIED_WORK)).items
-        except NotFoundError as error:  # not that the definition is missing, which callers would conclude
+        except NotFoundError as error:  # not a missing definition, which callers would conclude
             raise UnavailableError(f"nothing is known about the objects of a definition: {error}") from error
         works = {
             name_of(work): work
@@ -125,7 +127,7 @@ def _is_by(owner: JsonObject, applied_work_uids: frozenset[str]) -> bool:
 
 
 async def _pages(kind: Kind, member: MemberStore) -> AsyncIterator[Sequence[JsonObject]]:
-    """Yield the objects of *kind*; from an API server page by page, so that the first foreign object ends the list."""
+    """Yield the objects of *kind*, from an API server in pages, so that the first foreign object stops the list."""
     if isinstance(member, PagedStore):
         async for page in member.pages(kind):
             yield page.items

@@ -1,15 +1,20 @@
-"""Handover: which other Work of the same binding now holds an object that a Work dropped.
+"""Handover: the other Work of the same binding that now holds an object that a Work dropped.
 
-A placement that outgrows one snapshot is split into several, each with its own Work, and the sizes of the objects
-decide where it is split: an object that grows pushes others into the next Work. On the member such an object changes
-its owner; deleted and created again, it would lose what only the member has of it (the data of a volume, the objects of
-a definition).
+A placement that outgrows one snapshot is split into several, each with its own Work. The sizes of the objects determine
+the split: an object that grows moves others into the next Work. On the member such an object changes its owner.
+Deleting and recreating it would lose state that only the member has (the data of a volume, the objects of a
+definition).
 
-The loop stores the Works of a new snapshot before it deletes those that the snapshot does not need. So when a Work has
-left-overs, and all other Works are of the same snapshot, their manifests tell which left-overs are still wanted.
+Example: snapshot 0 holds ConfigMap ``a`` and PersistentVolumeClaim ``data``. ``a`` grows, and ``data`` moves to
+snapshot
+1. Work 0 sees ``data`` as a left-over. Its owner changes to the AppliedWork of Work 1, and the volume is kept.
 
-A Work holds what its manifests name, even where it cannot apply them or only compares, just as its own objects do not
-become left-overs then. The placement still selects them, and they go with the Work that holds them.
+The loop stores the Works of a new snapshot before it deletes unneeded ones. If a Work has left-overs, and all other
+Works are of the same snapshot, their manifests therefore show which left-overs are still needed.
+
+A Work holds all objects that its manifests name, even those that it cannot apply or only compares. Likewise, its own
+objects do not become left-overs then. The placement still selects them, and they are removed with the Work that holds
+them.
 """
 
 from collections.abc import Mapping
@@ -30,11 +35,11 @@ from webhook.member.store.ports import MemberStore
 
 @dataclass(frozen=True, slots=True)
 class SiblingWorks:
-    """The other Works of a binding that stay.
+    """The remaining other Works of a binding.
 
     Args:
         holders: Object to the name of the Work that holds it.
-        unsettled: Some are of another snapshot, so it is not known yet which objects they will hold.
+        unsettled: Whether some are of another snapshot, so that their objects are not known yet.
     """
 
     holders: Mapping[ManifestIdentity, str] = field(default_factory=dict)
@@ -45,7 +50,7 @@ NO_SIBLING_WORKS: Final = SiblingWorks()
 
 
 async def sibling_works(work: JsonObject, hub: Store, member: MemberStore) -> SiblingWorks:
-    """Ask the hub for the other Works of a Work's binding.
+    """Read the other Works of a Work's binding from the hub.
 
     Raises:
         StoreError: The hub does not answer.
@@ -65,7 +70,7 @@ async def sibling_works(work: JsonObject, hub: Store, member: MemberStore) -> Si
 
 
 async def owner_after(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:
-    """Return the owner reference to the AppliedWork of the Work *heir*; None when there is none of ours that stays.
+    """Return the owner reference to the AppliedWork of the Work *heir*, or None if that is not ours or being deleted.
 
     Raises:
         StoreError: The member does not answer.
@@ -78,9 +83,9 @@ async def owner_after(heir: str, member: MemberStore, us: HubMember) -> JsonObje
 
 
 async def written_at(owner: JsonObject, identity: ManifestIdentity, member: MemberStore) -> bool:
-    """Enter an object in the books of the AppliedWork that is to own it; False: that is being deleted, or was replaced.
+    """Record an object in the AppliedWork that will own it. Return False if that is being deleted or was recreated.
 
-    An object that is missing from the books would be deleted with its owner, even if it is marked to stay.
+    An unrecorded object would be deleted with its owner, even if it is marked to be kept.
 
     Raises:
         StoreError: The member does not answer.
@@ -89,7 +94,7 @@ async def written_at(owner: JsonObject, identity: ManifestIdentity, member: Memb
 
     async def change(live: JsonObject) -> None:
         nonlocal written
-        # The uid: an AppliedWork of the same name that was created since is not the one that the object refers to.
+        # The uid: a recreated AppliedWork of the same name is not the one that the object refers to.
         if is_deleting(live) or live["metadata"]["uid"] != owner["uid"]:
             return
         if identity not in written_down(live):

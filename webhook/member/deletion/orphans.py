@@ -1,13 +1,14 @@
-"""Orphaning: when a user deletes an AppliedWork, its objects are released first and adopted by the next AppliedWork.
+"""Orphaning: if a user deletes an AppliedWork, its objects are released first and adopted by the next AppliedWork.
 
-A member's garbage collector deletes objects that have lost their last owner, and a placed namespace takes all of its
-content along. So every AppliedWork of ours has a finalizer. If another client deletes one (by hand, or with its
-definition), the agent frees it first: it takes the objects from it, then lets it go, and where its Work still exists it
-creates the AppliedWork again, to own the same objects. In between the objects have no owner, and a mark that says whose
-they are: the garbage collector leaves an object without owners alone, but deletes one whose only owner is gone.
+A member's garbage collector deletes objects that have lost their last owner, and a placed namespace is deleted with all
+of its content. Therefore, each of our AppliedWorks has a finalizer. If another client deletes one (by hand, or with its
+definition), the agent frees it first. It removes the AppliedWork from the owners of the objects, then removes the
+finalizer. If the Work still exists, the agent recreates the AppliedWork as owner of the same objects. In between, the
+objects have no owner, but a mark that names their future owner. The garbage collector ignores objects without owners,
+but deletes one whose only owner no longer exists.
 
-This rescue does not help against a foreground deletion (``--cascade=foreground``), for which the garbage collector
-starts to delete immediately.
+This does not help against a foreground deletion (``--cascade=foreground``), for which the garbage collector starts to
+delete immediately.
 """
 
 from collections.abc import Iterable
@@ -41,20 +42,21 @@ async def recreated(
 ) -> tuple[JsonObject, JsonObject]:
     """Free an AppliedWork that another client deletes while its Work exists.
 
-    The objects that it owned are marked, and listed in the Work's status, so that a later pass can take them back
-    (`adopt_freed`): all this may stop anywhere, and no object is collected meanwhile, since it has no owner.
+    Its objects are marked, and listed in the Work's status, so that a later pass can adopt them (`adopt_freed`). This
+    may stop at any point, and no object is collected in the meantime, because it has no owner.
 
     Returns:
         The Work, and the new AppliedWork.
 
     Raises:
-        AppliedWorkDeletingError: It is not ours to free, or another finalizer still holds it.
+        AppliedWorkDeletingError: It is not ours, or another finalizer still keeps it.
         StoreError: The hub or the member did not answer.
     """
     live_applied_work = error.found
     if not may_free(live_applied_work, us):
         raise error
-    # The Work's status first: the list in the AppliedWork goes with it, and without either the freed objects are lost.
+    # The Work's status first: the list in the AppliedWork is deleted with it, and without either the freed objects are
+    # lost.
     work = await remember(work, live_applied_work, hub, now)
     await free(live_applied_work, recorded(work, live_applied_work, compared=True), member, us)
     metadata = work["metadata"]
@@ -64,19 +66,19 @@ async def recreated(
 async def adopt_freed(
     work: JsonObject, owner: JsonObject | None, member: MemberStore, us: HubMember
 ) -> JsonObject | None:
-    """Make the AppliedWork of a Work the owner of the objects freed from an earlier one; create it if need be.
+    """Make the AppliedWork of a Work the owner of objects freed from an earlier one, and create it if needed.
 
-    To be called while its books are empty, and when the Work goes: then the freed objects go with the AppliedWork, or
-    are released like the rest.
+    Call it while the AppliedWork records no objects, and when the Work is deleted. In the latter case, the freed
+    objects are deleted with the AppliedWork, or are released like the others.
 
     Args:
         work: The Work, or its last state.
-        owner: Its AppliedWork; None: there is none.
-        member: Where the objects are.
-        us: Which member this is, of which hub.
+        owner: Its AppliedWork. None: unset, it does not exist.
+        member: Store of the objects.
+        us: The identity of this member.
 
     Returns:
-        The AppliedWork; None: there is none, and no object was freed.
+        The AppliedWork. None: unset, it does not exist and no object was freed.
 
     Raises:
         StoreError: The member did not answer.
@@ -114,15 +116,15 @@ async def free(
     Args:
         applied_work: An AppliedWork that another client deletes.
         identities: Its objects. They remain without an owner.
-        member: Where they are.
-        us: Marks the objects, so that the next AppliedWork of this member takes them back. None: unset.
+        member: Store of the objects.
+        us: Identity for the mark by which the next AppliedWork of this member adopts the objects. None: unset.
 
     Raises:
         StoreError: The member did not answer.
     """
     name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
     owned_identities = list(identities)
-    # Kinds that discovery does not list count as gone with their objects; not so in a group that did not answer.
+    # Kinds that discovery does not list count as deleted with their objects, except in a group that did not answer.
     if unknown := {identity.group for identity in owned_identities} & member.served.silent:
         raise StoreError(f"AppliedWork {name} is held: the member does not say which kinds {sorted(unknown)} serve")
     for identity, kind in await served_kinds(owned_identities, member):
@@ -134,7 +136,7 @@ async def free(
         try:
             await on_latest(kind, Key(identity.name, identity.namespace), member, change)
         except ForbiddenError:
-            if identity in written_down(applied_work):  # the others may never have been applied, so nothing is lost
+            if identity in written_down(applied_work):  # otherwise it may never have been applied
                 raise
 
     async def let_go(live: JsonObject) -> None:

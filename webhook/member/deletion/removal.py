@@ -1,6 +1,6 @@
 """The only module that deletes objects on a member, after `scorer.rollout.removal` has allowed it.
 
-Nothing else in this package deletes: `tests.contracts.member_deletions`, a part of ``make lint``, checks that.
+No other module of this package deletes: `tests.contracts.member_deletions`, a part of ``make lint``, checks that.
 
 Source: rollout.md 11.3, 18 and 20.
 """
@@ -42,23 +42,24 @@ from webhook.member.store.events import record_event
 from webhook.member.store.ports import MemberStore
 
 STUCK_AFTER: Final = timedelta(minutes=5)
-"""How long objects that others own, too, may block the deletion of an AppliedWork (rollout.md 20)."""
+"""Grace period before objects with other owners no longer block the deletion of an AppliedWork (rollout.md 20)."""
 
 OBJECTS_RELEASED: Final = "ObjectsReleased"
 _MOST_NAMED: Final = 10
-"""How many objects the Event names."""
+"""Maximum number of objects that the Event names."""
 
 _log = logging.getLogger(__name__)
 
 
 class LeftOvers(NamedTuple):
-    """The objects that a Work no longer holds and that are still on the member.
+    """Objects on the member that a Work no longer holds.
 
     Args:
-        remaining: The member refused, the Work is not signed, the object is left out, another Work may be about to hold
-            it, or it is being deleted. The next pass tries again.
+        remaining: Objects to retry in the next pass: the member refused, the Work is not signed, the object is left
+            out,
+            another Work may be about to hold it, or it is being deleted.
         deleting: Whether some are being deleted.
-        obstacles: Obstacles to those deletions that have lasted for a minute. Empty: none.
+        obstacles: Obstacles to those deletions that have lasted for a minute, empty without obstacles.
     """
 
     remaining: list[ManifestIdentity]
@@ -76,11 +77,11 @@ async def remove_left_overs(
     now: datetime,
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> LeftOvers:
-    """Remove what earlier passes applied and the Work no longer holds; objects that others own, too, are released.
+    """Remove applied objects that the Work no longer holds. Objects with other owners are released.
 
-    An object that another Work of the same binding holds now is handed over to that Work. An object that an earlier
-    agent applied and that this one leaves alone is released, too, even if the Work still holds it. An object that the
-    hub left out of the Work only because it is too large is kept. One that belongs to the cluster is released.
+    An object that another Work of the same binding now holds is handed over to that Work. An object that an earlier
+    agent applied and that this agent must not touch is released, even if the Work still holds it. An object that the
+    hub left out of the Work only because it is too large is kept. An object that belongs to the cluster is released.
 
     Raises:
         StoreError: The hub or the member does not answer.
@@ -135,7 +136,7 @@ def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
 async def _let_go_of_untouchable(
     identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
 ) -> None:
-    """Release the objects that the agent leaves alone; no others are read."""
+    """Release the objects that the agent must not touch. No others are read."""
     keeping = _Keeping(owner, RemovalFacts(listed=True), limits, us)
     for identity, kind in await served_kinds(identities, member):
         about = (identity.group, kind.versions, identity.kind, identity.name, identity.namespace)
@@ -159,7 +160,7 @@ async def release_compared(
     refusals, keeping = [], _Keeping(owner, RemovalFacts(listed=True, compared=True), DEFAULT_LIMITS, us)
     for identity, kind in await served_kinds(identities, member):
         try:
-            with suppress(ForbiddenError):  # what the agent may not read, it has not taken over
+            with suppress(ForbiddenError):  # an object that the agent may not read was not taken over
                 await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
         except NotReleasedError as error:
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
@@ -177,23 +178,23 @@ async def remove_content(
     us: HubMember,
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> bool:
-    """Carry out the fate of everything that a Work put on the member; say whether that is finished.
+    """Remove, release or keep all content of a Work on the member, and return whether that is finished.
 
-    Objects go with their AppliedWork. Those that others own, too, stay, and so do those that are marked to stay or that
-    the agent leaves alone, with the namespaces they are in. An AppliedWork that is another's does not belong to this
-    Work. Content that is kept keeps its AppliedWork: a Work of that name that comes back finds both as they were.
+    Objects are deleted with their AppliedWork. Objects with other owners remain. So do objects that are marked to be
+    kept or that the agent must not touch, with their namespaces. An AppliedWork of another owner does not belong to
+    this Work. Kept content keeps its AppliedWork: a recreated Work of that name finds both unchanged.
 
     Args:
         work: The Work, or its last state.
-        content: What is known of all of its objects.
-        hub: Where the Work is, and other Works that may hold its objects now.
-        member: Where the objects are.
+        content: Facts about all of its objects.
+        hub: Store of the Work, and of other Works that may hold its objects now.
+        member: Store of the objects.
         now: The time of day.
-        us: Which member this is, of which hub.
-        limits: What the agent leaves alone.
+        us: The identity of this member.
+        limits: Objects that the agent must not touch.
 
     Raises:
-        StoreError: The hub or the member did not answer: try again later.
+        StoreError: The hub or the member did not answer: retry later.
     """
     action = removal_action(content)
     if action is RemovalAction.KEPT:
@@ -222,9 +223,9 @@ async def remove_content(
                 kind, Key(identity.name, identity.namespace), member, keeping, is_collected=True
             )
         except ForbiddenError:
-            if identity in ours:  # it may be marked to stay, which we may not read: remove nothing until we may
+            if identity in ours:  # it may be marked to be kept, in an annotation that we may not read: remove nothing
                 raise
-    if not all_inherited:  # an heir has not come to the member yet: if the AppliedWork went now, the object would, too
+    if not all_inherited:  # the heir has no AppliedWork yet: deleting ours now would delete the object
         return False
     if await _deleted(key, owner, member):
         return True
@@ -235,22 +236,22 @@ async def remove_content(
 
 
 class NotReleasedError(StoreError):
-    """An object can be read but not released, or not be read: deleting its AppliedWork now might delete the object."""
+    """An object cannot be released or read. Deleting its AppliedWork now might delete the object."""
 
 
 class _Keeping:
-    """What is known of the objects of one AppliedWork, with the namespaces that must stay because of their content.
+    """Facts about the objects of one AppliedWork, and the namespaces that must be kept because of their content.
 
     Ask about objects before the namespaces that contain them, see `_inside_first`.
 
     Args:
         owner: The AppliedWork.
-        content: What is known of all of its objects.
-        limits: What the agent leaves alone.
-        us: Which member this is, of which hub.
+        content: Facts about all of its objects.
+        limits: Objects that the agent must not touch.
+        us: The identity of this member.
         heirs: The other Works of the binding.
         definitions: Inspects the definitions among the objects. None: unset, no object is removed.
-        released: Objects that belong to the cluster: they are released.
+        released: Objects that belong to the cluster, and are released.
     """
 
     def __init__(
@@ -276,17 +277,17 @@ class _Keeping:
         self._spaces: set[str] = set()
 
     def note_released(self, kind: Kind, key: Key) -> None:
-        """Note an object that was released, if it belongs to the cluster."""
+        """Record an object that was released, if it belongs to the cluster."""
         identity = ManifestIdentity(*kind.group_kind, key.namespace, key.name)
         if identity in self._released:
             self.left_to_cluster.append(identity)
 
     def keep(self, spaces: Iterable[str]) -> None:
-        """Note namespaces that have to stay."""
+        """Record namespaces that must be kept."""
         self._spaces.update(spaces)
 
     def ask(self, kind: Kind, live: JsonObject) -> tuple[RemovalFacts, JsonObject]:
-        """Return what is known of an object, and the object without our AppliedWork among its owners."""
+        """Return the facts about an object, and the object without our AppliedWork among its owners."""
         about = live["metadata"]
         without_us = without_owner(live, self._name)
         is_marked_object = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
@@ -314,7 +315,7 @@ class _Keeping:
         return content, without_us or live
 
     def note_deleting(self, kind: Kind, live: JsonObject) -> bool:
-        """Note an object that was deleted, and return whether the deletion may take time."""
+        """Record an object that was deleted, and return whether the deletion may take time."""
         about = live["metadata"]
         if not finalizers_of(live) and kind != NAMESPACE:
             return False
@@ -324,11 +325,11 @@ class _Keeping:
         return True
 
     async def hand_over(self, kind: Kind, live: JsonObject, member: MemberStore) -> bool:
-        """Make the Work that now holds an object its owner; False: that Work is not on the member yet, or is going.
+        """Make the Work that now holds an object its owner.
 
-        The object has both owners until the heir has it on its books. If the heir is removed at the same moment, it
-        either found the object when it read what it owns, or its delete fails because its books have changed, and the
-        next pass looks again.
+        Return False if that Work has no AppliedWork on the member, or one that is being deleted. The object has both
+        owners until the heir has recorded it. If the heir is removed concurrently, either it sees the object when it
+        reads its objects, or its delete fails because its record has changed, and the next pass retries.
         """
         about = live["metadata"]
         identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
@@ -337,7 +338,7 @@ class _Keeping:
             return False
         references = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
         live = await member.replace(kind, with_owners(live, [*references, reference]))
-        if not await written_at(reference, identity, member):  # the heir has gone since: the object stays ours
+        if not await written_at(reference, identity, member):  # the heir was deleted: the object remains ours
             await member.replace(kind, with_owners(live, references))
             return False
         await member.replace(kind, without_owner(live, self._name) or live)
@@ -345,7 +346,7 @@ class _Keeping:
 
 
 async def _spaces_of_marked(identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore) -> set[str]:
-    """Return those of the namespaces among *identities* in which another AppliedWork owns an object marked to stay."""
+    """Return the namespaces in *identities* where another AppliedWork owns an object that is marked to be kept."""
     spaces = {identity.name for identity in identities if (identity.group, identity.kind) == NAMESPACE.group_kind}
     namespaces: set[str] = set()
     for other in (await member.list(APPLIED_WORK)).items if spaces else ():
@@ -360,7 +361,10 @@ async def _spaces_of_marked(identities: Sequence[ManifestIdentity], owner: JsonO
 
 
 async def _mark_space(content: RemovalFacts, live: JsonObject, member: MemberStore) -> None:
-    """Mark the namespace of an object that is marked to stay, if a Work placed it: that Work may go after this one."""
+    """Mark the namespace of an object that is marked to be kept, if a Work placed the namespace.
+
+    That Work may be deleted after this one.
+    """
     space = live["metadata"].get("namespace") or ""
     if not (space and content.marked):
         return
@@ -381,15 +385,15 @@ def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdenti
 
 
 async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, is_collected: bool = False) -> bool:
-    """Carry out the fate of one object, and return whether that is done. If not, it has to wait for its heir.
+    """Remove, release or hand over one object, and return whether that is done. If not, it must wait for its heir.
 
-    A missing object, or one that is not ours, is left alone.
+    A missing object, or one that is not ours, is skipped.
 
     Args:
         kind: Its kind.
         key: Its key.
-        member: Where it is.
-        keeping: What is known of it.
+        member: Store of the object.
+        keeping: Facts about the object.
         is_collected: Its AppliedWork is deleted, too: the member's garbage collector deletes the object unless it is a
             definition, or removes our reference from an object that only other owners keep.
     """
@@ -404,7 +408,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
             and content.occupied
             and removal_action(replace(content, occupied=False)) is RemovalAction.REMOVED
         ):
-            if is_deleting(live):  # its objects are being deleted already
+            if is_deleting(live):  # its objects are already being deleted
                 settled = is_collected or not keeping.note_deleting(kind, live)
                 return
             reason = await keeping.definitions.deletion_refusal(live)
@@ -416,7 +420,8 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
                 await _delete(kind, key, live, member, is_collected=is_collected)
                 settled = is_collected or not keeping.note_deleting(kind, live)
             case RemovalAction.RELEASED if not is_collected or content.outlives_owner:
-                # The namespace first: once released, the object is not ours, and no later pass would get to this.
+                # The namespace first: once released, the object is not ours, and no later pass would mark its
+                # namespace.
                 await _mark_space(content, live, member)
                 try:
                     await member.replace(kind, without_us)
@@ -437,22 +442,22 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
 async def _delete(kind: Kind, key: Key, live: JsonObject, member: MemberStore, *, is_collected: bool) -> None:
     metadata = live["metadata"]
     if is_definition(kind):
-        # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
+        # Even if its AppliedWork is deleted, too: the garbage collector may take hours, and checks no objects.
         await member.delete(kind, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
     elif not is_collected and not is_deleting(live):
-        # The uid: an object of this name that was created since is not the one that was judged.
+        # The uid: a recreated object of this name is not the one that was checked.
         await member.delete(kind, key, uid=metadata.get("uid", ""))
 
 
 async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
-    """Delete the AppliedWork in the foreground, so that its objects go first; say whether it is gone.
+    """Delete the AppliedWork in the foreground, so that its objects are deleted first. Return whether it is deleted.
 
     Raises:
-        ConflictError: It has changed since its objects were judged: it may own more by now.
+        ConflictError: It has changed since its objects were checked, and may own more of them.
     """
     try:
-        # Both writes are bound to the version that was judged: an object handed over meanwhile has changed the books,
-        # and would be collected without a look at whether it is to stay.
+        # Both writes require the version that was checked. An object handed over since then has changed the record. It
+        # would be collected without a check whether it must be kept.
         if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
             owner = await member.replace(APPLIED_WORK, freed)
         if not is_deleting(owner):
@@ -466,7 +471,7 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
 
 
 async def _unblock(identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore) -> None:
-    """Let an AppliedWork whose deletion is stuck go before the objects that others own, too.
+    """Unblock a stuck deletion of an AppliedWork from objects with other owners.
 
     Source: rollout.md 20.
     """

@@ -1,12 +1,14 @@
-"""The controller of membership: joins and leaves as the InternalMemberCluster on the hub says.
+"""The membership controller: joins and leaves as requested by the InternalMemberCluster on the hub.
 
 State Join: the agent records the cluster as ours (`webhook.member.membership.registration`), then sends a heartbeat
-each period and applies the Works. It leaves a cluster that belongs to another hub or member alone, and reports that to
-the hub instead of a heartbeat, so that the member does not look healthy. State Leave: the agent stops applying and
-takes its finalizers off the Works, the placed objects stay, and the last report says that the agent has left; then it
-is idle until the state is Join again. No such object, or no right to read it yet: wait for it.
+each period and applies the Works. It does not touch a cluster that belongs to another hub or member, and reports that
+to the hub instead of a heartbeat, so that the member does not look healthy.
 
-Nothing here compares the local clock with that of the hub.
+State Leave: the agent stops applying and removes its finalizers from the Works. The placed objects remain, and the last
+report announces that the agent has left. It is then idle until the state is Join again. Without such an object, or
+without permission to read it, the agent waits.
+
+The local clock is never compared with that of the hub.
 
 Source: rollout.md 21.1 and 21.2; scheduling.md 19; KubeFleet pkg/controllers/internalmembercluster/v1beta1.
 """
@@ -39,10 +41,10 @@ from webhook.member.membership.registration import ForeignClusterError, Registra
 from webhook.member.store.reflector import Sleep, follow
 
 RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""How long to wait after a heartbeat or a last report that was not delivered; the last value repeats."""
+"""Backoff after a failed heartbeat or last report. The last value repeats."""
 
 PATIENCE: Final = 4
-"""How many attempts to clear the record on the cluster may fail before the agent leaves without that."""
+"""Failed attempts to clear the record on the cluster after which the agent leaves without that."""
 
 Wait = Callable[[asyncio.Event, float | None], Awaitable[None]]
 
@@ -52,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 async def wait_for_news(news: asyncio.Event, seconds: float | None) -> None:
-    """Wait for *news*, at most *seconds*; None: without limit."""
+    """Wait for *news*, at most *seconds*. None: unlimited."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await news.wait()
@@ -60,14 +62,14 @@ async def wait_for_news(news: asyncio.Event, seconds: float | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """The clocks and waits of a membership.
+    """Clocks and waits of a membership.
 
     Args:
         now: The time of day, for reports.
         clock: A monotonic clock in seconds, for waits.
         wait: Waits for news.
         sleep: Sleeps between attempts to watch.
-        jitter: Draws a number from -1 to 1.
+        jitter: Returns a random number from -1 to 1.
     """
 
     now: Callable[[], datetime]
@@ -78,15 +80,15 @@ class Rhythm:
 
 
 class Membership:
-    """One member's place in the fleet.
+    """Membership of one cluster in the fleet.
 
     Args:
         cluster: Its name.
-        hub: Where its InternalMemberCluster and its Works are.
+        hub: Store of its InternalMemberCluster and its Works.
         collect: Returns the figures for a heartbeat.
-        apply: Takes the uid of the hub; returns a coroutine that applies the Works until it is cancelled.
-        registration: Records on the cluster whose it is.
-        rhythm: The clocks and waits.
+        apply: Takes the uid of the hub, and returns a coroutine that applies the Works until it is cancelled.
+        registration: Records the owner of the cluster on it.
+        rhythm: Clocks and waits.
         beaten: Called after each heartbeat with whether it was delivered.
     """
 
@@ -119,11 +121,11 @@ class Membership:
         self._refusals = 0
         self._known = False
         self.problem = "the hub has not answered yet"
-        """Why the hub cannot be read now; empty when it can."""
+        """Why the hub cannot be read now, empty if it can."""
         self.undelivered = ""
-        """Why a heartbeat, or the last report before leaving, was not delivered. Empty: it was, or none is due."""
+        """Why a heartbeat or the last report was not delivered, empty if it was or none is due."""
         self.refused = ""
-        """Why this cluster is not joined although the hub wants it; empty: it is joined, or not wanted."""
+        """Why this cluster is not joined although the hub requests it, empty otherwise."""
 
     @property
     def joined(self) -> bool:
@@ -131,7 +133,7 @@ class Membership:
         return self._applying is not None
 
     async def run(self) -> None:
-        """Be a member while the hub wants it, until cancelled."""
+        """Act on the requested state until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(
@@ -151,7 +153,7 @@ class Membership:
             await self._stop_applying()
 
     async def hub_state(self) -> HubMemberState:
-        """Ask the hub about this member.
+        """Read the hub's state of this member.
 
         Raises:
             StoreError: The hub did not answer.
@@ -172,7 +174,7 @@ class Membership:
             self._set(None if event.type is EventType.DELETED else event.document)
 
     def failed(self, error: StoreError) -> None:
-        """See `webhook.member.store.reflector.ResourceEventHandler`: a member stays one while the hub is unreadable."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`. The member remains joined during an outage."""
         self.problem = str(error)
 
     def _set(self, document: JsonObject | None) -> None:
@@ -181,7 +183,7 @@ class Membership:
         self._document = document
 
     async def _step(self, group: asyncio.TaskGroup) -> float | None:
-        """Act on the present state; return the seconds until the next step, None: wait for news."""
+        """Act on the present state, and return the seconds until the next step. None: unlimited, wait for news."""
         document = self._document
         if document is None or (state := _state(document)) not in set(MemberState):
             await self._stop_applying()
@@ -190,7 +192,7 @@ class Membership:
                 self._say("waiting for the hub to let this cluster join", "warning")
             return None
         if state == MemberState.LEAVE:
-            # Before the finalizers go: a pass that is still running would put the finalizer back on its Work.
+            # Before the finalizers are removed: a running pass would add the finalizer to its Work again.
             await self._stop_applying()
             self.refused = ""
             return await self._attempt(self._leave(document), 0.0)
@@ -207,9 +209,9 @@ class Membership:
         return await self._beat_when_due(document)
 
     async def _is_ours(self, document: JsonObject) -> bool:
-        """Say whether the cluster is ours to apply Works to; asked before the first Work, and with every heartbeat.
+        """Return whether the cluster is ours. Checked before the first Work, and with every heartbeat.
 
-        A member that has joined stays joined when its cluster does not answer.
+        A joined member remains joined while its cluster does not answer.
         """
         hub, was_applied = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
         if was_applied and self._rhythm.clock() < self._due:
@@ -230,14 +232,14 @@ class Membership:
         return True
 
     async def _complain(self, reason: str, refusal: str) -> None:
-        """Say in the log, in the readiness check and on the hub why this cluster is not joined."""
+        """Report in the log, in the readiness check and on the hub why this cluster is not joined."""
         self.refused = refusal
         self._say("not joined", "error", refusal)
         with suppress(StoreError):
             await report_refusal(self._hub, self._key, reason, refusal, self._rhythm.now())
 
     def _say(self, action: str, level: str, reason: str = "") -> None:
-        """Log the state of the membership, once each time that it changes."""
+        """Log the state of the membership, once per change."""
         if (action, reason) != self._said:
             self._said = action, reason
             extra = {"cluster": self._key.name, "namespace": self._key.namespace} | (
@@ -246,12 +248,12 @@ class Membership:
             _log.log(logging.getLevelNamesMapping()[level.upper()], action, extra=extra)
 
     async def _stop_applying(self) -> None:
-        """Stop applying, which any pass tolerates anywhere, and wait until no pass is running."""
+        """Cancel the apply, which every pass tolerates at any point, and wait until no pass is running."""
         task, self._applying = self._applying, None
         self._due = float("-inf")
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])  # cancelling only asks: requests may be under way until the task has ended
+            await asyncio.wait([task])  # cancel is only a request: requests may be in flight until the task ends
 
     async def _beat_when_due(self, document: JsonObject) -> float | None:
         period = _period(document)
@@ -268,7 +270,7 @@ class Membership:
         return max(0.0, self._due - self._rhythm.clock())
 
     async def _attempt(self, coroutine: Coroutine[Any, Any, None], then: float) -> float | None:
-        """Await *coroutine*; return *then* (0: None), or a short wait when it failed."""
+        """Await *coroutine*. Return *then* (0: None), or a short backoff after a failure."""
         try:
             await coroutine
         except StoreError as error:
@@ -284,7 +286,7 @@ class Membership:
     async def _beat(self) -> None:
         """Collect the figures and report them."""
         figures = await self._collect()
-        # Collecting may take seconds: the hub may have told us to leave, and a late "Joined" would contradict that.
+        # Collecting may take seconds. The hub may have requested leaving, which a late "Joined" would contradict.
         if self._document is None or _state(self._document) != MemberState.JOIN:
             return
         try:
@@ -295,9 +297,9 @@ class Membership:
         self._beaten(True)
 
     async def _leave(self, document: JsonObject) -> None:
-        """Let go of the Works and of the cluster, then report that we have left; a second run does nothing.
+        """Release the Works and the cluster, then report that the agent has left. A second run is a no-op.
 
-        The report comes last: once the hub has it, the hub may delete the namespace, and with it our rights.
+        The report comes last: after it, the hub may delete the namespace, and with it our permissions.
         """
         for work in (await self._hub.list(WORK, self._key.namespace)).items:
             await self._let_go(work)
@@ -311,7 +313,7 @@ class Membership:
         self._say("left the fleet", "info")
 
     async def _release(self, hub: str) -> None:
-        """Let go of the cluster; after some attempts, leave even if it is unreachable."""
+        """Release the cluster. After some attempts, leave even if it is unreachable."""
         try:
             await self._registration.release(hub)
         except StoreError as error:
@@ -323,14 +325,14 @@ class Membership:
             )
 
     async def _let_go(self, work: JsonObject) -> None:
-        """Take our finalizer off a Work; the objects that it placed stay on the member."""
+        """Remove our finalizer from a Work. Its objects remain on the member."""
         if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
             with suppress(NotFoundError):
                 await self._hub.replace(WORK, free)
 
 
 def has_left(document: Mapping[str, Any]) -> bool:
-    """Say whether an InternalMemberCluster shows the last report of an agent that has left."""
+    """Return whether an InternalMemberCluster has the last report of an agent that has left."""
     for agent in list_at(document, "status", "agentStatus"):
         if agent.get("type") == MEMBER_AGENT:
             joined_condition: Mapping[str, Any] = next(
@@ -342,7 +344,7 @@ def has_left(document: Mapping[str, Any]) -> bool:
 
 
 def hub_uid(document: Mapping[str, Any]) -> str:
-    """Return the uid of the hub that an InternalMemberCluster is on; empty: it does not say."""
+    """Return the uid of the hub of an InternalMemberCluster, empty if it has none."""
     return annotation(document, HUB_UID)
 
 
@@ -359,7 +361,7 @@ def _period(document: Mapping[str, Any]) -> int:
 
 
 def _mark(document: JsonObject | None) -> object:
-    """Return the part of the object whose change is news; our own reports are not."""
+    """Return the part of the object whose change is news. Our own reports are not."""
     if document is None:
         return None
     return document["metadata"].get("uid"), _state(document), _period(document), hub_uid(document)

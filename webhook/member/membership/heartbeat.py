@@ -1,7 +1,7 @@
 """The heartbeat: the member's status, once per period.
 
-The same status goes into an InternalMemberCluster, where the hub's controller picks it up, or straight into the
-MemberCluster; the latter also gets the conditions that the hub would add.
+The same status is written into an InternalMemberCluster, which the hub's controller reads, or directly into the
+MemberCluster. The latter also gets the conditions that the hub would add.
 
 Source: scheduling.md 18 and 19; rollout.md 21.1; placement-api.md 3.11.
 """
@@ -21,23 +21,23 @@ from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED, REMO
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05
-"""Heartbeats come up to this share of the period early or late."""
+"""Maximum deviation of a heartbeat, as a share of the period."""
 
 MOST_ATTEMPTS = 3
-"""How often a heartbeat is attempted when other clients write the same object at the same moment."""
+"""Maximum attempts of a heartbeat while other clients write the same object."""
 
 MOST_NAMED = 10
-"""How many AppliedWorks without a Work are named."""
+"""Maximum number of AppliedWorks without a Work to name."""
 
 _TO_REMOVE = f"; a Work of the same name takes them back, and to remove what one owns, {REMOVE_APPLIED_WORK}"
 
 LONGEST_MESSAGE = 1024
-"""How many characters of a condition's message are reported."""
+"""Maximum number of characters of a condition's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A condition that a source of properties makes about itself."""
+    """A condition that a source of properties reports about itself."""
 
     type: str
     status: ConditionStatus
@@ -47,23 +47,23 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatFigures:
-    """What was collected from the member for one heartbeat.
+    """Data collected from the member for one heartbeat.
 
     Args:
         properties: Property name to value.
         capacity, allocatable, available: Resource name to quantity, summed over the nodes.
-        namespaces: Namespace to the Work that created it, or to an empty text; None: not collected.
+        namespaces: Namespace to the Work that created it, or to an empty string. None: unknown, not collected.
         healthy: Whether the member's API server answers ``/readyz``.
-        problem: Why the properties could not be collected; empty when they could.
+        problem: Why the properties could not be collected, empty on success.
         problem_reason: The reason of the condition that shows *problem*.
-        ailment: What the API server answered when it was not ready.
+        ailment: Answer of the API server when it was not ready.
         remark: Added to the message of a successful collection.
         statements: Further conditions, after those of the collection.
-        observed: When the properties were collected; None: at the time of the heartbeat.
-        keeps_others: Keep the properties of the last report that *properties* does not name.
-        namespace_contents: Namespace to the counts of its content; None: not collected.
-        without_work: AppliedWorks without a Work on the hub, with the number of their objects; None: unknown.
-        usage_known: False: there are no sums yet; keep those of the last report.
+        observed: Time of the collection. None: unset, the time of the heartbeat.
+        keeps_others: Keep properties of the last report that *properties* lacks.
+        namespace_contents: Namespace to the counts of its content. None: unknown, not collected.
+        without_work: AppliedWorks without a Work on the hub, with the number of their objects. None: unknown.
+        usage_known: Whether there are sums. If False, those of the last report are kept.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def next_heartbeat(now: datetime, period_seconds: int, jitter: float) -> datetim
     """Return when the heartbeat after one at *now* is due.
 
     Args:
-        now: When the last one was sent.
+        now: Time of the last heartbeat.
         period_seconds: ``spec.heartbeatPeriodSeconds``.
         jitter: -1 for as early as allowed, 1 for as late.
     """
@@ -108,10 +108,10 @@ def heartbeat_status(
 
     Args:
         kind: MemberCluster or InternalMemberCluster.
-        old: The status stored now, for the transition times; agents of other types keep their entries.
-        figures: What was collected.
+        old: The stored status, for the transition times. Agents of other types keep their entries.
+        figures: The collected data.
         now: The time of the heartbeat.
-        generation: Of the object.
+        generation: Generation of the object.
         is_joined: False for the last report of an agent that leaves.
     """
     at = format_time(now)
@@ -169,13 +169,13 @@ def _usage(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonOb
 async def report(
     hub: Store, kind: Kind, key: Key, figures: HeartbeatFigures, now: datetime, *, is_joined: bool = True
 ) -> JsonObject:
-    """Write one heartbeat into the status of the object; return the object as stored.
+    """Write one heartbeat into the status of the object, and return the object as stored.
 
-    API servers store a custom object only over the version that was read, so a write by another client in between costs
-    another attempt, which reads again: the hub's part of the status is never overwritten with an older one.
+    API servers store a custom object only at the version that was read. A concurrent write by another client therefore
+    costs a retry with a fresh read, and the hub's part of the status is never overwritten with an older one.
 
     Raises:
-        NotFoundError: The object is gone: the member has left.
+        NotFoundError: The object was deleted: the member has left.
         ConflictError: Other clients wrote the object during every attempt.
         StoreError: The hub did not answer.
     """
@@ -197,9 +197,9 @@ async def _report(
 
 
 async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: datetime) -> None:
-    """Write into an InternalMemberCluster that its agent does not accept the cluster as the member, if not yet there.
+    """Report on an InternalMemberCluster that its agent rejects the cluster as the member, unless already reported.
 
-    This is no heartbeat: an agent at the wrong cluster has nothing to report about the member.
+    This is no heartbeat: an agent on the wrong cluster knows nothing about the member.
 
     Raises:
         StoreError: The hub did not store it.

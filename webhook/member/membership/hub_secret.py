@@ -33,18 +33,18 @@ _OPTIONAL: Final = frozenset({"authorities", "server_name", "proxy"})
 
 
 class InvalidSecretError(Exception):
-    """The Secret cannot be used; the message names the key."""
+    """The Secret is unusable. The message names the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubAccess:
-    """How the agent of one member logs in to the hub.
+    """Login of one member's agent to the hub.
 
     Args:
         member: Name of the MemberCluster.
         hub: The uid of the hub's namespace kube-system.
-        namespace: Of the ServiceAccount on the hub.
-        account: Its name.
+        namespace: Namespace of the ServiceAccount on the hub.
+        account: Name of the ServiceAccount.
         token: A token of it.
         server, authorities, server_name, proxy: As `ApiServerEndpoint`.
     """
@@ -61,10 +61,10 @@ class HubAccess:
 
     @classmethod
     def read(cls, secret: Mapping[str, Any]) -> Self:
-        """Read a Secret.
+        """Parse a Secret.
 
         Raises:
-            InvalidSecretError: A key is missing or its value is no base64 of a text.
+            InvalidSecretError: A key is missing, or its value is not base64 of text.
         """
         data = dict_at(secret, "data")
         return cls(**{field: _text(data, key, is_required=field not in _OPTIONAL) for field, key in _KEYS.items()})
@@ -76,11 +76,11 @@ class HubAccess:
 
     @property
     def username(self) -> str:
-        """The user that the token stands for."""
+        """The user that the token authenticates."""
         return f"system:serviceaccount:{self.namespace}:{self.account}"
 
     def renewed(self, token: str) -> "HubAccess":
-        """Return the same with another token."""
+        """Return a copy with another token."""
         return replace(self, token=token)
 
     def data(self) -> JsonObject:
@@ -89,7 +89,7 @@ class HubAccess:
         return {key: _encoded(value) for key, value in values.items() if value}
 
     def token_data(self) -> JsonObject:
-        """Return the part of the Secret that changes when the token is renewed."""
+        """Return the part of the Secret that changes on renewal."""
         return {_KEYS["token"]: _encoded(self.token)}
 
 

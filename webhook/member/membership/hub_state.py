@@ -1,7 +1,7 @@
 """The hub's state of this member, read directly before an irreversible action.
 
-The agent asks the hub itself, not its watch: that may lag, and content removed on an old word does not come back. If
-the hub does not answer, or does not let us read, the agent does nothing.
+The agent reads from the hub itself, not from its watch: that may lag, and content that was removed by mistake is lost.
+If the hub does not answer, or denies reading, the agent does nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,11 +19,11 @@ from webhook.kube.ports import Key, NotFoundError, Store
 
 @dataclass(frozen=True, slots=True)
 class HubMemberState:
-    """What the hub says about a member.
+    """The hub's state of a member.
 
     Args:
-        leaving: It is to leave, or the hub no longer knows it, or its namespace on the hub is being deleted.
-        accepts_older: It accepts Works that are older than what was applied.
+        leaving: The hub requests leaving, does not know the member, or is deleting its namespace.
+        accepts_older: Whether the member accepts Works that are older than the applied ones.
     """
 
     leaving: bool = False
@@ -34,15 +34,15 @@ MemberStateReader: TypeAlias = Callable[[], Awaitable[HubMemberState]]
 
 
 async def always_remains() -> HubMemberState:
-    """Say that the member stays, for callers without a hub to ask."""
+    """Return that the member remains, for callers without a hub."""
     return HubMemberState()
 
 
 async def read_member_state(hub: Store, cluster: str, now: datetime) -> HubMemberState:
-    """Ask the hub about a member.
+    """Read the state of a member from the hub.
 
     Args:
-        hub: Where to ask.
+        hub: The hub.
         cluster: The member.
         now: The time of day.
 

@@ -1,15 +1,15 @@
 """The agent's ServiceAccount token for the hub, and its renewal by TokenRequest.
 
-It is a token of a ServiceAccount on the hub, by the TokenRequest API: it ends by itself, and at once when the account
-is deleted. The agent asks for the next one with the one it has; a Role by name lets it do that for its own account and
-no other. The alternative, a client certificate by the CSR API, needs an approver and a signer, which some managed hubs
-do not run for clients, and nobody can revoke it. TokenRequest is served by every hub that runs Pods.
+A token of a ServiceAccount on the hub, issued by the TokenRequest API. It expires, and is revoked immediately when the
+account is deleted. The agent requests the next one with its present one. A Role by name permits that for its own
+account only. The alternative, a client certificate by the CSR API, needs an approver and a signer, which some managed
+hubs do not run for clients, and cannot be revoked. Every hub that runs Pods serves TokenRequest.
 
-The new token goes into the Secret of `webhook.member.membership.hub_secret` on the member, over the version that was
-read, so that an agent that starts anew has it. Clocks are not compared: how long a token lasts is the difference of two
-times of the hub, and its age is not asked for, since the agent renews whenever it starts. While the hub is away, the
-agent keeps trying, and has almost a whole life of a token until it needs ``harbormaster join`` again; when that has
-written a new token into the Secret, the agent takes it from there.
+The agent writes the new token into the Secret of `webhook.member.membership.hub_secret` on the member, at the version
+that was read, so that a restarted agent has it. Clocks are not compared. The lifetime of a token is the difference of
+two times of the hub. Its age does not matter, because the agent renews at every start. While the hub is unreachable,
+the agent retries for almost the whole lifetime of a token before it needs ``harbormaster join`` again. When that has
+written a new token into the Secret, the agent reads it there.
 
 Source: Kubernetes, Managing Service Accounts, TokenRequest API.
 """
@@ -32,27 +32,27 @@ from webhook.member.membership.hub_secret import SECRET, HubAccess, InvalidSecre
 
 SERVICE_ACCOUNT: Final = KINDS["", "ServiceAccount"]
 RETRY_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""How long to wait after each failure in a row; the last value repeats."""
+"""Backoff after consecutive failures. The last value repeats."""
 SHORTEST_LIFE_SECONDS: Final = 600
-"""No API server gives a token for less."""
+"""Minimum lifetime of a token on any API server."""
 
 _log = logging.getLogger(__name__)
 
 
 class Token(NamedTuple):
-    """A token, and how long it lasts from when it was made."""
+    """A token, and its lifetime from its creation."""
 
     text: str
     life_seconds: float
 
 
 async def request_token(hub: ApiServer, account: Key, seconds: float) -> Token:
-    """Ask for a token of a ServiceAccount.
+    """Request a token of a ServiceAccount.
 
     Args:
-        hub: Where the account is.
+        hub: API server of the account.
         account: Its name and namespace.
-        seconds: How long it should last; the server may grant less.
+        seconds: Requested lifetime. The server may grant less.
 
     Raises:
         StoreError: The server did not answer, or refused.
@@ -74,14 +74,14 @@ async def request_token(hub: ApiServer, account: Key, seconds: float) -> Token:
 
 
 class HubToken:
-    """The token of one agent, kept valid.
+    """Keeps the token of one agent valid.
 
     Args:
-        member: Where the Secret is.
-        key: Of the Secret.
-        access: What the Secret said when the agent started.
-        life_seconds: How long a token should last.
-        renewal_seconds: How long a token is used, at most a third of its life.
+        member: Store of the Secret.
+        key: Key of the Secret.
+        access: Content of the Secret when the agent started.
+        life_seconds: Requested lifetime of a token.
+        renewal_seconds: Time between renewals, at most a third of the lifetime.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class HubToken:
         self._life_seconds = life_seconds
         self._renewal_seconds = renewal_seconds
         self.problem = ""
-        """Why the last attempt to renew the token failed; empty: it did not."""
+        """Why the last renewal failed, empty if it succeeded."""
 
     def login(self) -> Login:
         """Return the login for the hub. Raises `webhook.kube.login.connection.ConfigurationError`."""
         return self._access.endpoint.login(self._credentials)
 
     async def reread(self) -> Login:
-        """Return the login that the Secret holds now, with its token if another client has written one there.
+        """Return the login in the Secret, with its token if another client has written one.
 
         Raises:
             webhook.kube.login.connection.ConfigurationError: The Secret cannot be read or used.
         """
         access = await read_access(self._member, self._key, self._access.member)
-        if access.server == self._access.server:  # else the caller refuses it, and goes on with what it has
+        if access.server == self._access.server:  # otherwise the caller refuses it, and keeps the present login
             if access.token != self._access.token:
                 self._token = access.token
             self._access = access
@@ -117,7 +117,7 @@ class HubToken:
         return {"Authorization": f"Bearer {self._token}"}
 
     async def keep_valid(self, hub: ApiServer, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        """Renew the token now and from then on, until cancelled.
+        """Renew the token immediately and then periodically, until cancelled.
 
         Args:
             hub: Logged in to with this token.
@@ -138,10 +138,10 @@ class HubToken:
             await sleep(seconds)
 
     async def renew(self, hub: ApiServer) -> float:
-        """Put a new token in the place of the present one; return after how many seconds to do that again.
+        """Replace the present token by a new one, and return the seconds until the next renewal.
 
         Raises:
-            StoreError: The hub gave none, so the present one stays in use; or the new one, which is in use now, was not
+            StoreError: The hub granted none, so the present one remains in use, or the new one is in use but was not
                 stored.
         """
         token = await self._request(hub)
@@ -150,7 +150,7 @@ class HubToken:
         return min(self._renewal_seconds, token.life_seconds / 3)
 
     async def _request(self, hub: ApiServer) -> Token:
-        """Ask for a token with ours, and if the hub does not accept that, with the one that is in the Secret now."""
+        """Request a token with ours, or, if the hub rejects that, with the one in the Secret."""
         account = Key(self._access.account, self._access.namespace)
         try:
             return await request_token(hub, account, self._life_seconds)
@@ -166,7 +166,7 @@ class HubToken:
             return await request_token(hub, account, self._life_seconds)
 
     async def _store(self, token: str) -> None:
-        """Write a token into the Secret and nothing else, over the version that is read now."""
+        """Write only the token into the Secret, at the version that is read here."""
         secret = await self._read()
         data = {**dict_at(secret, "data"), **self._access.renewed(token).token_data()}
         await self._member.replace(SECRET, {**secret, "data": data})
@@ -183,12 +183,13 @@ async def read_access(member: Store, key: Key, cluster: str) -> HubAccess:
     """Read the Secret on the member.
 
     Args:
-        member: Where it is.
-        key: Of the Secret.
-        cluster: The member that it must be for.
+        member: Store of the Secret.
+        key: Key of the Secret.
+        cluster: Required member of the Secret.
 
     Raises:
-        ConfigurationError: It cannot be read or used, is for another member, or no token may be sent to its hub.
+        ConfigurationError: The Secret cannot be read or used, is for another member, or no token may be sent to its
+            hub.
     """
     subject = f"Secret {key.namespace}/{key.name} on the member"
     try:

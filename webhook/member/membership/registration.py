@@ -1,8 +1,8 @@
 """The ConfigMap on the member that records which hub and member it belongs to.
 
 It is a ConfigMap in the agent's own namespace, which the agent writes when it joins and clears when it leaves. An agent
-of another hub, or of another member, finds it and does not join: so a kubeconfig for the wrong cluster, or two hubs
-that claim the same cluster, are noticed before anything is applied.
+of another hub or member finds it and does not join. A kubeconfig for the wrong cluster, or two hubs that claim the same
+cluster, are therefore detected before any object is applied.
 
 Source: `scorer.membership.identity`.
 """
@@ -50,15 +50,15 @@ _log = logging.getLogger(__name__)
 
 
 class ForeignClusterError(Exception):
-    """The cluster belongs to another hub or member; the message says to which."""
+    """The cluster belongs to another hub or member, which the message names."""
 
 
 async def agent_namespace(server: ApiServer, otherwise: str) -> str:
     """Return the agent's own namespace on the member: that of its ServiceAccount.
 
     Args:
-        server: The member; it is asked who we are.
-        otherwise: For an agent that is not a ServiceAccount, or where the API server does not tell.
+        server: The member, for a SelfSubjectReview.
+        otherwise: For an agent that is not a ServiceAccount, or an API server without that review.
 
     Raises:
         StoreError: The member does not answer.
@@ -79,8 +79,8 @@ class Registration:
     Args:
         cluster: The name of the member that the agent works for.
         member: The cluster.
-        home: Returns the agent's own namespace there.
-        take_over: Claim the cluster, whosever it was; only once.
+        home: Returns the agent's own namespace on it.
+        take_over: Claim the cluster from any other owner, once.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class Registration:
         self._hub: str | None = None
 
     async def is_recorded(self) -> bool:
-        """Say whether the cluster is recorded as ours; the hub counts as soon as it has said which one it is.
+        """Return whether the cluster is recorded as ours. The hub's uid is compared once it is known.
 
-        So an agent that is started again while the hub is away knows its cluster by the name alone.
+        An agent that restarts during an outage of the hub therefore recognizes its cluster by name alone.
 
         Raises:
             StoreError: The cluster did not answer.
@@ -106,14 +106,14 @@ class Registration:
         return HubMember.named(self._cluster, registration.hub if self._hub is None else self._hub).may_be(registration)
 
     async def claim(self, hub: str) -> None:
-        """Record that the cluster is ours, and prepare for applying.
+        """Record that the cluster is ours, and prepare it for applying.
 
         Args:
-            hub: Its uid; empty: it does not say.
+            hub: Its uid, empty if unknown.
 
         Raises:
-            ForeignClusterError: It is another's, and nothing was written.
-            StoreError: It could not be read or recorded, so the cluster is not known to be ours.
+            ForeignClusterError: It belongs to another agent, and no write was made.
+            StoreError: It could not be read or recorded, so its owner is unknown.
         """
         self._hub = hub
         us = HubMember.named(self._cluster, hub)
@@ -124,15 +124,16 @@ class Registration:
             raise ForeignClusterError(reason)
         if reason:
             _log.warning("taking over", extra={"cluster": self._cluster, "was": reason})
-        # The record first, over the version that was judged: of two agents that claim at once, one gets ConflictError,
-        # and the agent that loses the cluster finds the record (`verify`) while the rest is still being settled.
+        # The record first, at the version that was checked. Of two agents that claim concurrently, one gets
+        # ConflictError. The agent that loses the cluster sees the record (`verify`) while the rest is still being
+        # adopted.
         await self._write(record, us)
         for applied_work in applied:
             await self._settle(applied_work, us)
-        self._take_over = False  # only now: a claim that failed halfway is to be repeated as a takeover
+        self._take_over = False  # only now: a claim that failed halfway must be retried as a takeover
 
     async def refusal(self, hub: str) -> str:
-        """Say why `claim` would not take the cluster, without writing anything; empty: it would.
+        """Return why `claim` would refuse the cluster, without writing. Empty if it would claim it.
 
         Raises:
             StoreError: The cluster did not answer.
@@ -141,10 +142,10 @@ class Registration:
         return refusal(_recorded(await self._read()), await self._applied_works(), us)
 
     async def verify(self, hub: str) -> None:
-        """Check that no other agent has taken the cluster over; write a missing or incomplete record again.
+        """Check that no other agent has taken the cluster over. A missing or incomplete record is written again.
 
         Raises:
-            ForeignClusterError: It is another's.
+            ForeignClusterError: It belongs to another agent.
             StoreError: The cluster did not answer.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
@@ -156,7 +157,7 @@ class Registration:
         await self._write(record, us)
 
     async def release(self, hub: str) -> None:
-        """Let go of the cluster: what was placed stays, and the next agent to join may take it over.
+        """Release the cluster: placed objects remain, and the next agent to join may take it over.
 
         Raises:
             StoreError: The cluster did not answer, or did not store it.
@@ -168,13 +169,13 @@ class Registration:
         for applied_work in await self._applied_works():
             if is_owned_by(applied_work, us):
                 await self._change(applied_work, _freed)
-        # The record last: while it is there, no other agent joins and finds AppliedWorks that still say to be ours.
+        # The record last: while it exists, no other agent joins and sees AppliedWorks that are still marked as ours.
         if record is not None:
             with suppress(NotFoundError):
                 await self._member.replace(CONFIG_MAP, {**record, "data": {}})
 
     async def _settle(self, applied_work: JsonObject, us: HubMember) -> None:
-        """Take up an AppliedWork that we had let go; when taking over, let go one that is another's."""
+        """Adopt an AppliedWork that we had released. When taking over, release one of another owner."""
         if is_released(applied_work):
             if us.may_be(placed_by(applied_work)):
                 await self._change(applied_work, lambda live: _held(live, us))
@@ -182,7 +183,7 @@ class Registration:
             await self._change(applied_work, _freed)
 
     async def _change(self, applied_work: JsonObject, change: Callable[[JsonObject], JsonObject]) -> None:
-        """Change the latest version of an AppliedWork; leave it alone if it is gone or was replaced by another."""
+        """Change the latest version of an AppliedWork. Skip it if it was deleted or recreated."""
         name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
 
         async def write(live: JsonObject) -> None:
@@ -192,7 +193,7 @@ class Registration:
         await on_latest(APPLIED_WORK, Key(name), self._member, write)
 
     async def _applied_works(self) -> tuple[JsonObject, ...]:
-        """Return the AppliedWorks on the cluster; none where the kind is not defined."""
+        """Return the AppliedWorks on the cluster, empty if the kind is not defined."""
         try:
             return (await self._member.list(APPLIED_WORK)).items
         except NotFoundError:
@@ -215,7 +216,7 @@ class Registration:
             metadata = {"name": RECORD, "namespace": await self._home()}
             document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
             await self._member.create(CONFIG_MAP, document)
-        except AlreadyExistsError as error:  # another agent was faster: read and judge its record first
+        except AlreadyExistsError as error:  # another agent was faster: read and check its record first
             raise ConflictError(str(error)) from error
         except (ForbiddenError, NotFoundError) as error:
             subject = "cannot record whose this cluster is; `harbormaster rbac agent` prints the roles that this needs"
@@ -223,18 +224,18 @@ class Registration:
 
 
 def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:
-    """Return an AppliedWork of an earlier membership as ours again, with the finalizer that protects what it owns."""
+    """Return an AppliedWork of an earlier membership as ours again, with the finalizer that protects its objects."""
     ours = adopted(applied_work, us)
     return ours if is_deleting(ours) else with_finalizer(ours, APPLIED_WORK_CLEANUP) or ours
 
 
 def _freed(applied_work: JsonObject) -> JsonObject:
-    """Return an AppliedWork as let go, without our finalizer: it can be deleted."""
+    """Return an AppliedWork as released, without our finalizer, so that it can be deleted."""
     theirs = released(applied_work)
     return without_finalizer(theirs, APPLIED_WORK_CLEANUP) or theirs
 
 
 def _recorded(record: JsonObject | None) -> HubMember | None:
-    """Return whose the cluster is; None where the record is missing or names no member."""
+    """Return the owner of the cluster, or None if the record is missing or names no member."""
     data = (record or {}).get("data") or {}
     return HubMember.named(str(data["member"]), str(data.get("hub") or "")) if data.get("member") else None

@@ -1,4 +1,4 @@
-"""Which objects belong to a Work and who owns them.
+"""The objects of a Work and their owners.
 
 Decoded manifests, owner references, AppliedWorks, and the ledger of applied objects, without apply and deletion.
 """

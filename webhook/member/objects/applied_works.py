@@ -1,4 +1,4 @@
-"""The AppliedWork that owns a Work's objects: create, take over, or report that it belongs to another hub or member.
+"""The AppliedWork that owns a Work's objects: create it, take it over, or report its other owner.
 
 Source: rollout.md 11.1. Differs from the reference, which finds it by name alone: `scorer.membership.identity`.
 """
@@ -39,17 +39,16 @@ class AppliedWorkDeletingError(StoreError):
 
 
 class AnothersError(Exception):
-    """The AppliedWork of the Work's name is another's and must not be touched; the message says whose it is."""
+    """The AppliedWork of the Work's name belongs to another owner, which the message names. It must not be touched."""
 
 
 async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
-    """Return the AppliedWork that owns the Work's objects; create it when there is none.
+    """Return the AppliedWork that owns the Work's objects, and create it if it does not exist.
 
-    An AppliedWork that was let go becomes ours, without the objects that it owned: the Work takes over those of them
-    that it holds itself.
+    A released AppliedWork becomes ours, without its previous objects. The Work takes over those that it holds itself.
 
     Raises:
-        AnothersError: It is another's.
+        AnothersError: It belongs to another owner.
         AppliedWorkDeletingError: It is being deleted.
         ConflictError: Another client wrote or created it in the meantime.
         StoreError: The member did not answer.
@@ -69,18 +68,18 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         case AppliedWorkOwnership.ANOTHERS:
             raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(applied)}, not to {us}")
     if placed_by(applied) == us:
-        # On joining, `Registration.claim` took up all that we had let go; so another agent did this while we run.
+        # On joining, `Registration.claim` adopted all that we had released. Another agent has released it since then.
         raise AnothersError(f"AppliedWork {key.name} was let go: another agent has taken over this cluster")
-    # References, then books, then our mark. Marked first, it would be ours with another's objects on its books after a
-    # crash; until the mark is on it, any pass can start over.
+    # References first, then the list, then our mark. If it were marked first, after a crash it would be ours with
+    # another owner's objects in its list. Until it is marked, any pass can start over.
     await _release(applied, member)
     applied = await member.replace_status(APPLIED_WORK, {**applied, "status": {"appliedResources": []}})
-    forgotten = with_metadata(applied, annotations={APPLIED_REVISION: None, JOB_RUNS: None})  # of another's Work
+    forgotten = with_metadata(applied, annotations={APPLIED_REVISION: None, JOB_RUNS: None})  # of another owner
     return await member.replace(APPLIED_WORK, adopted(forgotten, us))
 
 
 async def _release(applied_work: JsonObject, member: MemberStore) -> None:
-    """Take an AppliedWork off the owners of every object on its books."""
+    """Remove an AppliedWork from the owners of every object in its list."""
     name = applied_work["metadata"]["name"]
     for identity, kind in await served_kinds(written_down(applied_work), member):
 
@@ -101,7 +100,7 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
     try:
         adopted_work = adopted(document, us)
         return await member.create(APPLIED_WORK, with_finalizer(adopted_work, APPLIED_WORK_CLEANUP) or adopted_work)
-    except AlreadyExistsError as error:  # created since we looked, perhaps by another agent: judge it in a new pass
+    except AlreadyExistsError as error:  # created since it was read, maybe by another agent: check it in a new pass
         raise ConflictError(str(error)) from error
     except NotFoundError as error:
         subject = f"the member does not know the kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
@@ -109,9 +108,9 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
 
 
 def forbidden_status(work: JsonObject, reason: str, now: datetime) -> JsonObject:
-    """Return the status of a Work that the agent cannot apply, because it lacks rights on the member.
+    """Return the status of a Work that the agent cannot apply for lack of permissions on the member.
 
-    The entries of its objects remain as last reported: they are the books of what may be on the member.
+    The entries of its objects remain as last reported, because they record which objects may be on the member.
     """
     kind, generation = "DiffReported" if reports_diff(work) else "Applied", generation_of(work)
     message = f"the agent has no rights on the member: {reason}"
@@ -120,7 +119,7 @@ def forbidden_status(work: JsonObject, reason: str, now: datetime) -> JsonObject
 
 
 def refused_status(work: JsonObject, reason: str, kinds: ManifestKinds, now: datetime) -> JsonObject:
-    """Return the status of a Work that is not applied, because its AppliedWork is another's."""
+    """Return the status of a Work that is not applied because its AppliedWork belongs to another owner."""
     manifests = list_at(work, "spec", "workload", "manifests")
     results = [manifest_result(item, ManifestReason.NOT_OURS, reason) for item in decode(manifests, kinds)]
     status = work_status(work, results, now)

@@ -1,11 +1,11 @@
 """Field managers of an object on the member, from ``metadata.managedFields``.
 
 Server-side apply removes only fields that its manager applied before. Fields that the same manager wrote with ordinary
-requests (client-side apply, taking over) would remain when they vanish from the manifest. So the agent turns them into
-applied fields first, as ``kubectl apply --server-side`` does.
+requests (client-side apply, taking over) would remain when the manifest drops them. The agent therefore first turns
+them into applied fields, as ``kubectl apply --server-side`` does.
 
-A manager of the status alone does not count as a manager of the object: every controller is one. The reference counts
-those, too, and so never forces where a controller reports.
+A manager of the status alone does not count as a manager of the object, because every controller is one. The reference
+counts those, too, and therefore never forces where a controller reports.
 
 Source: rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
 """

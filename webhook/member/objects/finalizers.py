@@ -49,7 +49,7 @@ def obstacle(kind: Kind, live: JsonObject) -> str:
         return f"finalizer {', '.join(finalizers)}"
     if kind != NAMESPACE:
         return ""
-    # Content may remain for a while, but the other conditions do not pass by themselves.
+    # Content may remain for a while, but the other conditions need action.
     reasons = [
         str(condition.get("message") or condition.get("reason"))
         for condition in conditions_of(live)

@@ -1,14 +1,14 @@
 """Runs of Jobs with ``ttlSecondsAfterFinished``: the agent creates such a Job at most once per manifest.
 
 The member's TTL controller deletes a Job that is complete or has failed. An agent that only compares would create it
-again, and the migration in it would run after every clean-up. So the AppliedWork records, in an annotation, the
+again, and the migration in it would run after every clean-up. The AppliedWork therefore records, in an annotation, the
 manifest before its Job is created, and the uid of the Job after that. A record without a uid means that the agent was
 interrupted in between: the Job may or may not have run, and only a user can decide what follows.
 
 Example: ``{"shop/migrate": ["5f0c2a91d3b7e846", "1f6d…"]}``. While the Work holds that manifest, the Job is not created
-again. Records of Jobs that the Work no longer holds remain as long as there is room: another Work of the placement may
-hold the Job now, and then finds the record there. So do those of earlier manifests of a Job, as
-``shop/migrate <hash>``: after a rollback, the Job has an earlier one again.
+again. Records of Jobs that the Work no longer holds are kept while they fit: another Work of the placement may now hold
+the Job, and finds the record there. So are those of earlier manifests of a Job, as ``shop/migrate <hash>``: a rollback
+restores an earlier manifest.
 
 Source: docs/specifications/rollout.md 11.9. The reference creates the Job again.
 """
@@ -41,10 +41,10 @@ from webhook.member.objects.manifests import Manifest, manifest_hash
 from webhook.member.store.ports import MemberStore
 
 LONGEST_RECORD: Final = 64 * 1024
-"""Bytes of the annotation, a quarter of what all annotations of an object may have."""
+"""Size limit of the annotation in bytes, a quarter of the limit for all annotations of an object."""
 _HASH_LENGTH: Final = 16
 _UNKNOWN_UID: Final = "unknown"
-"""Uid of a Job that an earlier release has created and whose uid the AppliedWork does not have."""
+"""Uid of a Job of an earlier release, if the AppliedWork does not have it."""
 _JOB: Final = KINDS["batch", "Job"]
 _NEVER_CREATED: Final = ("failed calling webhook", "Cannot connect to host")
 """Texts of errors after which an API server has certainly not stored the object."""
@@ -56,8 +56,8 @@ class JobRun:
 
     Args:
         manifest: Hash of its manifest.
-        uid: Of the Job. Empty: unknown, the agent was interrupted while it created the Job.
-        repeated: A user requested this run with ``harbormaster.dev/run-again``.
+        uid: Uid of the Job. Empty if unknown, because the agent was interrupted while it created the Job.
+        repeated: Whether a user requested this run with ``harbormaster.dev/run-again``.
     """
 
     manifest: str
@@ -73,7 +73,7 @@ def runs_once(item: Manifest) -> bool:
 def job_hash(document: JsonObject) -> str:
     """Return the hash of a Job's manifest, as a user names it in a request to run the Job again.
 
-    The request to run again does not count, nor does what earlier releases sent of generated selectors and labels.
+    That request is not part of the hash. Neither are generated selectors and labels that earlier releases sent.
     """
     job = with_metadata(without_member_fields(document, {}), annotations={RUN_AGAIN: None})
     spec = dict(spec_of(job))
@@ -87,7 +87,7 @@ def job_hash(document: JsonObject) -> str:
 
 
 def read_runs(applied_work: Mapping[str, Any]) -> dict[str, JobRun]:
-    """Return the recorded runs by namespace and name of the Job. Empty: there is no readable record."""
+    """Return the recorded runs by namespace and name of the Job, empty without a readable record."""
     try:
         entries = orjson.loads(annotation(applied_work, JOB_RUNS) or "{}")
         return {
@@ -104,8 +104,8 @@ class JobRuns:
     Args:
         work: The Work.
         owner: Its AppliedWork.
-        held: The manifests of the Work.
-        member: Where both AppliedWork and Jobs are.
+        items: The manifests of the Work.
+        member: Store of both AppliedWork and Jobs.
         us: The identity of this member.
     """
 
@@ -125,7 +125,7 @@ class JobRuns:
         self._writing, self._reading = asyncio.Lock(), asyncio.Lock()
 
     async def past_run(self, item: Manifest) -> JobRun | None:
-        """Return the run that forbids to create a Job that does not exist. None: unset, create it.
+        """Return the run that forbids the creation of a missing Job. None: unset, create it.
 
         Raises:
             StoreError: The member did not answer.
@@ -143,7 +143,7 @@ class JobRuns:
         return run
 
     def _note(self, key: str, run: JobRun) -> None:
-        """Note the run of the present manifest, and keep that of an earlier one: a rollback must not run it again."""
+        """Record the run of the present manifest, and keep that of an earlier one: a rollback must not run it again."""
         last = self._runs.get(key)
         if last is not None and last.manifest != run.manifest:
             self._runs[_earlier(key, last.manifest)] = last
@@ -152,7 +152,7 @@ class JobRuns:
 
     async def _moved(self, key: str, manifest: str) -> JobRun | None:
         """Return the run that the AppliedWork of another Work records."""
-        async with self._reading:  # the Jobs of a wave ask together
+        async with self._reading:  # the Jobs of a wave ask concurrently
             if self._elsewhere is None:
                 applied_works = (await self._member.list(APPLIED_WORK)).items
                 self._elsewhere = [read_runs(other) for other in applied_works if is_owned_by(other, self._us)]
@@ -178,7 +178,7 @@ class JobRuns:
         return JobRun(manifest, next(filter(None, uids), _UNKNOWN_UID))
 
     async def record_start(self, item: Manifest) -> str:
-        """Record that a Job is about to be created, and return why it must not be. Empty: it may.
+        """Record that a Job is about to be created, and return why it must not be, empty if it may.
 
         Raises:
             ConflictError: The AppliedWork has changed since it was read.
@@ -196,9 +196,9 @@ class JobRuns:
         return ""
 
     async def record_failure(self, item: Manifest, error: StoreError) -> None:
-        """Take back the record of a Job that was not created.
+        """Remove the record of a Job that was not created.
 
-        It remains, and the run is unknown, if the API server may have created the Job all the same.
+        It remains, and the run is unknown, if the API server may have created the Job nevertheless.
 
         Raises:
             ConflictError: The AppliedWork has changed since it was read.
@@ -221,7 +221,7 @@ class JobRuns:
         self._runs.update(self._before.pop(key))
 
     def record_job(self, item: Manifest, live: JsonObject) -> None:
-        """Note a Job that exists and has the manifest."""
+        """Record a Job that exists and has the manifest."""
         key, manifest = str(item.key), job_hash(item.document)
         run = self._runs.get(key)
         is_repeated = run is not None and run.manifest == manifest and run.repeated

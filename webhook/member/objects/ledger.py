@@ -1,7 +1,7 @@
-"""The ledger: which objects of a Work may be on the member, and which are.
+"""The ledger of a Work's objects that are or may be on the member.
 
-The Work's status lists the objects that were applied or were about to be; the AppliedWork on the member lists those
-that it owns. Either list leads to an object that an earlier pass put there and the Work no longer holds.
+The Work's status lists the objects that were applied or were about to be. The AppliedWork on the member lists those
+that it owns. Either list finds an object that an earlier pass applied and that the Work no longer holds.
 
 Source: rollout.md 11.1 to 11.3; KubeFleet pkg/controllers/workapplier/preprocess.go.
 """
@@ -27,16 +27,16 @@ from webhook.member.objects.manifests import (
 from webhook.member.store.ports import MemberStore
 
 ATTEMPTS: Final = 4
-"""How often a read and write is attempted when other clients write the same object between the two."""
+"""Attempts of a read and write while other clients write the same object."""
 
 
 async def discover_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> ManifestKinds:
-    """Return the kinds that *manifests* may be of; discovery runs once more when it does not know one of them.
+    """Return the kinds of *manifests*. Discovery is refreshed once if it lacks one of them.
 
     Args:
         member: The member that serves them.
         manifests: As in the Work.
-        applies: Whether the manifests are applied: then the kinds that definitions among them define count, too.
+        applies: Whether the manifests are applied. If so, kinds of definitions among them count, too.
     """
     definitions = [
         manifest
@@ -57,23 +57,25 @@ def _version(manifest: Mapping[str, Any]) -> str:
 
 
 def _identity(identifier: Mapping[str, Any]) -> ManifestIdentity | None:
-    """Return the object that a status entry is about, None where it could not be read from the manifest."""
+    """Return the object of a status entry, or None if the manifest did not identify it."""
     group, kind, namespace, name = (str(identifier.get(field) or "") for field in ManifestIdentity._fields)
     return ManifestIdentity(group, kind, namespace, name) if kind and name else None
 
 
 def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = False) -> list[ManifestIdentity]:
-    """Return what earlier passes may have put on the member, according to the Work and the AppliedWork.
+    """Return objects that earlier passes may have applied, according to the Work and the AppliedWork.
 
-    Objects that could not be applied count, too: the failure may have come after the write. Only its owner references
-    tell whether an object is really there, and ours.
+    Objects that could not be applied count, too: the failure may have come after the write. Only the owner references
+    of an object show whether it exists and is ours.
 
     Args:
         work: The Work, or its last state.
-        owner: Its AppliedWork, if there is one.
-        compared: Include objects that were only compared. Such an object is no left-over when its Work drops it; but
-            releases up to 0.1.0 took objects over before they compared them, and such an object would be collected
-            with its owner.
+        owner: Its AppliedWork, if it exists.
+        compared: Include objects that were only compared. Such an object is no left-over when its Work drops it.
+            However,
+            releases up to 0.1.0 took objects over before they compared them, and such an object would be collected with
+                its
+            owner.
     """
     identifiers = [
         entry.get("identifier") or {}
@@ -102,15 +104,15 @@ def _resource(identity: ManifestIdentity, ordinal: int) -> JsonObject:
 
 
 def _was_applied(entry: Mapping[str, Any]) -> bool:
-    """Say whether an entry of the Work's status is about applying, not just comparing."""
+    """Return whether an entry of the Work's status comes from an apply, not only from a comparison."""
     return any(condition.get("type") == "Applied" for condition in entry.get("conditions") or ())
 
 
 async def still_answers(member: MemberStore, owner: JsonObject) -> None:
-    """Tell the failure of one object (a webhook on the member fails, say) from a member that is unreachable.
+    """Check that the member is reachable after a failure of one object, for example of a webhook on the member.
 
     Raises:
-        StoreError: The member cannot even return the AppliedWork: nothing is known about any object.
+        StoreError: The member cannot even return the AppliedWork, so the state of all objects is unknown.
     """
     await member.get(APPLIED_WORK, Key(owner["metadata"]["name"]))
 
@@ -118,7 +120,7 @@ async def still_answers(member: MemberStore, owner: JsonObject) -> None:
 async def served_kinds(
     identities: Sequence[ManifestIdentity], member: MemberStore
 ) -> list[tuple[ManifestIdentity, Kind]]:
-    """Return the objects whose kinds the member serves; the others went with their definitions."""
+    """Return the objects whose kinds the member serves. The others were deleted with their definitions."""
     if any((identity.group, identity.kind) not in member.served.kinds for identity in identities):
         await member.served.refresh()
     kinds = member.served.kinds
@@ -130,18 +132,19 @@ async def served_kinds(
 
 
 def unanswered(owner: JsonObject, member: MemberStore) -> list[ManifestIdentity]:
-    """Return the objects of an AppliedWork whose kind is unknown because its group did not answer discovery.
+    """Return the objects of an AppliedWork whose kind is unknown because its group failed discovery.
 
-    Call it after `served_kinds`. An agent that was started while the server of a group is down knows none of its kinds.
+    Call it after `served_kinds`. An agent that starts during an outage of a group's server knows none of its kinds.
     """
     silent, kinds = member.served.silent, member.served.kinds
     return [entry for entry in written_down(owner) if entry.group in silent and (entry.group, entry.kind) not in kinds]
 
 
 async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonObject], Awaitable[None]]) -> None:
-    """Run *change* on the latest version of an object; retry when another client wrote in between; skip a missing one.
+    """Run *change* on the latest version of an object. Retry after a concurrent write, and skip a missing object.
 
-    *change* decides and writes by the version that it is given, so what it decides holds for what it overwrites.
+    *change* decides and writes at the version that it gets, so its decision is valid for the version that it
+    overwrites.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -158,9 +161,9 @@ async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonO
 async def write_ahead(
     work: JsonObject, items: Sequence[Manifest | RejectedManifest], hub: Store, now: datetime
 ) -> JsonObject:
-    """Record in the Work's status which objects are about to be applied for the first time, before any of them is.
+    """Record in the Work's status which objects are about to be applied for the first time.
 
-    After a crash in between, the next pass knows what this one may have left on the member.
+    After a crash, the next pass knows which objects this one may have left on the member.
     """
     manifests = [item for item in items if isinstance(item, Manifest)]
     identifiers = [manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier() for item in manifests]
@@ -168,14 +171,14 @@ async def write_ahead(
 
 
 async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetime) -> JsonObject:
-    """Copy into the Work's status the objects that only its AppliedWork lists, before the AppliedWork goes."""
+    """Copy objects that only its AppliedWork lists into the Work's status, before the AppliedWork is deleted."""
     previous = list_at(owner, "status", "appliedResources")
     identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in previous]
     return await _announced(work, identifiers, hub, now)
 
 
 async def _announced(work: JsonObject, identifiers: Iterable[JsonObject], hub: Store, now: datetime) -> JsonObject:
-    """Return the Work with all of the objects listed as possibly applied; write its status if some were missing."""
+    """Return the Work with all of the objects listed as possibly applied, after writing missing ones."""
     status = status_of(work)
     entries = status.get("manifestConditions") or ()
     identities = {_identity(entry.get("identifier") or {}) for entry in entries if _was_applied(entry)}
@@ -202,17 +205,17 @@ async def record(
     refusals: Iterable[ManifestIdentity],
     member: MemberStore,
 ) -> None:
-    """Write into the AppliedWork which objects it owns; an object that failed this time keeps its entry.
+    """Write the owned objects into the AppliedWork. An object that failed in this pass keeps its entry.
 
     Args:
         owner: The AppliedWork as read at the start of the pass.
         items: The manifests of the Work.
         live: The objects that were applied in this pass.
-        refusals: Left-overs that are still there.
-        member: Where the AppliedWork is.
+        refusals: Left-overs that still exist.
+        member: Store of the AppliedWork.
 
     Raises:
-        ConflictError: The AppliedWork has changed since: another Work may have handed an object over to it.
+        ConflictError: The AppliedWork has changed since it was read: another Work may have handed an object over to it.
     """
     before = {_identity(entry): entry for entry in list_at(owner, "status", "appliedResources")}
     resources = []
@@ -226,13 +229,13 @@ async def record(
     resources.extend(before.get(identity) or _resource(identity, len(items)) for identity in refusals)
     status = {"appliedResources": resources}
     if status != (owner.get("status") or {"appliedResources": []}):
-        # Over the version read at the start, not the latest: this list does not have what was handed over meanwhile,
-        # and an object that the books forget is deleted with its owner, even one that is to stay.
+        # At the version read at the start, not the latest: this list lacks objects that were handed over since. An
+        # object that is missing from the list is deleted with its owner, even if it must be kept.
         await member.replace_status(APPLIED_WORK, {**owner, "status": status})
 
 
 def _listed(item: Manifest | RejectedManifest, items: Sequence[Manifest | RejectedManifest]) -> bool:
-    """Say whether *item* repeats another manifest."""
+    """Return whether *item* repeats another manifest."""
     return isinstance(item, RejectedManifest) and any(
         isinstance(other, Manifest) and other.identity == item.identity for other in items
     )

@@ -24,7 +24,7 @@ from scorer.rollout.works.status import ManifestReason, ManifestResult
 from webhook.kube.ports import Key
 
 MESSAGE_LIMIT: Final = 4096
-"""How many characters of an API server's message a condition repeats."""
+"""Maximum number of characters of an API server's message in a condition."""
 
 DEFAULT_LIMITS: Final = MemberLimits()
 
@@ -40,7 +40,7 @@ _DECIDED_BY_THE_MEMBER = frozenset(
         "managedFields",
         "ownerReferences",
         "generateName",
-        "finalizers",  # those of the hub: on the member, no controller may remove them
+        "finalizers",  # of the hub: on the member, no controller may remove them
     }
 )
 _OUR_ANNOTATIONS = frozenset({LAST_APPLIED, SPEC_HASH, "kubectl.kubernetes.io/last-applied-configuration"})
@@ -48,30 +48,30 @@ _OUR_ANNOTATIONS = frozenset({LAST_APPLIED, SPEC_HASH, "kubectl.kubernetes.io/la
 
 @dataclass(frozen=True, slots=True)
 class ManifestKinds:
-    """The kinds that manifests may be of, by group and kind.
+    """The kinds that manifests may have, by group and kind.
 
     Args:
-        served: By the member now.
-        coming: Defined by CustomResourceDefinitions among the manifests; with their versions.
+        served: Kinds that the member serves.
+        coming: Kinds and versions defined by CustomResourceDefinitions among the manifests.
     """
 
     served: Mapping[tuple[str, str], Kind]
     coming: Mapping[tuple[str, str], Kind] = field(default_factory=dict)
 
     def find(self, group: str, kind: str, version: str) -> Kind | None:
-        """Return the kind with *version* first; None when it is neither served nor coming in that version."""
+        """Return the kind with *version* first, or None if that version is neither served nor coming."""
         for kinds in (self.served.get((group, kind)), self.coming.get((group, kind))):
             if kinds is not None and version in kinds.versions:
                 return in_version(kinds, version)
         return None
 
     def serves(self, kind: Kind) -> bool:
-        """Say whether the member serves *kind* in its first version."""
+        """Return whether the member serves *kind* in its first version."""
         served_kind = self.served.get(kind.group_kind)
         return served_kind is not None and kind.versions[0] in served_kind.versions
 
     def problem(self, group: str, kind: str, version: str) -> str:
-        """Return why the member has no such objects."""
+        """Return why the member has no objects of this kind."""
         served_kind = self.served.get((group, kind)) or self.coming.get((group, kind))
         if served_kind is None:
             return (
@@ -115,18 +115,18 @@ class Manifest:
 
     @property
     def version(self) -> str:
-        """The version that the manifest is written in."""
+        """The API version of the manifest."""
         return self.kind.versions[0]
 
     @property
     def identity(self) -> ManifestIdentity:
-        """What identifies the object."""
+        """The identity of the object."""
         return ManifestIdentity(self.kind.group, self.kind.kind, self.key.namespace, self.key.name)
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedManifest:
-    """A manifest that cannot be applied as it is; fields that could not be read are empty."""
+    """A manifest that cannot be applied. Fields that could not be parsed are empty."""
 
     ordinal: int
     identity: ManifestIdentity
@@ -137,16 +137,16 @@ class RejectedManifest:
 
 
 def limits_of(work: JsonObject, limits: MemberLimits) -> MemberLimits:
-    """Return what the agent leaves alone of the content of a Work."""
+    """Return the limits for the content of a Work."""
     return replace(limits, namespaced_only=is_confined(work))
 
 
 def decode(
     manifests: Sequence[object], kinds: ManifestKinds, limits: MemberLimits = DEFAULT_LIMITS
 ) -> list[Manifest | RejectedManifest]:
-    """Read the manifests of a Work, in order.
+    """Decode the manifests of a Work, in order.
 
-    When an object occurs twice (in whatever version), the second is rejected. So is an object that *limits* excludes.
+    The second manifest of an object is rejected, in any version. So is an object that *limits* excludes.
     """
     items: list[Manifest | RejectedManifest] = []
     ordinals: dict[ManifestIdentity, int] = {}
@@ -247,7 +247,7 @@ def manifest_result(
 
 
 def manifest_hash(document: JsonObject) -> str:
-    """Return a hash that is equal for equal manifests, whatever the order of their fields."""
+    """Return a hash that is equal for equal manifests, regardless of field order."""
     try:
         text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:  # text that UTF-8 cannot encode; `dump_json` escapes it
@@ -256,7 +256,7 @@ def manifest_hash(document: JsonObject) -> str:
 
 
 def kinds_of(definitions: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Kind]:
-    """Return the kinds that CustomResourceDefinitions define; malformed definitions are skipped."""
+    """Return the kinds that CustomResourceDefinitions define. Malformed definitions are skipped."""
     kinds = {}
     for definition in definitions:
         kind = _kind_of(definition)

@@ -14,7 +14,7 @@ from scorer.membership.identity import HubMember
 
 
 def owner_reference(applied_work: JsonObject) -> JsonObject:
-    """Return the owner reference that every object applied for a Work carries."""
+    """Return the owner reference for every object that is applied for a Work."""
     return {
         "apiVersion": APPLIED_WORK.api_version,
         "kind": APPLIED_WORK.kind,
@@ -30,12 +30,12 @@ def owners(document: Mapping[str, Any]) -> list[JsonObject]:
 
 
 def is_applied_work(owner: Mapping[str, Any]) -> bool:
-    """Say whether an owner reference names an AppliedWork."""
+    """Return whether an owner reference names an AppliedWork."""
     return group_kind(owner) == APPLIED_WORK.group_kind
 
 
 def is_owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Say whether *owner* is among the owners; an AppliedWork that was created again is another owner."""
+    """Return whether *owner* is among the owners. A recreated AppliedWork is another owner."""
     return any(is_applied_work(reference) and reference["uid"] == owner["uid"] for reference in owners(document))
 
 
@@ -45,7 +45,7 @@ def with_owners(document: JsonObject, references: list[JsonObject]) -> JsonObjec
 
 
 def without_owner(document: JsonObject, name: str) -> JsonObject | None:
-    """Return *document* without AppliedWorks called *name* among its owners, whatever their uid; None: it has none."""
+    """Return *document* without AppliedWorks called *name* of any uid among its owners, or None if it has none."""
     others = [owner for owner in owners(document) if not (is_applied_work(owner) and owner["name"] == name)]
     return None if len(others) == len(owners(document)) else with_owners(document, others)
 
@@ -54,23 +54,23 @@ def was_compared(document: JsonObject, name: str) -> bool:
     """Return whether our AppliedWork *name* owns an object that it never applied.
 
     Releases up to 0.1.0 took objects over before they compared them. Both ways of applying write the hash of the
-    manifest, so an object without it was compared and nothing else.
+    manifest, so an object without it was only compared.
     """
     return without_owner(document, name) is not None and not annotation(document, SPEC_HASH)
 
 
 def marked_freed(document: JsonObject, name: str, us: HubMember) -> JsonObject:
-    """Return *document* marked as freed: our AppliedWork *name* owned it, and the next of that name is to own it."""
+    """Return *document* marked as freed from our AppliedWork *name*, for adoption by the next one of that name."""
     return with_metadata(document, annotations={FREED: _mark(name, us)})
 
 
 def is_freed(document: Mapping[str, Any], name: str, us: HubMember) -> bool:
-    """Say whether an object is marked as freed from our AppliedWork *name*."""
+    """Return whether an object is marked as freed from our AppliedWork *name*."""
     return annotation(document, FREED) == _mark(name, us)
 
 
 def unfreed(document: JsonObject) -> JsonObject:
-    """Return *document* without that mark; *document* itself when it has none."""
+    """Return *document* without that mark, or *document* itself if it has none."""
     return with_metadata(document, annotations={FREED: None}) if annotation(document, FREED) else document
 
 
@@ -81,7 +81,7 @@ def _mark(name: str, us: HubMember) -> str:
 def unblocked(document: JsonObject, uid: str) -> JsonObject:
     """Return *document* changed so that it does not block the deletion of its owner *uid*.
 
-    *document* itself where it does not block that, or has no other owner.
+    Return *document* itself if it does not block that, or has no other owner.
     """
     references = owners(document)
     ours = [owner for owner in references if owner["uid"] == uid]

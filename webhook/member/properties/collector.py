@@ -1,7 +1,7 @@
-"""Collection of what a heartbeat reports: nodes, resources, cost, namespaces.
+"""Collection of the data for a heartbeat: nodes, resources, cost, namespaces.
 
 Built in: the watches on nodes, pods and namespaces. Optional: a price list and a property provider. Values that cannot
-be collected stay as they were last, and the conditions say so.
+be collected keep their last state, which the conditions report.
 
 Source: scheduling.md 18.
 """
@@ -33,14 +33,14 @@ VERSION_LASTS: Final = timedelta(minutes=15)
 
 
 class _Feed:
-    """Passes on what one watch delivers, and notes whether the watch works.
+    """Forwards the events of one watch, and tracks whether the watch works.
 
     Args:
-        kind: What is watched.
-        replace_all: Takes all objects.
-        put: Takes an object that is new or has changed.
-        drop: Takes an object that is gone.
-        answered: Called when the member has answered, even with an error.
+        kind: The watched kind.
+        replace_all: Called with all objects.
+        on_event: Called with an object that was added or modified.
+        drop: Called with a deleted object.
+        on_answer: Called when the member has answered, even with an error.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class _Feed:
 
 
 class MemberCache:
-    """The member as the watches show it; keeps only what counts of every object."""
+    """State of the member according to the watches. Keeps only the relevant part of each object."""
 
     def __init__(self) -> None:
         self.usage = Usage()
         self.namespaces: dict[str, str] = {}
-        """Namespace to the AppliedWork that owns it, or to an empty text."""
+        """Namespace to the AppliedWork that owns it, or to an empty string."""
         self.answered = asyncio.Event()
         """Set when all three kinds have been listed, or one could not be."""
         usage, note = self.usage, self._note
@@ -108,7 +108,7 @@ class MemberCache:
 
     @property
     def synced(self) -> bool:
-        """Whether nodes and pods have been listed once; before that there are no sums."""
+        """Whether nodes and pods have been listed once, so that there are sums."""
         return self._nodes.synced and self._pods.synced
 
     @property
@@ -122,7 +122,7 @@ class MemberCache:
 
     @property
     def problem(self) -> str:
-        """What cannot be read now; empty when everything can."""
+        """Why some kinds cannot be read now, empty if all can."""
         feeds = (self._nodes, self._pods, self._spaces)
         return "; ".join(f"{feed.kind.plural}: {feed.problem}" for feed in feeds if feed.problem)
 
@@ -140,13 +140,13 @@ class Collector:
     """Collects the figures for a heartbeat.
 
     Args:
-        observed: What the watches show.
+        observed: State of the member according to the watches.
         now: The clock.
-        version: Asks for the version of the member's API server; raises `StoreError`.
-        release: Of harbormaster.
-        prices: What nodes cost; None: cost is not reported.
-        region: The region whose prices apply; empty: that of the nodes.
-        provider: The command that adds properties; None: there is none.
+        version: Reads the version of the member's API server. Raises `StoreError`.
+        release: Release of harbormaster.
+        prices: Prices of nodes. None: disabled, cost is not reported.
+        region: Region of the prices, empty for that of the nodes.
+        provider: The command that adds properties. None: disabled.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Collector:
         self._cost: tuple[tuple[object, ...], Cost] | None = None
 
     async def collect(self) -> HeartbeatFigures:
-        """Return the figures for one heartbeat; errors are part of them."""
+        """Return the figures for one heartbeat, including errors."""
         figures = await self._built_in()
         if self._provider is None:
             return figures
@@ -219,7 +219,7 @@ class Collector:
         return self._version
 
     def _find_cost(self, prices: PriceList, problem: str) -> tuple[Cost, str]:
-        """Return the cost, recalculated only when nodes or prices have changed, and the message about it."""
+        """Return the cost, recalculated only if nodes or prices have changed, and a message about it."""
         usage = self._observed.usage
         age = self._now() - prices.updated_at if prices.updated_at else timedelta()
         region = self._region or usage.region
@@ -246,7 +246,7 @@ class Collector:
 
 
 def _with(figures: HeartbeatFigures, answer: Provided) -> HeartbeatFigures:
-    """Return *figures* with what a provider reported, which takes precedence."""
+    """Return *figures* with the report of a provider, which takes precedence."""
     resources = answer.resources
     return replace(
         figures,

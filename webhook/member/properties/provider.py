@@ -5,9 +5,9 @@ It prints a JSON object on its standard output::
     {"properties": {"example.com/gpu-count": "8"},
      "resources": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {...}, "available": {...}}}
 
-``resources`` may be left out, and so may each of its three parts. The agent kills a run that takes too long; a run that
-does not end even then counts as hanging, and with three of those the agent starts no further one. A command that cannot
-be run at all, or does not answer the first time, is not run again before the agent restarts.
+``resources`` and each of its three parts are optional. The agent kills a run that times out. A run that survives the
+kill counts as hanging, and with three of those the agent starts no further run. A command that cannot be run at all, or
+does not answer the first time, is not run again before the agent restarts.
 
 Source: scheduling.md 18; KubeFleet pkg/controllers/internalmembercluster/v1beta1, pkg/propertyprovider.
 """
@@ -31,19 +31,19 @@ COLLECTION_SECONDS: Final = 10.0
 MOST_HANGING: Final = 3
 LONGEST_ANSWER: Final = 1024 * 1024
 LONGEST_COMPLAINT: Final = 500
-"""How many bytes of standard error are kept, from its end."""
+"""Maximum number of bytes of standard error to keep, from its end."""
 
 PARTS: Final = ("capacity", "allocatable", "available")
 
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """What a provider reported.
+    """Report of a provider.
 
     Args:
         properties: Property name to value.
         resources: By part (``capacity``, ``allocatable``, ``available``): resource name to quantity.
-        remark: What the provider wrote to standard error.
+        remark: Standard error of the provider.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Provided:
 
 
 class CollectionError(Exception):
-    """A collection failed; *reason* is that of the condition."""
+    """A failed collection. *reason* is that of the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -60,11 +60,11 @@ class CollectionError(Exception):
 
 
 class ProviderCommand:
-    """Runs the command.
+    """Runs the command of a property provider.
 
     Args:
-        command: Program and arguments; they do not pass through a shell.
-        seconds: How long one run may take.
+        command: Program and arguments, run without a shell.
+        seconds: Timeout of one run.
     """
 
     def __init__(self, command: Sequence[str], seconds: float = COLLECTION_SECONDS) -> None:
@@ -72,10 +72,10 @@ class ProviderCommand:
         self._seconds = seconds
         self._hanging: set[asyncio.Task[tuple[int, bytes, bytes]]] = set()
         self.started: Statement | None = None
-        """The condition ``ClusterPropertyProviderStarted``; None before the first run."""
+        """The condition ``ClusterPropertyProviderStarted``. None: unset, before the first run."""
 
     def has_failed(self) -> bool:
-        """Return whether the first run failed to start or to answer: there will be no other."""
+        """Return whether the first run failed to start or to answer, so that the command is not run again."""
         return self.started is not None and self.started.status == FALSE
 
     async def collect(self) -> Provided:
@@ -97,8 +97,8 @@ class ProviderCommand:
         finally:
             if not reading.done():  # too slow, or we are cancelled: the command must not outlive us
                 _kill(process)
-                # A descendant in a session of its own survives the kill and may keep the pipes open; so the task is
-                # kept until it ends, and counted.
+                # A descendant in its own session survives the kill and may keep the pipes open. The task is therefore
+                # kept and counted until it ends.
                 self._hanging.add(reading)
                 reading.add_done_callback(self._hanging.discard)
         if not reading.done():
@@ -117,7 +117,7 @@ class ProviderCommand:
             raise CollectionError("Failed", f"{error}{'; it says: ' if remark else ''}{remark}") from error
 
     def _start(self, statement: Statement) -> None:
-        """Note how the first run started; later runs do not change that."""
+        """Record how the first run started. Later runs do not change that."""
         if self.started is None:
             self.started = statement
 
@@ -142,7 +142,7 @@ async def _read(process: Process) -> tuple[int, bytes, bytes]:
 
 
 async def _take(stream: asyncio.StreamReader, *, first: int = 0, last: int = 0) -> bytes:
-    """Read to the end, so that the writer never blocks; keep the *first* bytes, or else the *last*."""
+    """Read to the end, so that the writer never blocks. Keep the *first* bytes, or else the *last*."""
     output = b""
     while chunk := await stream.read(65536):
         if first:
@@ -153,10 +153,10 @@ async def _take(stream: asyncio.StreamReader, *, first: int = 0, last: int = 0) 
 
 
 def parse_answer(answer: bytes, remark: str = "") -> Provided:
-    """Read what a provider printed.
+    """Parse the output of a provider.
 
     Raises:
-        ValueError: The answer is malformed; the message names field and value.
+        ValueError: The output is malformed. The message names field and value.
     """
     if len(answer) > LONGEST_ANSWER:
         raise ValueError(f"standard output is longer than {LONGEST_ANSWER} bytes")

@@ -1,7 +1,7 @@
 """Capacity, allocatable and requested resources of the member, as running sums.
 
-Of a node or a pod only the amounts are kept. A node or pod counts until it is really gone, even while terminating or
-cordoned; a pod counts from when it has a node until it has succeeded or failed, with the requests of its regular
+Only the amounts of a node or a pod are kept. A node or pod counts until it is deleted, even while terminating or
+cordoned. A pod counts from its assignment to a node until it has succeeded or failed, with the requests of its regular
 containers.
 
 Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure/trackers.
@@ -25,7 +25,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class Amounts(NamedTuple):
-    """CPU and memory, exactly, in units of 10^-9."""
+    """CPU and memory, exact, in units of 10^-9."""
 
     cpu: int = 0
     memory: int = 0
@@ -40,7 +40,7 @@ class Amounts(NamedTuple):
 
 
 class _NodeCapacity(NamedTuple):
-    """What counts of a node; *sku* and *region* are empty where it has no such label."""
+    """Relevant part of a node. *sku* and *region* are empty without such a label."""
 
     capacity: Amounts
     allocatable: Amounts
@@ -57,7 +57,7 @@ class Usage:
         self._capacity = self._allocatable = self._requested = Amounts()
         self._skus: Counter[str] = Counter()
         self.node_revision = 0
-        """Grows when a node comes, goes, or changes capacity or SKU."""
+        """Increases when a node is added or deleted, or changes capacity or SKU."""
 
     def put_node(self, document: JsonObject) -> None:
         """Add or update a node."""
@@ -116,7 +116,7 @@ class Usage:
 
     @property
     def skus(self) -> Mapping[str, int]:
-        """Nodes per SKU; those without the label under ``undefined``."""
+        """Nodes per SKU, with those without the label under ``undefined``."""
         return dict(sorted(self._skus.items()))
 
     @property
@@ -136,18 +136,18 @@ class Usage:
 
     @property
     def available(self) -> dict[str, str]:
-        """`allocatable` without the requests of the pods; never below zero."""
+        """`allocatable` without the requests of the pods, never below zero."""
         free = self._allocatable.plus(self._requested, -1)
         return Amounts(max(0, free.cpu), max(0, free.memory)).texts()
 
     def priced_nodes(self) -> Iterator[PricedNode]:
-        """Yield what the cost of each node depends on."""
+        """Yield the cost-relevant data of each node."""
         for node in self._nodes.values():
             yield PricedNode(node.sku, _quantity(node.capacity.cpu), _quantity(node.capacity.memory))
 
 
 def read_node(document: Mapping[str, Any]) -> _NodeCapacity:
-    """Return what counts of a node."""
+    """Return the relevant part of a node."""
     status = status_of(document)
     labels = labels_of(document)
     return _NodeCapacity(
@@ -159,7 +159,7 @@ def read_node(document: Mapping[str, Any]) -> _NodeCapacity:
 
 
 def read_pod(document: Mapping[str, Any]) -> Amounts | None:
-    """Return what a pod requests from its node; None when it does not count."""
+    """Return the resources that a pod requests from its node, or None if it does not count."""
     spec = spec_of(document)
     if not spec.get("nodeName") or status_of(document).get("phase") in _ENDED:
         return None
@@ -175,7 +175,7 @@ def _amounts(resources: object) -> Amounts:
 
 
 def _nano(value: object) -> int:
-    """Return a quantity in units of 10^-9; a malformed one counts as 0."""
+    """Return a quantity in units of 10^-9. A malformed one counts as 0."""
     if not isinstance(value, str | int):
         return 0
     try:

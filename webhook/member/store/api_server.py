@@ -1,6 +1,6 @@
 """The member's own API server: the store that the agent applies to, and the readiness probe for heartbeats.
 
-Every write carries the same field manager, which later tells our fields from those of other writers.
+Every write has the same field manager, which later distinguishes our fields from those of other writers.
 
 Source: rollout.md 21.1; scheduling.md 19.
 """
@@ -20,10 +20,10 @@ _AS_AGENT: Final = {"fieldManager": MANAGER}
 
 
 class RemoteMember(HubStore):
-    """A member reached with a kubeconfig or the pod's own account; see `webhook.member.store.ports.MemberStore`.
+    """A member reached with a kubeconfig or the pod's own account, see `webhook.member.store.ports.MemberStore`.
 
     Args:
-        server: The connection. No request is sent yet; kinds are discovered when a Work first needs them.
+        server: The connection. No request is sent yet. Kinds are discovered when a Work first needs them.
     """
 
     def __init__(self, server: ApiServer) -> None:
@@ -60,7 +60,7 @@ PROBE_SECONDS: Final = 5.0
 
 
 async def ailment(server: ApiServer, seconds: float = PROBE_SECONDS) -> str:
-    """Ask ``/readyz``; return an empty text when it answers 200, else the error."""
+    """Probe ``/readyz``. Return an empty string if the status is 200, else the error."""
     try:
         await server.request("GET", ApiPath("readyz"), seconds=seconds)
     except StoreError as error:

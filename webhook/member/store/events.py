@@ -1,6 +1,6 @@
 """Events about a Work on the hub and on the member, best effort.
 
-The hub may refuse its Event: nothing can be created in a namespace that is being deleted, and the roles of older hubs
+The hub may refuse its Event: no object can be created in a namespace that is being deleted, and the roles of older hubs
 do not allow Events.
 """
 
@@ -22,9 +22,9 @@ async def record_event(work: JsonObject, event: Event, hub: Store, member: Membe
 
     Args:
         work: The Work, or its last state.
-        event: What to write.
-        hub: Where the Work is.
-        member: Where its objects are.
+        event: The event.
+        hub: Store of the Work.
+        member: Store of its objects.
         now: The time of day.
     """
     name = work["metadata"]["name"]

@@ -1,7 +1,7 @@
 """List and watch of one kind, passed to a listener until cancelled.
 
-Nothing is cached here: what the listener does not keep is forgotten. Failed reads are retried at growing intervals, and
-each error is logged once.
+No object is cached here, unless the listener keeps it. Failed reads are retried with backoff, and each error is logged
+once.
 
 Source: serving.md 7.
 """
@@ -25,13 +25,13 @@ from webhook.kube.ports import (
 )
 
 RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""How long to wait after each failure in a row; the last value repeats."""
+"""Backoff after consecutive failures. The last value repeats."""
 
 REFUSED_SECONDS: Final = (1.0, 2.0, 5.0, 10.0)
-"""The same when we may not read, or the kind is not served: an administrator has to change that first."""
+"""Backoff while reading is denied or the kind is not served, until an administrator changes that."""
 
 _NO_OBJECT: Final = {OURS + "nobody": "true"}
-"""A label that no object carries: listing by it returns nothing but the resource version to watch from."""
+"""A label that no object carries: a list by it returns only the resource version to watch from."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -39,18 +39,18 @@ _log = logging.getLogger(__name__)
 
 
 class ResourceEventHandler(Protocol):
-    """Receives the objects of a kind; calls come on the event loop and must not block."""
+    """Receives the objects of a kind. Called on the event loop, and must not block."""
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """Replace all known objects by these; changes since the last event show only in this list."""
+        """Replace all objects by these. Changes that the watch missed are only visible in this list."""
         ...
 
     def changed(self, event: WatchEvent) -> None:
-        """Handle one change; bookmarks are not passed on."""
+        """Handle one change. Bookmarks are not forwarded."""
         ...
 
     def failed(self, error: StoreError) -> None:
-        """Note that the objects cannot be read now."""
+        """Record that the objects cannot be read now."""
         ...
 
 
@@ -64,15 +64,15 @@ async def follow(
     refused_seconds: Sequence[float] = REFUSED_SECONDS,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Pass all objects of *kind* to *listener*, until cancelled.
+    """Forward all objects of *kind* to *listener*, until cancelled.
 
     Args:
-        store: Where they are.
-        kind: Which ones.
+        store: Store of the objects.
+        kind: Kind of the objects.
         listener: Receives them.
-        namespace: Only those in it.
-        changes_only: List nothing: `ResourceEventHandler.listed` is called with an empty list before each watch.
-        refused_seconds: Waits after a refusal, as `REFUSED_SECONDS`.
+        namespace: Only objects in this namespace.
+        changes_only: Do not list: `ResourceEventHandler.listed` is called with an empty list before each watch.
+        refused_seconds: Backoff after a refusal, as `REFUSED_SECONDS`.
         sleep: Sleeps for a number of seconds.
     """
     failures, said = 0, ""
@@ -86,7 +86,7 @@ async def follow(
     while True:
         try:
             await list_and_watch(store, kind, listed, listener.changed, namespace=namespace, labels=labels)
-        except ExpiredError:  # the server no longer has that version: list again, at once
+        except ExpiredError:  # the server no longer has that version: relist immediately
             continue
         except StoreError as error:
             listener.failed(error)
@@ -110,21 +110,21 @@ async def list_and_watch(
     """Pass all objects of *kind* to *on_list*, then each change to *changed*, until the watch fails.
 
     Args:
-        store: Where they are.
-        kind: Which ones.
-        on_list: Receives all objects.
-        changed: Receives the changes since; bookmarks are not passed on.
-        namespace: Only those in it.
-        labels: List only those with these labels.
+        store: Store of the objects.
+        kind: Kind of the objects.
+        on_list: Called with all objects.
+        changed: Called with each later change, except for bookmarks.
+        namespace: Only objects in this namespace.
+        labels: Only objects with these labels.
 
     Raises:
-        StoreError: They cannot be read, or the watch has to begin with another list.
+        StoreError: They cannot be read, or the watch must be restarted with a list.
     """
     listing = await store.list(kind, namespace, labels)
-    # Before the watch, which starts at this version: no change falls between the list and the watch.
+    # Before the watch, which starts at this version, so that no change is missed in between.
     on_list(listing.items)
     version = listing.resource_version
-    del listing  # or all of it would stay in memory for as long as the watch lasts
+    del listing  # otherwise it would remain in memory for as long as the watch lasts
     async for event in store.watch(kind, version, namespace):
         if event.type is not EventType.BOOKMARK:
             changed(event)

@@ -23,10 +23,10 @@ class WorkOutcome:
     """The outcome of one pass over a Work.
 
     Args:
-        generation: Of the Work.
+        generation: Generation of the Work.
         digest: Equal for two passes with equal results.
         settled: Everything is available, or all differences are reported.
-        gone: The Work no longer exists; nothing is left to do for it.
+        gone: The Work no longer exists, and its clean-up is finished.
         held: The Work is held until a user accepts it.
         contested: Another writer keeps changing one of its objects.
         removing: Objects that it no longer holds are being deleted.
@@ -43,7 +43,7 @@ class WorkOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The wait chosen after a pass, and what the next choice depends on."""
+    """The delay chosen after a pass, and the inputs of the next choice."""
 
     delay: timedelta
     outcome: WorkOutcome
@@ -51,12 +51,12 @@ class Pace:
 
 
 def next_pace(last: Pace | None, outcome: WorkOutcome) -> Pace:
-    """Return the wait after a pass that ended in *outcome*.
+    """Return the delay after a pass that ended in *outcome*.
 
-    First 5 s; then from 2 s, a fifth longer each time, up to 15 s; then half as long again each time, up to 15 min.
-    A Work that is held gets a pass each minute, one with a contested object every 10 s.
-    A settled Work enters the last phase immediately. Another generation or another result starts from the beginning.
-    A Work with objects that are being deleted waits for 1 min at most.
+    The delay is 5 s at first. It then grows from 2 s by a factor of 1.2 up to 15 s, and by 1.5 up to 15 min. A settled
+    Work enters the last phase immediately. Another generation or another result restarts the sequence. A held Work gets
+    a pass each minute, one with a contested object every 10 s. With objects that are being deleted, the delay is at
+    most 1 min.
     """
     pace = _next_pace(last, outcome)
     return replace(pace, delay=min(pace.delay, REMOVING_LIMIT)) if outcome.removing else pace

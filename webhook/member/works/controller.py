@@ -29,11 +29,16 @@ from webhook.member.works.reconciler import WORDS, clean_up_after, clean_up_with
 
 WORKERS: Final = 8
 LONGEST_BACKOFF: Final = timedelta(seconds=20)
-"""Longest wait between two passes while the hub or the member fails. On a bad network one of the many requests of a
-pass often fails, and content that is to go or to change should not wait a minute for the next attempt."""
+"""Maximum backoff between two passes while the hub or the member fails.
+
+On a bad network one of the many requests of a pass often fails. Removals and changes should not wait a minute for a
+retry.
+"""
 AFTER_DOUBT: Final = timedelta(seconds=10)
-"""When to retry a Work that the hub does not find although the watch has not reported its deletion: a starting hub may
-give wrong answers."""
+"""Delay of a retry if the hub does not find a Work whose deletion the watch has not reported.
+
+A starting hub may give wrong answers.
+"""
 
 WITHOUT_WORK_AFTER: Final = timedelta(seconds=30)
 
@@ -51,11 +56,11 @@ class PassResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """How time passes for an agent that applies.
+    """Clocks of an agent that applies.
 
     Args:
-        now: The time of day, for what is written.
-        steady: A clock that is never set, for waits.
+        now: The time of day, for written times.
+        steady: A monotonic clock, for waits.
         sleep: Sleeps for a number of seconds of *steady*.
     """
 
@@ -65,17 +70,17 @@ class Time:
 
 
 class Applying:
-    """Brings the Works of one namespace to the member, while `run` is running.
+    """Applies the Works of one namespace to the member, while `run` is running.
 
     Args:
         namespace: The member's namespace on the hub.
-        hub: Where the Works are.
-        member: Where their objects go.
+        hub: Store of the Works.
+        member: Store of their objects.
         time: The clocks.
-        word: Asks the hub about the member, before the content of a deleted Work is removed.
+        word: Reads the hub's state of the member, before the content of a deleted Work is removed.
         count: Called after every pass.
-        hub_uid: Which hub it is; empty: it does not say.
-        limits: What the agent leaves alone, whatever the Works hold.
+        hub_uid: The uid of the hub, empty if unknown.
+        limits: Objects that the agent must not touch, regardless of the Works.
     """
 
     def __init__(
@@ -101,7 +106,7 @@ class Applying:
         self._agenda: DelayingQueue[str] = DelayingQueue(time.steady, time.sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
         self._early: dict[str, JsonObject] = {}
-        """The last state of Works that went early: what they put on the member may have to be removed."""
+        """The last state of Works that were deleted early. Their content may have to be removed."""
         self._paces: dict[str, Pace] = {}
         self._failures: dict[str, int] = {}
         self._memory = Memory()
@@ -115,7 +120,7 @@ class Applying:
         )
         self._without_work: dict[str, datetime] = {}
         self.problem = "Works have not been listed yet"
-        """Why the Works cannot be read now; empty when they can."""
+        """Why the Works cannot be read now, empty if they can."""
 
     @property
     def works(self) -> int:
@@ -125,9 +130,9 @@ class Applying:
     def without_work(self) -> dict[str, int] | None:
         """Return the AppliedWorks whose Work the hub does not have, each with the number of its objects.
 
-        None: unknown. The hub does not list Works now, the member has not listed AppliedWorks yet, or one of them was
-        first found without a Work within the last half minute: the watches on both clusters are not in step, and a
-        starting hub may list too little.
+        None: unknown. Either the hub does not list Works now, or the member has not listed AppliedWorks yet, or one of
+        them was first seen without a Work within the last half minute. The watches on the two clusters are not
+        synchronized, and a starting hub may return incomplete lists.
         """
         sizes = self._objects.applied_works
         if self.problem or sizes is None:
@@ -164,7 +169,7 @@ class Applying:
         """See `webhook.member.store.reflector.ResourceEventHandler`."""
         if event.type is EventType.DELETED:
             name = key_of(event.document).name
-            self._gone(name)  # only queues a pass: no worker runs before the next line, which that pass depends on
+            self._gone(name)  # only enqueues a pass: no worker runs before the next line, which that pass depends on
             if went_early(event.document):
                 self._early[name] = event.document
         else:
@@ -191,7 +196,7 @@ class Applying:
         self._paces.pop(name, None)
         self._failures.pop(name, None)
         self._objects.forget(name)
-        self._agenda.add(name)  # its AppliedWork may be waiting for us to free it
+        self._agenda.add(name)  # its AppliedWork may be waiting to be freed
 
     def _wake(self, name: str, seconds: float) -> None:
         self._agenda.add_at(name, self._time.steady() + timedelta(seconds=seconds))
@@ -205,7 +210,7 @@ class Applying:
                 self._agenda.done(name)
 
     async def _pass(self, name: str) -> None:
-        """Reconcile one Work, and schedule its next pass."""
+        """Reconcile one Work, and requeue it."""
         try:
             again = await self._reconcile(name)
             self._failures.pop(name, None)
@@ -220,8 +225,8 @@ class Applying:
             result, again = PassResult.ERROR, self._backoff(name)
         self._count(result)
         if again is not None:
-            # While this worker still holds the entry: if the Work has changed meanwhile, the pass that this caused
-            # comes at once, and the agenda ignores the delay.
+            # While this worker still holds the entry: if the Work has changed in the meantime, it is already queued for
+            # an immediate pass, and the queue ignores the delay.
             self._agenda.add_at(name, self._time.steady() + again)
 
     def _backoff(self, name: str) -> timedelta:
@@ -229,7 +234,7 @@ class Applying:
         return min(timedelta(seconds=2 ** min(count, 10) / 2), LONGEST_BACKOFF)
 
     async def _reconcile(self, name: str) -> timedelta | None:
-        """Reconcile a Work, or what is left of one; return the delay to the next pass, None when nothing is left.
+        """Reconcile a Work or clean up after it. Return the delay to the next pass, or None when finished.
 
         Only the hub decides whether a Work exists: after a start, the watch may not have delivered it yet.
         """
@@ -253,7 +258,7 @@ class Applying:
             pace = self._paces[name] = next_pace(self._paces.get(name), outcome)
             return pace.delay
         self._paces.pop(name, None)
-        # `is`: during the clean-up another Work of that name may have come and gone early; that one is still to do.
+        # `is`: another Work of that name may have been created and deleted during the clean-up, and needs its own.
         if early is not None and self._early.get(name) is early:
             del self._early[name]
             return timedelta()  # a Work of that name may exist again

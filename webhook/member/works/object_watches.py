@@ -1,11 +1,11 @@
 """Watches on applied objects: a change or deletion by another client enqueues the Work.
 
-The agent watches AppliedWorks and the kinds that the Works hold. It keeps which Work an object belongs to and two
-checksums of each such object: one of its status and one of all the rest. Where the agent may not watch a kind, the
-Works that hold it are polled. A watch on a version that the member stops serving is replaced by one on another version.
+The agent watches AppliedWorks and the kinds that the Works hold. It keeps the Works of each object and two checksums of
+the object: one of its status and one of all the rest. Works with a kind that the agent may not watch are polled. If the
+member stops serving the watched version, the watch is restarted on another one.
 
-The agent's own writes come back as changes, too. That costs one more pass, which writes nothing and so causes no
-further change. Where another client keeps undoing what is applied, the passes come at growing intervals.
+The agent's own writes trigger a pass, too. That pass writes nothing, and therefore triggers no further one. While
+another client keeps reverting the applied state, the passes back off.
 
 Source: rollout.md 11.7; the reference only polls.
 """
@@ -27,19 +27,19 @@ from webhook.member.objects.manifests import ManifestIdentity
 from webhook.member.store.reflector import Sleep, follow
 
 Requeue = Callable[[str, float], None]
-"""Has the Work of this name reconciled in that number of seconds."""
+"""Enqueues the Work of this name after that number of seconds."""
 
 DELETED_SECONDS: Final = 0.1
 CHANGED_SECONDS: Final = 0.5
 STATUS_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 15.0
-"""How long after a change the Work is reconciled: by kind of change, and at most when changes keep coming."""
+"""Debounce of changes by their kind, and its maximum while changes continue."""
 
 CALM_SECONDS: Final = 60.0
-"""After this long without a change, the waits are short again."""
+"""Time without a change after which the debounce is reset."""
 
 FORBIDDEN_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""How long to wait after a refusal; short at first, because a starting API server refuses everything for a while."""
+"""Backoff after a refusal. Short at first, because a starting API server refuses everything for a while."""
 
 _KINDS_SECONDS: Final = 30.0
 
@@ -49,14 +49,14 @@ _log = logging.getLogger(__name__)
 
 
 class _Sums(NamedTuple):
-    """Checksums of an object: of its status, and of what is neither status nor bookkeeping."""
+    """Checksums of an object: of its status, and of all other content without bookkeeping metadata."""
 
     rest: int
     status: int
 
 
 class _Watch:
-    """The watch on one kind; passes changes on to `AppliedObjects`."""
+    """The watch on one kind. Forwards changes to `AppliedObjects`."""
 
     def __init__(self, kind: Kind, objects: "AppliedObjects") -> None:
         self.kind = kind
@@ -64,7 +64,7 @@ class _Watch:
         self._objects = objects
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `webhook.member.store.reflector.ResourceEventHandler`: changes may be lost, so all Works are requeued."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`. Enqueues all Works, as changes may be lost."""
         self.forbidden = ""
         self._objects.missed(self.kind, items)
 
@@ -80,12 +80,12 @@ class _Watch:
 
 
 class AppliedObjects:
-    """What the Works hold.
+    """Tracks the objects that the Works hold, and watches their kinds.
 
     Args:
-        member: Where the objects are.
+        member: Store of the objects.
         served: The kinds that the member serves.
-        wake: Called when a Work needs a pass.
+        wake: Enqueues a Work.
         clock: A monotonic clock, in seconds.
         sleep: Sleeps for a number of seconds.
         us: The identity of this member. Only its AppliedWorks count as `applied_works`.
@@ -108,7 +108,7 @@ class AppliedObjects:
         self._sleep = sleep
         self._us = us
         self.applied_works: dict[str, int] | None = None
-        """How many objects each AppliedWork of ours lists. None: unknown, the member has not listed them yet."""
+        """Number of objects in each of our AppliedWorks. None: unknown, the member has not listed them yet."""
         self._held: dict[str, frozenset[ManifestIdentity]] = {}
         self._works: dict[ManifestIdentity, dict[str, None]] = defaultdict(dict)
         self._kinds: dict[tuple[str, str], dict[ManifestIdentity, None]] = defaultdict(dict)
@@ -120,7 +120,7 @@ class AppliedObjects:
         self._refreshed = float("-inf")
 
     def hold(self, work: str, manifests: Iterable[object]) -> None:
-        """Note which objects a Work holds; forget those that it no longer holds."""
+        """Set the objects that a Work holds."""
         now = frozenset(identity for manifest in manifests if (identity := _identity(manifest)) is not None)
         before = self._held.get(work, frozenset())
         for identity in before - now:
@@ -133,7 +133,7 @@ class AppliedObjects:
             self._news.set()
 
     def forget(self, work: str) -> None:
-        """Forget a Work that is gone."""
+        """Drop a Work that no longer exists."""
         for identity in self._held.pop(work, ()):
             self._let_go(work, identity)
         for of_status in (True, False):
@@ -156,7 +156,7 @@ class AppliedObjects:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(APPLIED_WORK))
             while True:
-                # Before the watches are adjusted: `_adjust` awaits, and what changes meanwhile needs another round.
+                # Before the watches are adjusted: `_adjust` awaits, and a change during it needs another round.
                 self._news.clear()
                 unknown = await self._adjust(group)
                 try:
@@ -166,14 +166,14 @@ class AppliedObjects:
                     continue
 
     async def _adjust(self, group: asyncio.TaskGroup) -> bool:
-        """Start and stop watches; return whether a Work holds a kind that the member does not serve yet."""
+        """Start and stop watches. Return whether a Work holds a kind that the member does not serve yet."""
         for group_kind in self._watches.keys() - self._kinds.keys():
             self._stop(group_kind)
         unserved_kinds, self._unserved = self._unserved, set()
         if unserved_kinds or any(self._find(group_kind) is None for group_kind in self._missing()):
             await self._refresh()
         for unwatched_kind in unserved_kinds.intersection(self._watched()):
-            # Discovery lags behind: while it still lists the version, the watch keeps retrying.
+            # Discovery lags: while it still lists the version, the watch keeps retrying.
             if self._find(unwatched_kind.group_kind) != unwatched_kind:
                 self._stop(unwatched_kind.group_kind)
         for group_kind in self._missing():
@@ -196,7 +196,7 @@ class AppliedObjects:
         return self._served.kinds.get(group_kind)
 
     async def _refresh(self) -> None:
-        """Ask the member for its kinds, at a limited rate."""
+        """Refresh the member's kinds, throttled."""
         if self._clock() - self._refreshed < _KINDS_SECONDS / 10:
             return
         self._refreshed = self._clock()
@@ -216,17 +216,18 @@ class AppliedObjects:
         )
 
     def unserved(self, kind: Kind) -> None:
-        """Note that the member does not serve the watched version of *kind*, and look for another one."""
+        """Record that the member does not serve the watched version of *kind*, and find another one."""
         if kind in self._watched():
             self._unserved.add(kind)
             self._news.set()
 
     def missed(self, kind: Kind, items: Sequence[JsonObject] = ()) -> None:
-        """Wake all Works that hold objects of *kind*: the watch may have missed changes to them.
+        """Enqueue all Works that hold objects of *kind*: the watch may have missed changes to them.
 
         Args:
             kind: The kind of the objects.
-            items: All AppliedWorks, if that is the kind: one that is being deleted may belong to a Work that is gone.
+            items: All AppliedWorks, if that is the kind. One that is being deleted may belong to a Work that no longer
+                exists.
         """
         if kind == APPLIED_WORK:
             self.applied_works = {name_of(item): _size(item) for item in items if self._stays(item)}
@@ -239,7 +240,7 @@ class AppliedObjects:
             self._wake(work, CHANGED_SECONDS)
 
     def changed(self, kind: Kind, event: WatchEvent) -> None:
-        """Wake the Works that an object belongs to."""
+        """Enqueue the Works that hold an object."""
         key = key_of(event.document)
         is_deleted = event.type is EventType.DELETED
         if kind == APPLIED_WORK:
@@ -270,7 +271,7 @@ class AppliedObjects:
         return is_owned_by(applied_work, self._us) and not is_deleting(applied_work)
 
     def _wake_soon(self, work: str, seconds: float) -> None:
-        """Wake a Work after *seconds*, or later when such changes have woken it repeatedly."""
+        """Enqueue a Work after *seconds*, or later if such changes have enqueued it repeatedly."""
         now, entry = self._clock(), (work, seconds == STATUS_SECONDS)
         count, last = self._recent.get(entry, (0, float("-inf")))
         if now - last > CALM_SECONDS:
@@ -282,7 +283,7 @@ class AppliedObjects:
 
 
 def _identity(manifest: object) -> ManifestIdentity | None:
-    """Return the object that a manifest names; None where it cannot be read."""
+    """Return the object that a manifest names, or None if it cannot be parsed."""
     if not isinstance(manifest, Mapping):
         return None
     group, _ = split_api_version(str(manifest.get("apiVersion") or ""))

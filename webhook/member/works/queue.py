@@ -1,7 +1,7 @@
 """A keyed work queue with delays, and one timer for all entries.
 
-An entry is due at an instant or at once. While a worker handles an entry, no other worker gets it; an entry added
-meanwhile is handled again afterwards. Thousands of entries that are due later cost a place in a heap each, not a task.
+An entry is due immediately or at an instant. While a worker handles an entry, no other worker gets it. An entry added
+in the meantime is requeued afterwards. Thousands of delayed entries cost a place in a heap each, not a task.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ Entry = TypeVar("Entry", bound=Hashable)
 
 
 class DelayingQueue(Generic[Entry]):
-    """Hands out entries when they are due, each to one worker at a time.
+    """Hands out due entries, each to one worker at a time.
 
     Args:
         now: The clock.
@@ -37,7 +37,7 @@ class DelayingQueue(Generic[Entry]):
         self._sooner = asyncio.Event()
 
     def __len__(self) -> int:
-        """Count the entries that are waiting, ready or being handled."""
+        """Return the number of entries that are waiting, ready or being handled."""
         return len(self._due) + len(self._is_ready) + len(self._taken)
 
     @property
@@ -46,10 +46,11 @@ class DelayingQueue(Generic[Entry]):
         return bool(self._is_ready or self._taken)
 
     def add(self, entry: Entry) -> None:
-        """Have *entry* handled as soon as possible."""
+        """Enqueue *entry* immediately."""
         self._due.pop(entry, None)
         if entry in self._taken:
-            # The pass under way may have read the state before this change, and a second worker must not run beside it.
+            # The running pass may have read the state before this change, and a second worker must not run
+            # concurrently.
             self._again.add(entry)
         elif entry not in self._is_ready:
             self._is_ready.add(entry)
@@ -57,7 +58,7 @@ class DelayingQueue(Generic[Entry]):
             self._work.release()
 
     def add_at(self, entry: Entry, due: datetime) -> None:
-        """Have *entry* handled at *due*, or earlier if it is already due earlier."""
+        """Enqueue *entry* at *due*, unless it is due earlier."""
         if entry in self._is_ready or entry in self._again:
             return
         previous_due = self._due.get(entry)
@@ -68,14 +69,14 @@ class DelayingQueue(Generic[Entry]):
                 self._sooner.set()
 
     def forget(self, entry: Entry) -> None:
-        """Remove *entry*; a pass that is under way continues."""
+        """Remove *entry*. A running pass continues."""
         self._due.pop(entry, None)
         self._again.discard(entry)
-        # Its place in the deque stays, with the permit of the semaphore that belongs to it; `take` skips both.
+        # Its place in the deque remains, with its permit of the semaphore. `take` skips both.
         self._is_ready.discard(entry)
 
     async def take(self) -> Entry:
-        """Wait for an entry that is due; the worker reports its end with `done`."""
+        """Wait for an entry that is due. The worker must call `done` for it."""
         while True:
             await self._work.acquire()
             entry = self._ready.popleft()
@@ -85,7 +86,7 @@ class DelayingQueue(Generic[Entry]):
                 return entry
 
     def done(self, entry: Entry) -> None:
-        """Note that a worker has finished with *entry*."""
+        """Record that a worker has finished *entry*."""
         self._taken.discard(entry)
         if entry in self._again:
             self._again.discard(entry)
@@ -102,12 +103,12 @@ class DelayingQueue(Generic[Entry]):
                 await self._wait(wait)
 
     def _promote(self) -> float | None:
-        """Make due entries ready; return the seconds until the next one is due, None when there is none."""
+        """Make due entries ready. Return the seconds until the next one is due, or None without one."""
         now = self._now()
         while self._heap:
             due_at, _, entry = self._heap[0]
             if self._due.get(entry) != due_at:
-                heapq.heappop(self._heap)  # stale: the entry was forgotten, handled early or given an earlier time
+                heapq.heappop(self._heap)  # stale: the entry was forgotten, handled early or rescheduled
             elif due_at <= now:
                 heapq.heappop(self._heap)
                 self.add(entry)

@@ -1,13 +1,12 @@
 """One pass over a Work: apply or clean up, and report the status.
 
-One pass over a Work reads everything it needs, brings the member closer to what the hub wants and writes the Work's
-status. A pass may stop anywhere and be repeated: the objects that it is about to apply are written down first
-(`PreparingToProcess`), and an object shows which Work it belongs to by its owner reference to the AppliedWork of the
-same name.
+A pass reads all of its inputs, converges the member and writes the Work's status. It may stop at any point and be
+repeated. Objects that it is about to apply are recorded first (`PreparingToProcess`), and the owner reference of an
+object to the AppliedWork of the same name shows its Work.
 
-Differences from the reference. The agent does not apply to an object that is being deleted on the member. Left-overs
-are told by group, kind and name, so an object is not deleted when its manifest moves to another version; an object
-whose last apply failed counts as well, since the failure may have come after the write.
+Differences from the reference: the agent does not apply to an object that is being deleted on the member. Left-overs
+are identified by group, kind and name, so an object is not deleted when its manifest moves to another version. An
+object whose last apply failed counts as well, because the failure may have come after the write.
 
 Source: rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 """
@@ -97,12 +96,12 @@ OWNER_DELETED: Final = (
 )
 
 WORDS: Final = (ABANDON, LEFT_OUT, RELEASE, REMOVE, WORK_OBJECTS)
-"""Annotations of a Work that change what the agent does, or may do, about it."""
+"""Annotations of a Work that change the actions or permissions of the agent."""
 
 PARALLEL_MANIFESTS: Final = 16
 
 DEFINITION_WAITS: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
-"""Seconds before each check whether the member serves the kind that a definition of the same Work defines."""
+"""Pause before each check whether the member serves the kind of a definition in the same Work, in seconds."""
 
 KEPT_WITHOUT_ORDER: Final = "KeptWithoutOrder"
 NO_ORDER: Final = (
@@ -127,26 +126,28 @@ async def reconcile_work(
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> WorkOutcome:
-    """Make the member hold what one Work says, and report the outcome in the Work's status.
+    """Reconcile one Work with the member, and report the outcome in the Work's status.
 
-    Level-triggered: every pass reads everything again. Idempotent: a second pass writes nothing on either side,
-    except, now and then, the time of observation where the status lists differences.
+    Level-triggered: every pass reads everything again. Idempotent: a second pass writes nothing on either side, except,
+    occasionally, the time of observation where the status lists differences.
 
     Args:
-        key: Of the Work.
-        hub: Where it is.
-        member: Where its objects go.
+        key: Key of the Work.
+        hub: Store of the Work.
+        member: Store of its objects.
         now: Time of the pass.
-        memory: State that the caller keeps from pass to pass. Without it, every pass asks the member about each object
-            that it stores differently from the manifest, and other writers are not noticed.
-        word: Asks the hub about the member, before the content of a deleted Work is removed, and about an older Work.
-        hub_uid: Which hub it is; empty: it does not say.
-        limits: What the agent leaves alone, whatever the Work holds.
+        memory: State that the caller keeps between passes. Without it, every pass queries the member about each object
+            that
+            it stores differently from the manifest, and other writers are not detected.
+        word: Reads the hub's state of the member, before content of a deleted Work is removed, and for an older Work.
+        hub_uid: The uid of the hub, empty if unknown.
+        limits: Objects that the agent must not touch, regardless of the Work.
 
     Raises:
-        ConflictError: Another client wrote first: try again.
-        StoreError: The hub or the member did not answer, or the member did not store the books: try again later. A
-            member that refuses an object raises no error: the Work's status says so.
+        ConflictError: Another client wrote first: retry.
+        StoreError: The hub or the member did not answer, or the member did not store the AppliedWork: retry later. A
+            member
+            that refuses an object raises no error, but the Work's status reports it.
     """
     try:
         work = await hub.get(WORK, key)
@@ -154,7 +155,7 @@ async def reconcile_work(
         return GONE
     if is_deleting(work):
         return await _clean_up(work, word, hub, member, now, hub_uid, limits)
-    # Before anything is applied: a Work deleted from here on waits for our clean-up, so nothing is left behind.
+    # Before any apply: a Work that is deleted from here on waits for our clean-up, so no object is left behind.
     work = await _hold(work, hub)
     us = HubMember(hub_uid, key.namespace)
     try:
@@ -165,7 +166,8 @@ async def reconcile_work(
             await hub.replace_status(WORK, {**work, "status": status})
         raise
     if owner is not None:
-        # Last: a stand noted before the hub had stored its status would make an intact hub look restored after a crash.
+        # Last: if it were recorded before the hub has stored the status, an intact hub would look restored after a
+        # crash.
         await note_applied(work, owner, member)
     return outcome
 
@@ -180,10 +182,10 @@ async def _apply(
     us: HubMember,
     limits: MemberLimits,
 ) -> tuple[WorkOutcome, JsonObject | None]:
-    """Apply a Work, and return its AppliedWork, too. None: unset, nothing may be applied.
+    """Apply a Work, and return its AppliedWork, too. None: unset, because the Work must not be applied.
 
     Raises:
-        ForbiddenError: The agent has lost a right that no single object needs.
+        ForbiddenError: The agent has lost a permission that is not specific to one object.
     """
     try:
         owner = await applied_work(key_of(work), member, us)
@@ -225,8 +227,8 @@ async def _apply(
     )
     results, live = await _process(items, steps, single_wave=not applies)
     owner = await jobs.store()
-    # The AppliedWork first: the status stored next drops the left-overs that are still there, and a crash between the
-    # two writes in the other order would leave them in neither list.
+    # The AppliedWork first: the status stored next drops the left-overs that still exist. With the other order, a crash
+    # between the two writes would leave them in neither list.
     await record(owner, items, live, left_overs.remaining, member)
     for event in (*_newly_contested(work, results), *new_obstacles(work, left_overs.obstacles)):
         await record_event(work, event, hub, member, now)
@@ -242,9 +244,9 @@ async def _store(work: JsonObject, status: JsonObject, hub: Store) -> WorkOutcom
 
 
 def _newly_contested(work: JsonObject, results: Iterable[ManifestResult]) -> Iterator[Event]:
-    """Yield an Event for each object that another writer keeps changing, and that the Work's status does not show yet.
+    """Yield an Event for each contested object that the Work's status does not show yet.
 
-    It is written before the status: a pass that is cut off in between writes it again, which changes nothing.
+    It is written before the status: an interrupted pass writes it again, which is a no-op.
     """
     contested_before = [
         entry["identifier"]
@@ -277,7 +279,7 @@ def _reports_status(work: JsonObject) -> bool:
 
 
 async def _hold(work: JsonObject, hub: Store) -> JsonObject:
-    """Put our finalizer on the Work, so that it stays until its objects are gone."""
+    """Add our finalizer to the Work, so that it remains until its objects are deleted."""
     with_cleanup = with_finalizer(work, WORK_CLEANUP)
     return work if with_cleanup is None else await hub.replace(WORK, with_cleanup)
 
@@ -285,10 +287,10 @@ async def _hold(work: JsonObject, hub: Store) -> JsonObject:
 async def _process(
     items: Sequence[Manifest | RejectedManifest], steps: Steps, *, single_wave: bool
 ) -> tuple[list[ManifestResult], dict[ManifestIdentity, JsonObject]]:
-    """Process all manifests in waves; return a result for each, in order, and the objects that were applied.
+    """Process all manifests in waves. Return a result for each, in order, and the applied objects.
 
     Raises:
-        StoreError: The member has stopped answering; later waves have not started.
+        StoreError: The member has stopped answering, and later waves have not started.
     """
     results = {
         item.ordinal: manifest_result(item, item.reason, item.message)
@@ -301,7 +303,7 @@ async def _process(
 
     async def one(item: Manifest) -> None:
         async with slots:
-            if errors:  # while this task waited for its slot, another found that the member does not answer
+            if errors:  # while this task waited for its slot, another one found the member unreachable
                 return
             try:
                 result, document = await steps.process(item)
@@ -330,9 +332,9 @@ async def _process(
 async def _defined(
     wave: Sequence[Manifest], live: Mapping[ManifestIdentity, JsonObject], member: MemberStore
 ) -> tuple[list[Manifest], list[Manifest]]:
-    """Divide a wave into what can be applied, and what waits for its definition to come into effect.
+    """Split a wave into items that can be applied, and items whose definition is not in effect yet.
 
-    After applying a definition, the pass waits a few seconds for it; objects of other missing kinds wait for a later
+    After applying a definition, the pass waits a few seconds for it. Objects of other missing kinds wait for a later
     pass.
     """
     applied = {identity.name for identity in live}
@@ -356,14 +358,14 @@ async def _clean_up(
     hub_uid: str,
     limits: MemberLimits,
 ) -> WorkOutcome:
-    """Remove what the Work put on the member, if the hub asks for it, then take our finalizer off the Work."""
+    """Remove the Work's content from the member if the hub ordered it, then remove our finalizer from the Work."""
     metadata = work["metadata"]
     if (free := without_finalizer(work, WORK_CLEANUP)) is None:
         return GONE
     us = HubMember(hub_uid, metadata["namespace"])
     try:
         content = await _what_is_known(work, us, word, hub, member, now)
-        if content.leaving:  # `webhook.member.membership.controller` takes the finalizer off, or the hub does
+        if content.leaving:  # `webhook.member.membership.controller` or the hub removes the finalizer
             return WorkOutcome(metadata.get("generation", 0), "leaving")
         if content.older:
             return HELD
@@ -372,20 +374,20 @@ async def _clean_up(
         await report_refusal(work, str(error), hub, now)
         raise
     if not removed:
-        # Part of the digest: the pace starts over when an obstacle is removed.
+        # Part of the digest: the backoff restarts when an obstacle is removed.
         return WorkOutcome(metadata.get("generation", 0), "deleting " + await report_obstacles(work, hub, member, now))
     with suppress(NotFoundError):
-        # Over the version that was judged above: if the Work has changed since, ConflictError has it judged again.
+        # At the version that was checked above: a concurrent change of the Work causes ConflictError and another check.
         await hub.replace(WORK, free)
     return GONE
 
 
 def went_early(work: JsonObject) -> bool:
-    """Say whether a Work that is gone was deleted without waiting for us, although it had our finalizer.
+    """Return whether a Work was deleted without waiting for us, although it had our finalizer.
 
-    An API server that handles an unconditional delete at the moment at which the object gets its first finalizer
-    deletes the object all the same. A Work that we have cleaned up carries a deletionTimestamp to the end, and one
-    whose finalizer another client took off (the hub, when it gives up a member) has no finalizer: neither went early.
+    An API server that handles an unconditional delete at the moment when the object gets its first finalizer deletes
+    the object nevertheless. A Work that we have cleaned up has a deletionTimestamp to the end. One whose finalizer
+    another client removed (the hub, when it abandons a member) has no finalizer. Neither was deleted early.
 
     Args:
         work: Its last state, from the watch.
@@ -404,22 +406,22 @@ async def clean_up_after(
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
 ) -> WorkOutcome:
-    """Remove what a Work that went early put on the member, if the hub asked for it; may stop anywhere and be repeated.
+    """Remove the content of a Work that was deleted early, if the hub ordered it. Idempotent.
 
-    Nothing is removed when a Work of that name exists again: it takes over what is there. The agenda gives one name to
-    one worker at a time, so no pass over a new Work of that name runs beside this one.
+    No object is removed if a Work of that name exists again, because that Work takes over the content. The queue hands
+    each name to one worker at a time, so no pass over a new Work of that name runs concurrently.
 
     Args:
         work: Its last state.
-        hub: Where it was.
-        member: Where its objects are.
+        hub: Store of the Work.
+        member: Store of its objects.
         now: Time of the pass.
-        word: Asks the hub about the member.
-        hub_uid: Which hub it is; empty: it does not say.
-        limits: What the agent leaves alone.
+        word: Reads the hub's state of the member.
+        hub_uid: The uid of the hub, empty if unknown.
+        limits: Objects that the agent must not touch.
 
     Raises:
-        StoreError: The hub or the member did not answer: try again later.
+        StoreError: The hub or the member did not answer: retry later.
     """
     try:
         await hub.get(WORK, key_of(work))
@@ -434,23 +436,23 @@ async def clean_up_after(
 async def clean_up_without_work(
     name: str, hub: Store, member: MemberStore, now: datetime, us: HubMember, limits: MemberLimits = DEFAULT_LIMITS
 ) -> None:
-    """Release an AppliedWork that another client deletes and that has no Work. Its objects remain, without an owner.
+    """Release an AppliedWork without a Work that another client deletes. Its objects remain, without an owner.
 
     To remove these objects, an administrator annotates the AppliedWork before deleting it, as the loop does with a
-    Work: one with ``harbormaster.dev/remove``, set to its own uid, takes its objects along
+    Work. An AppliedWork with ``harbormaster.dev/remove``, set to its own uid, is deleted with its objects
     (`scorer.rollout.removal.marks`), under the same rules as a Work. A mere deletion is no order to remove them: all
-    AppliedWorks may go together, with their definition or by ``kubectl delete --all``.
+    AppliedWorks may be deleted together, with their definition or by ``kubectl delete --all``.
 
     Args:
-        name: Of the AppliedWork.
-        hub: Where its Work is not.
-        member: Where it is.
+        name: Name of the AppliedWork.
+        hub: The hub, which has no Work of that name.
+        member: Store of the AppliedWork.
         now: Time of the pass.
         us: The identity of this member.
-        limits: Objects that the agent leaves alone.
+        limits: Objects that the agent must not touch.
 
     Raises:
-        StoreError: The hub or the member did not answer: try again later.
+        StoreError: The hub or the member did not answer: retry later.
     """
     try:
         applied_work = await member.get(APPLIED_WORK, Key(name))
@@ -471,11 +473,11 @@ async def clean_up_without_work(
 async def _what_is_known(
     work: JsonObject, us: HubMember, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> RemovalFacts:
-    """Find out what decides the fate of a deleted Work's content; send an Event if its removal was not ordered."""
+    """Return the facts that decide about a deleted Work's content. Records an Event if its removal was not ordered."""
     is_ordered = is_marked_for_removal(work)
     if not is_ordered:
         await record_event(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
-    is_leaving = is_ordered and (await word()).leaving  # without an order everything stays anyway
+    is_leaving = is_ordered and (await word()).leaving  # without an order everything is kept anyway
     is_abandoned = annotation(work, ABANDON) == "true"
     older = is_ordered and not is_leaving and await _is_older(work, us, word, hub, member, now)
     return RemovalFacts(going=True, ordered=is_ordered, abandoned=is_abandoned, leaving=is_leaving, older=older)
@@ -489,5 +491,5 @@ async def _is_older(
         return ownership_of(owner, us) is not AppliedWorkOwnership.ANOTHERS and await is_held(
             work, owner, word, hub, member, now
         )
-    except NotFoundError:  # no AppliedWork to compare with; or the Work went early, and has no status to write
+    except NotFoundError:  # no AppliedWork to compare with, or a Work that was deleted early and has no status to write
         return False

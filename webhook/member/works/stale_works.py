@@ -1,4 +1,4 @@
-"""Stale Works: a Work older than what was applied is not applied; see `scorer.rollout.works.hub_restore`.
+"""Stale Works: a Work older than the applied state is not applied, see `scorer.rollout.works.hub_restore`.
 
 A hub that was restored from a backup has such Works.
 """
@@ -27,14 +27,14 @@ from webhook.member.store.ports import MemberStore
 async def is_held(
     work: JsonObject, owner: JsonObject, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> bool:
-    """Say whether a Work is held, because it is older than what was applied; if so, write that on both sides.
+    """Return whether a Work is held because it is older than the applied state. If so, record that on both sides.
 
     Args:
         work: As it is on the hub.
         owner: Its AppliedWork.
-        word: Asks the hub whether the member takes older Works.
-        hub: Where it is.
-        member: Where its AppliedWork is.
+        word: Reads whether the hub lets the member accept older Works.
+        hub: Store of the Work.
+        member: Store of its AppliedWork.
         now: The time of day.
 
     Raises:
@@ -42,7 +42,8 @@ async def is_held(
     """
     if not is_older(work, owner) or (await word()).accepts_older:
         return False
-    # The member first: if the agent stops before the hub knows, the hold stays, even if the hub writes the Work again.
+    # The member first: if the agent stops before the hub is updated, the hold remains, even if the hub rewrites the
+    # Work.
     if (updated := with_held(owner, work)) is not None:
         await member.replace(APPLIED_WORK, updated)
     message = held_message(work, owner)
@@ -54,7 +55,7 @@ async def is_held(
 
 
 async def note_applied(work: JsonObject, owner: JsonObject, member: MemberStore) -> None:
-    """Record on the AppliedWork which Work was applied; call it after the hub has stored the Work's status."""
+    """Record on the AppliedWork which Work was applied. Call it after the hub has stored the Work's status."""
     if with_applied(owner, work) is None:
         return
 
