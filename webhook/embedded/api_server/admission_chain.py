@@ -1,7 +1,7 @@
-"""The admission chain: what is done to an object between the request and the store, in the order of an API server.
+"""The admission chain: processing of an object between the request and the store, in the order of an API server.
 
-Unknown fields and nulls are dropped, the defaults of the schema filled in, the mutating hook is called and then the
-validating one. The HTTPS hooks use the same functions, so this way in cannot be more lenient.
+Unknown fields and nulls are dropped, defaults of the schema are filled in, and the mutating hook is called, then the
+validating one. The HTTPS hooks use the same functions, so the chain cannot be more lenient.
 
 Source: placement-api.md 2.8.
 """
@@ -37,15 +37,15 @@ FIELD_VALIDATIONS: Final = get_args(FieldValidation)
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """Decides on the write of one request.
+    """Admission of the write of one request.
 
     Args:
-        context: What rules may read.
-        validation: What to do about unknown fields, as ``fieldValidation`` of a request says.
-        patched: Whether the object is the outcome of a patch, not the body of the request.
-        content: Schema of the objects, where only a stored definition has it.
+        context: Inputs of the rules.
+        validation: ``fieldValidation`` of the request, for unknown fields.
+        patched: Whether the object is the result of a patch, not the body of the request.
+        content: Schema of the objects, if only a stored definition has it.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
-        history: Where refusals and warnings are noted; None: nowhere.
+        history: Records refusals and warnings. None: disabled.
     """
 
     context: Context
@@ -58,10 +58,10 @@ class WriteRules:
     def admit(
         self, target: RequestInfo, document: JsonObject, old: JsonObject | None
     ) -> tuple[JsonObject, tuple[str, ...]]:
-        """Return *document* as it is to be stored, and warnings.
+        """Return *document* as it will be stored, and warnings.
 
         Args:
-            target: What the request writes.
+            target: Target of the request.
             document: As received, in the version of *target*.
             old: The stored object on an update.
 
@@ -90,7 +90,7 @@ class WriteRules:
         return document, tuple(warnings)
 
     def admit_deletion(self, target: RequestInfo, old: JsonObject) -> tuple[str, ...]:
-        """Return the warnings of a deletion. Raises `ApiError` when it is refused."""
+        """Return the warnings of a deletion. Raises `ApiError` if it is refused."""
         if not _has_rules(target):
             return ()
         before = target.present(old)
@@ -103,7 +103,10 @@ class WriteRules:
     def _with_removals(
         self, operation: str, document: JsonObject | None, old: JsonObject | None, judgement: Judgement
     ) -> Judgement:
-        """Return the verdict, refused if the write takes content off members unconfirmed. Its author may read all."""
+        """Return the verdict, refused if the write removes content from members without confirmation.
+
+        Its author may read everything.
+        """
         request = {"operation": operation, "object": document, "oldObject": old, "name": name_of(old or {})}
         losses = removal_losses(request, self.context)
         return removal_verdict(request, losses, [uid_of(loss.owner) for loss in losses]).applied_to(judgement)
@@ -125,7 +128,7 @@ class WriteRules:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)
 
     def _unknown_fields(self, target: RequestInfo, document: JsonObject, fields: Iterable[FieldPath]) -> Iterator[str]:
-        """Yield the warnings about unknown fields. Raises `ApiError` when they are refused."""
+        """Yield the warnings about unknown fields. Raises `ApiError` if they are refused."""
         words = sorted(f'unknown field "{field}"' for field in fields)
         if words and self.validation == "Strict":
             reason = f"strict decoding error: {', '.join(words)}"
@@ -135,13 +138,13 @@ class WriteRules:
 
 
 def _unknown_in_body(target: RequestInfo, reason: str) -> ApiError:
-    """Refuse the object of a request in the words of an API server."""
+    """Refuse the object of a request with the message of an API server."""
     kind = target.kind.kind
     return ApiError(400, f'{kind} in version "{target.version}" cannot be handled as a {kind}: {reason}')
 
 
 def _unknown_in_patch(document: JsonObject, reason: str) -> ApiError:
-    """Refuse what a patch makes of an object, likewise."""
+    """Refuse the result of a patch, likewise."""
     message = f"Invalid value: {json.dumps(dump_json(document).decode(), ensure_ascii=False)}: {reason}"
     cause = {"reason": Cause.INVALID.value, "message": message, "field": "patch"}
     return ApiError(422, f' "" is invalid: patch: {message}', details={"causes": [cause]})
@@ -150,7 +153,7 @@ def _unknown_in_patch(document: JsonObject, reason: str) -> ApiError:
 def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> JsonObject:
     """Return *document* with the stored status and deletionTimestamp, which a write to the object cannot change.
 
-    A deletionTimestamp that the author made up does not count: it would let the write past every rule.
+    A deletionTimestamp from the author is ignored: it would bypass every rule.
     """
     document = dict(document)
     if kind.has_status:

@@ -1,4 +1,4 @@
-"""Discovery documents: what a generic client reads to find the kinds of the embedded API server."""
+"""Discovery documents for generic clients of the embedded API server."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ VERSION: Final = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""The Kubernetes release whose API conventions hold; clients choose by it which features they use."""
+"""The Kubernetes release of the API conventions. Clients choose features by it."""
 
 _VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
@@ -30,7 +30,7 @@ _ALL: Final = frozenset(
         *("replicasets.apps", "jobs.batch", "cronjobs.batch", "horizontalpodautoscalers.autoscaling"),
     }
 )
-"""What an API server shows for ``all``."""
+"""Resources of the category ``all`` on an API server."""
 
 
 def core_versions() -> JsonObject:

@@ -1,7 +1,7 @@
-"""The embedded store as an API server: enough of Kubernetes' REST interface for its ordinary clients.
+"""The embedded store as an API server: a subset of Kubernetes' REST interface that is sufficient for ordinary clients.
 
-JSON only; writes pass admission (`webhook.embedded.api_server.admission_chain`); refusals are ``Status`` objects. Left
-out on purpose: server-side apply of a status, deletion of collections, paging, OpenAPI v2.
+JSON only. Writes pass admission (`webhook.embedded.api_server.admission_chain`), and refusals are ``Status`` objects.
+Deliberately unsupported: server-side apply of a status, deletion of collections, paging, OpenAPI v2.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from webhook.validation.framework.reading import DEEPEST, is_deeper
 _PATCH_ATTEMPTS: Final = 5
 _LONGEST_MANAGER: Final = 128
 _MOST_OPERATIONS: Final = 10_000
-"""Of a JSON patch, as on an API server."""
+"""Operations of a JSON patch, as on an API server."""
 _TRUE: Final = ("1", "true", "True")
 
 
@@ -61,12 +61,12 @@ def add_routes(
     """Serve *store* under ``/api``, ``/apis``, ``/openapi/v3`` and ``/version`` of *app*.
 
     Args:
-        app: The application; its ``client_max_size`` limits the bodies.
-        store: What is served.
-        context: Returns what admission rules may read, called for every request; its user is the author.
-        token: What a client must send as ``Authorization: Bearer``.
+        app: The application. Its ``client_max_size`` limits the bodies.
+        store: The served store.
+        context: Returns the inputs of admission rules for each request. Its user is the author.
+        token: Token that a client must send as ``Authorization: Bearer``.
         staged_run_default_state: Default of ``spec.state`` of a staged update run.
-        history: Where refusals and warnings are noted; None: nowhere.
+        history: Records refusals and warnings. None: disabled.
     """
     api = _Api(store, context, OwnerToken(token), staged_run_default_state, history)
     for path in (
@@ -91,10 +91,10 @@ class _Api:
     history: HistoryService | None
     watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
     patching: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One patch at a time: patches never conflict with each other, and the attempts are left for other writes."""
+    """Serializes patches, so that they never conflict with each other and retries remain for other writes."""
 
     async def end_watches(self, _app: web.Application) -> None:
-        """End open watches, so that the server can stop."""
+        """Stop open watches, so that the server can stop."""
         for watcher in tuple(self.watchers):
             watcher.end()
 
@@ -154,14 +154,14 @@ class _Api:
         return json_response(openapi.document(self.store.kinds, group, version, definitions))
 
     async def _definition(self, kind: Kind) -> JsonObject | None:
-        """Return the CustomResourceDefinition of a kind that only the store knows."""
+        """Return the CustomResourceDefinition of a kind that only the store has."""
         if kind.group_kind in self.store.kinds.custom:
             with suppress(NotFoundError):
                 return await self.store.get(CUSTOM_RESOURCE_DEFINITION, Key(kind.resource))
         return None
 
     async def _tables(self, request: web.Request, target: RequestInfo) -> Tables | None:
-        """Return what writes the answer as a table; None: the client wants the objects."""
+        """Return a writer of tables, or None if the client requests objects."""
         if not accepts_table(request.headers.get("Accept", "")):
             return None
         definition = await self._definition(target.kind)
@@ -255,7 +255,8 @@ class _Api:
         metadata = patch.get("metadata") if isinstance(patch, dict) else None
         is_conditional = isinstance(metadata, dict) and bool(metadata.get("resourceVersion") or metadata.get("uid"))
         async with self.patching:
-            # A patch without a precondition applies to any version; one with it asks for exactly that one.
+            # A patch without a precondition applies to any version. One with a precondition asks for exactly that
+            # version.
             for _ in range(0 if is_conditional else _PATCH_ATTEMPTS - 1):
                 with suppress(ConflictError):
                     return await self._patch_once(request, target, patch)
@@ -281,7 +282,7 @@ class _Api:
             old = await self.store.get(target.kind, target.key)
         except NotFoundError:
             old = None
-            if uid := config["metadata"].get("uid"):  # of an object that is gone: it must not come back as another one
+            if uid := config["metadata"].get("uid"):  # of a deleted object, which must not be recreated as another one
                 raise ApiError(409, f"metadata.uid: {quote(uid)} was expected, but there is no such object") from None
         live = target.present(old) if old else None
         manager = self._manager(request, target, "Apply")
@@ -293,7 +294,8 @@ class _Api:
             raise ApiError(400, str(error)) from error
         except FieldConflictError as error:
             raise of_conflicts(error) from error
-        # A field that the kind does not have could be owned, but not stored: it is refused, whatever the client asks.
+        # A field that the kind does not have could be owned, but not stored. It is refused, regardless of
+        # fieldValidation.
         document, warnings = (await self._rules(request, target, "Strict")).admit(target, document, old)
         dry_run = _is_dry_run(request)
         if old is None:
@@ -309,9 +311,9 @@ class _Api:
         return FieldShape(kind, openapi.content_schema(kind, target.version, await self._definition(kind)))
 
     def _manager(self, request: web.Request, target: RequestInfo, operation: str) -> Manager:
-        """Return who asks: the field manager that is named, else the program."""
+        """Return the manager of the request: the named field manager, else the program."""
         name = request.query.get("fieldManager", "")
-        if len(name.encode()) > _LONGEST_MANAGER or not name.isprintable():  # cut, two managers could be one
+        if len(name.encode()) > _LONGEST_MANAGER or not name.isprintable():  # truncation could merge two managers
             raise ApiError(422, f"fieldManager {quote(name)}: must be up to {_LONGEST_MANAGER} printable bytes")
         program = printable(request.headers.get("User-Agent", "").partition("/")[0])[:_LONGEST_MANAGER]
         return Manager(name or program or "unknown", operation, target.api_version)
@@ -350,7 +352,7 @@ class _Api:
         except NotFoundError:
             live = None
         metadata = old["metadata"]
-        # The uid: another client may have created an object of this name since; that one was not deleted.
+        # The uid: another client may have created an object of this name since then, which was not deleted.
         if live is None or dry_run or live["metadata"]["uid"] != metadata["uid"]:
             return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
         return json_response(target.present(live), warnings=warnings)
@@ -387,7 +389,7 @@ def _json_patched(live: JsonObject, patch: Any) -> JsonObject:
         raise ApiError(400, f"a {JSON_PATCH} must be a list of operations, not {quote(patch)}")
     if len(patch) > _MOST_OPERATIONS:
         raise ApiError(413, f"a {JSON_PATCH} may have {_MOST_OPERATIONS} operations, not {len(patch)}")
-    # Operations build on one another: together they could nest an object deeper than any body may be.
+    # Operations build on each other: together they could nest an object deeper than any body may be.
     if any(str(operation.get("path")).count("/") > DEEPEST for operation in patch):
         raise ApiError(422, f"a path of the patch has more than {DEEPEST} levels")
     try:
@@ -418,7 +420,7 @@ async def _json(request: web.Request, content_type: str) -> Any:
 
 
 def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
-    """Return *document* with the namespace of the URL. Raises `ApiError` when it is another object than the URL's."""
+    """Return *document* with the namespace of the URL. Raises `ApiError` if it is not the object of the URL."""
     for member, expected in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
         if document.get(member) != expected:
             raise ApiError(

@@ -1,8 +1,8 @@
-"""The OpenAPI v3 documents of the embedded API server: what ``kubectl explain`` tells, and what kubectl may ask for.
+"""The OpenAPI v3 documents of the embedded API server, for ``kubectl explain`` and for capability checks of kubectl.
 
-A document describes one group and version: under ``components`` the schema of each kind, under ``paths`` which
-requests there are. kubectl leaves the check for unknown fields to the server only when the PATCH of a kind takes the
-parameter ``fieldValidation``. Kinds without a definition here, Kubernetes' own, take any content.
+A document describes one group and version: under ``components`` the schema of each kind, under ``paths`` its requests.
+kubectl leaves the check for unknown fields to the server only if the PATCH of a kind has the parameter
+``fieldValidation``. Kinds without a definition here, those of Kubernetes itself, accept any content.
 
 Source: Kubernetes ``/openapi/v3``; KEP-2896; kubectl ``pkg/explain/v2``.
 """
@@ -29,7 +29,7 @@ _ANYTHING: Final = {
 
 
 def index(kinds: Iterable[Kind]) -> JsonObject:
-    """Return ``/openapi/v3``: where the document of each group and version is."""
+    """Return ``/openapi/v3``: the paths of the documents of each group and version."""
     versions = dict.fromkeys((kind.group, version) for kind in kinds for version in kind.versions)
     paths = [_root(group, version) for group, version in versions]
     return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}}
@@ -41,13 +41,13 @@ def document(
     """Return the document of one group and version.
 
     Args:
-        kinds: Those that are served.
-        group: API group; empty for the core group.
+        kinds: The served kinds.
+        group: API group, empty for the core group.
         version: One of its versions.
         definitions: The CustomResourceDefinitions of other kinds, by group and kind.
 
     Raises:
-        ApiError: 404, there is no such group and version.
+        ApiError: 404, the group and version do not exist.
     """
     served_kinds = [kind for kind in kinds if kind.group == group and version in kind.versions]
     if not served_kinds:
@@ -79,7 +79,7 @@ def content_schema(kind: Kind, version: str, definition: JsonObject | None) -> J
     Args:
         kind: The kind.
         version: One of its versions.
-        definition: Its CustomResourceDefinition, where only that knows it.
+        definition: Its CustomResourceDefinition, if it is not built in here.
     """
     return structural_schema(kind) if kind.group_kind in MODELS else _defined(definition, version)
 
@@ -95,7 +95,7 @@ def _schema(kind: Kind, version: str, definitions: Mapping[tuple[str, str], Json
 
 
 def _defined(definition: JsonObject | None, version: str) -> JsonObject:
-    """Return what a definition says of a version; it may be of any shape."""
+    """Return the schema of a version in a definition, which may be malformed."""
     versions = dicts_at(definition or {}, "spec", "versions")
     schema = next(
         (schema_of(version_schema) for version_schema in versions if version_schema.get("name") == version), {}

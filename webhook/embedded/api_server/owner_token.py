@@ -1,4 +1,4 @@
-"""The token of a data folder's owner, who may do everything."""
+"""The token of a data folder's owner, who has all permissions."""
 
 import hmac
 from typing import Final
@@ -11,7 +11,7 @@ OWNER: Final = UserInfo("harbormaster:up", frozenset({"system:masters", "system:
 
 
 class OwnerToken:
-    """The only token of the hub; a client that has it may do everything.
+    """The only token of the hub. It grants all permissions.
 
     Args:
         token: Not empty.
@@ -24,11 +24,11 @@ class OwnerToken:
 
     @property
     def audience(self) -> str:
-        """Empty: the token is for this hub alone."""
+        """Empty, because the token is for this hub alone."""
         return ""
 
     def cached(self, token: str) -> UserInfo | None:
-        """Return the owner if *token* is theirs; compares in constant time, so that timing reveals no part of it."""
+        """Return the owner if *token* is theirs. Compares in constant time, so that timing reveals no part of it."""
         candidate = token.encode("utf-8", "surrogateescape")
         return OWNER if hmac.compare_digest(candidate, self._token) else None
 

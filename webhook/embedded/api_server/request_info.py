@@ -15,13 +15,13 @@ _NOT_SERVED: Final = "the server could not find the requested resource"
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """What a request is about.
+    """Target of a request.
 
     Args:
         kind: The kind.
         version: The requested version, one of the kind's.
-        namespace: None: all of them, or the kind has none.
-        name: Empty: the collection.
+        namespace: None: unset, all of them, or the kind is cluster-scoped.
+        name: Empty for the collection.
         subresource: ``status`` or empty.
     """
 
@@ -43,7 +43,7 @@ class RequestInfo:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The HTTP methods it takes."""
+        """The supported HTTP methods."""
         if self.subresource:
             return ("GET", "PUT", "PATCH")
         if self.name:
@@ -51,16 +51,16 @@ class RequestInfo:
         return ("GET",) if self.kind.namespaced and self.namespace is None else ("GET", "POST")
 
     def present(self, document: JsonObject) -> JsonObject:
-        """Return the object in the requested version; all versions of a kind have the same content."""
+        """Return the object in the requested version. All versions of a kind have the same content."""
         version = self.api_version
         return document if document.get("apiVersion") == version else document | {"apiVersion": version}
 
 
 def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequence[str]) -> RequestInfo:
-    """Read the part of the path after group and version.
+    """Parse the part of the path after group and version.
 
     Raises:
-        ApiError: 404, there is no such resource.
+        ApiError: 404, the resource does not exist.
     """
     namespace: str | None = None
     rest = tuple(segments)

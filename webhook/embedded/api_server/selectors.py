@@ -1,7 +1,7 @@
-"""Selectors as they are written in a URL: ``labelSelector`` and ``fieldSelector``.
+"""Selectors in URL syntax: ``labelSelector`` and ``fieldSelector``.
 
-Source: Kubernetes apimachinery ``pkg/labels/selector.go``, ``pkg/fields/selector.go``; the comparisons ``<``
-and ``>`` of labels are left out.
+Source: Kubernetes apimachinery ``pkg/labels/selector.go``, ``pkg/fields/selector.go``. The comparisons ``<`` and ``>``
+of labels are not supported.
 """
 
 import re
@@ -17,10 +17,10 @@ _FIELDS: Final = ("metadata.name", "metadata.namespace")
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Read ``app=web,tier in (a, b),!beta``.
+    """Parse ``app=web,tier in (a, b),!beta``.
 
     Raises:
-        ValueError: Not a selector; the message says where.
+        ValueError: Not a selector. The message shows the position.
     """
     tokens = _Tokens(text)
     requirements = []
@@ -98,13 +98,13 @@ class _Tokens:
 
 
 def parse_field_selector(text: str) -> dict[tuple[str, str], bool]:
-    """Read ``metadata.name=a,metadata.namespace!=b``.
+    """Parse ``metadata.name=a,metadata.namespace!=b``.
 
     Returns:
         By field and value, whether they must be equal.
 
     Raises:
-        ValueError: Not a selector, or one by a field that is not supported.
+        ValueError: Not a selector, or one by an unsupported field.
     """
     terms = {}
     for term in filter(None, text.split(",")):
@@ -120,7 +120,7 @@ def parse_field_selector(text: str) -> dict[tuple[str, str], bool]:
 
 
 def selected_by_fields(terms: dict[tuple[str, str], bool], document: JsonObject) -> bool:
-    """Say whether every term of a field selector holds."""
+    """Return whether every term of a field selector holds."""
     metadata = document["metadata"]
     return all(
         (metadata.get(field.removeprefix("metadata."), "") == value) is equal for (field, value), equal in terms.items()

@@ -42,15 +42,15 @@ _REASONS: Final = {
 
 
 class ApiError(Exception):
-    """A request that is refused; becomes a ``Status`` body.
+    """A refused request, answered with a ``Status`` body.
 
     Args:
         code: HTTP status.
         message: For the user.
-        reason: Machine-readable; by default that of *code*.
+        reason: Machine-readable. Defaults to that of *code*.
         details: ``details`` of the body.
         warnings: Warnings for the user.
-        headers: Headers of the answer.
+        headers: Headers of the response.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ def success(kind: Kind, name: str, uid: str) -> JsonObject:
 
 
 def causes(errors: Iterable[FieldError]) -> list[JsonObject]:
-    """Write field errors as ``details.causes``."""
+    """Return field errors as ``details.causes``."""
     return [
         {"reason": error.cause.value, "message": error.text(), "field": printable(str(error.field))} for error in errors
     ]
 
 
 def of_conflicts(error: FieldConflictError) -> ApiError:
-    """Report the fields that a server-side apply would take from others."""
+    """Return the error for fields that a server-side apply would take from other managers."""
     reason = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
         for manager, path in error.conflicts
@@ -135,7 +135,7 @@ def of_store(error: StoreError, kind: Kind, name: str) -> ApiError:
 def json_response(
     body: Any, *, code: int = 200, warnings: Iterable[str] = (), headers: dict[str, str] | None = None
 ) -> web.Response:
-    """Answer with a JSON body, and a ``Warning`` header for every warning, each once."""
+    """Return a JSON response, with a ``Warning`` header for every unique warning."""
     answer = web.Response(body=encode(body), status=code, content_type="application/json", headers=headers)
     for warning in dict.fromkeys(warnings):
         text = printable(warning).replace("\\", "\\\\").replace('"', '\\"')

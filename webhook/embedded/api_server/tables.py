@@ -1,6 +1,6 @@
-"""Objects as tables: what ``kubectl get`` asks a server for, and prints as it comes.
+"""Objects as tables: the format that ``kubectl get`` requests from a server and prints unchanged.
 
-The columns are those of `harbormaster get`. A client asks by ``Accept: application/json;as=Table;g=meta.k8s.io;v=v1``.
+The columns are those of `harbormaster get`. Requested by ``Accept: application/json;as=Table;g=meta.k8s.io;v=v1``.
 
 Source: Kubernetes ``meta.k8s.io/v1``, Table; apiserver ``pkg/registry/customresource/tableconvertor``.
 """
@@ -21,7 +21,7 @@ _VERSION: Final = "meta.k8s.io/v1"
 _NAME: Final = Column("Name", ".metadata.name")
 _NUMBERS: Final = ("integer", "number")
 INCLUDED: Final = ("Metadata", "None", "Object")
-"""What a row may carry of its object: ``includeObject`` of a request, the first by default."""
+"""Part of its object that a row has: ``includeObject`` of a request, the first by default."""
 
 
 def accepts_table(accept: str) -> bool:
@@ -35,9 +35,9 @@ class Tables:
     """Writes objects of one kind as tables.
 
     Args:
-        target: Which objects.
-        columns: All of them.
-        now: Ages are counted until then.
+        target: The requested objects.
+        columns: All columns.
+        now: Reference time of ages.
         included: One of `INCLUDED`.
     """
 
@@ -47,12 +47,12 @@ class Tables:
     included: str
 
     def of(self, documents: Iterable[JsonObject], resource_version: str) -> JsonObject:
-        """Return a table of *documents*, at the version of the list or of the only one."""
+        """Return a table of *documents*, at the version of the list or of the single object."""
         columns = [
             {
                 "name": column.name,
                 "type": column.type if column.type in _NUMBERS else "string",  # dates are shown as ages
-                "format": "name" if column is _NAME else "",  # there kubectl adds the kind
+                "format": "name" if column is _NAME else "",  # kubectl adds the kind to this column
                 "description": "",
                 "priority": int(column.wide),
             }
@@ -89,13 +89,13 @@ class Tables:
 def tables_for(
     target: RequestInfo, definition: JsonObject | None, now: Callable[[], datetime], include_object: str
 ) -> Tables:
-    """Return what writes the objects of *target* as tables.
+    """Return a writer of tables for the objects of *target*.
 
     Args:
-        target: Which objects.
-        definition: The CustomResourceDefinition of a kind that is not ours, if there is one.
+        target: The requested objects.
+        definition: The CustomResourceDefinition of a foreign kind, if any.
         now: The clock.
-        include_object: ``includeObject`` of the request; empty: the default.
+        include_object: ``includeObject`` of the request, empty for the default.
 
     Raises:
         ApiError: 400, *include_object* is none of `INCLUDED`.
@@ -103,7 +103,7 @@ def tables_for(
     if include_object and include_object not in INCLUDED:
         raise ApiError(400, f"includeObject {include_object[:64]!r} is none of {', '.join(INCLUDED)}")
     columns = columns_of(target.kind, wide=True, definition=definition)
-    if target.kind != EVENT:  # whose own name says nothing
+    if target.kind != EVENT:  # whose own name is meaningless
         columns = (_NAME, *columns)
     return Tables(target, columns, now, include_object or INCLUDED[0])
 

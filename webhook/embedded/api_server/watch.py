@@ -1,4 +1,4 @@
-"""A watch of the embedded API server: one JSON object per line until the client leaves."""
+"""A watch of the embedded API server: one JSON object per line until the client disconnects."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -27,13 +27,13 @@ class WatchOptions:
     """The options of a client's request.
 
     Args:
-        since: Resource version to start after; empty or ``0``: begin with all objects as ADDED.
+        since: Resource version to start after. Empty or ``0`` to start with all objects as ADDED.
         labels: Selects objects by their labels.
-        accepts: Whether an object is selected by its fields.
-        present: Returns an object as the client wants to see it.
+        accepts: Returns whether an object is selected by its fields.
+        present: Returns an object in the requested form.
         bookmarks: Whether to send bookmarks.
-        marks_end_of_list: Whether to send one after the objects that exist already.
-        seconds: When to end; None: never.
+        marks_end_of_list: Whether to send one after the existing objects.
+        seconds: Timeout of the watch. None: unlimited.
     """
 
     since: str
@@ -52,17 +52,17 @@ async def stream(
     options: WatchOptions,
     on_start: Callable[[Watcher], None],
 ) -> web.StreamResponse:
-    """Answer with a stream of changes.
+    """Respond with a stream of changes.
 
     Args:
         request: The request.
-        store: Where to watch.
-        target: What to watch.
-        options: How to watch.
-        on_start: Called with the watcher, which has to be ended when the server stops.
+        store: The store to watch.
+        target: The objects to watch.
+        options: Options of the watch.
+        on_start: Called with the watcher, which must be stopped at shutdown.
 
     Raises:
-        ExpiredError: The version to start from is gone; nothing was sent.
+        ExpiredError: The start version is too old, and no response was sent.
     """
     selects = options.labels.matches if options.labels.requirements() else None
     since, initial = options.since, []

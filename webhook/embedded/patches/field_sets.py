@@ -1,8 +1,8 @@
-"""Sets of fields of an object, and what server-side apply does with them: merge, compare, take away.
+"""Sets of fields of an object, and their operations for server-side apply: merge, compare, remove.
 
-A field is a path of elements as ``managedFields`` writes them: ``f:name`` of a field, ``k:{…}`` of a list item by its
-keys, ``v:…`` of a plain value in a set. How finely an object is divided is what its published schema says
-(``x-kubernetes-list-type``, ``-list-map-keys``, ``-map-type``). Of Kubernetes' own kinds, which have no schema here,
+A field is a path of elements in the notation of ``managedFields``: ``f:name`` of a field, ``k:{…}`` of a list item by
+its keys, ``v:…`` of a plain value in a set. The published schema of an object defines how it is divided
+(``x-kubernetes-list-type``, ``-list-map-keys``, ``-map-type``). Kubernetes' own kinds have no schema here, and their
 lists are divided as by strategic merge patches.
 
 Source: Kubernetes, "Server-Side Apply", Merge strategy; structured-merge-diff ``typed``.
@@ -26,25 +26,27 @@ FieldPath: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[FieldPath]
 
 MOST_FIELDS: Final = 50_000
-"""Of one object that can have owners: more than large definitions have; each costs its whole path, for every owner."""
+"""Maximum number of owned fields of one object, more than large definitions have. Each stores its path per owner."""
 _SECOND_KEYS: Final = {"port": "protocol", "containerPort": "protocol", "topologyKey": "whenUnsatisfiable"}
-"""Where an API server needs two keys to tell the items of a list of a built-in kind apart."""
+"""Second keys of lists of built-in kinds whose items an API server identifies by two keys."""
 _USUAL_KEYS: Final = {"protocol": "TCP"}
-"""What an item without such a key has."""
+"""Values of such keys in items that lack them."""
 _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class FieldShape:
-    """How the values at one place of an object are divided.
+    """Division of the values at one place of an object.
 
     Args:
         kind: The kind of the object.
-        schema: The structural schema of the place, of any shape where a definition has it; None: `item_key` knows its
-            lists, as in ``metadata`` of any kind.
-        path: The names of the fields that lead there.
-        is_named: Whether the kind names the field. A key of a map, and whatever has no schema, is not named: it is a
-            field that has an owner even when it holds others.
+        schema: The structural schema of the place, which may be malformed in a definition. None: unset, `item_key`
+            knows
+            its lists, as in ``metadata`` of any kind.
+        path: The names of the fields that lead to the place.
+        is_named: Whether the kind names the field. A key of a map, and any place without a schema, is not named: it is
+            a
+            field that has an owner even if it contains other fields.
     """
 
     kind: Kind
@@ -68,13 +70,13 @@ class FieldShape:
         return FieldShape(self.kind, more if isinstance(more, dict) else {}, path, is_named=False)
 
     def is_whole(self, value: Any) -> bool:
-        """Say whether a value has one owner: it is plain, or of a map or list that is not divided."""
+        """Return whether a value has one owner: it is a plain value, or an atomic map or list."""
         if isinstance(value, dict):
             return self.schema is not None and self.schema.get("x-kubernetes-map-type") == "atomic"
         return not isinstance(value, list) or self._keys() is None
 
     def children(self, value: Any) -> dict[str, Any]:
-        """Return the parts of a value that is divided. Raises `InvalidPatchError`: an item has no key, or one twice."""
+        """Return the parts of a divided value. Raises `InvalidPatchError` for a missing or repeated key."""
         if isinstance(value, dict):
             return {f"f:{name}": child for name, child in value.items()}
         children: dict[str, Any] = {}
@@ -86,7 +88,7 @@ class FieldShape:
         return children
 
     def _keys(self) -> tuple[str, ...] | None:
-        """Return what identifies an item of the list: nothing, so the item itself, in a set; None: it is one value."""
+        """Return the keys that identify an item of the list, empty for a set, or None for an atomic list."""
         if self.schema is None:
             key = item_key(self.kind, self.path)
             return None if key is None else tuple(filter(None, (key, _SECOND_KEYS.get(key))))
@@ -108,7 +110,7 @@ class FieldShape:
 
 
 def fields_of(shape: FieldShape, value: Any, at: FieldPath = ()) -> FieldSet:
-    """Return the fields that whoever applies *value* owns. Raises `InvalidPatchError`: also when there are too many."""
+    """Return the fields that an apply of *value* owns. Raises `InvalidPatchError`, also for too many fields."""
     paths = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
     _check_number(len(paths))
     return paths
@@ -131,7 +133,7 @@ def _fields(shape: FieldShape, value: Any, at: FieldPath) -> Iterator[FieldPath]
 
 
 def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
-    """Return *fields* and the named fields that hold them, which go when the last field in them goes."""
+    """Return *fields* and the named fields that contain them, which are removed with their last field."""
     all_paths = set(fields)
     for path in tuple(all_paths):
         shape_at = shape
@@ -143,7 +145,7 @@ def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
 
 
 def merged(shape: FieldShape, live: Any, config: Any) -> Any:
-    """Return *live* with what *config* says; the arguments are not changed. Raises `InvalidPatchError`."""
+    """Return *live* merged with *config*. The arguments are not mutated. Raises `InvalidPatchError`."""
     if type(live) is not type(config) or shape.is_whole(config):
         return config
     live_children, ours = shape.children(live), shape.children(config)
@@ -154,7 +156,7 @@ def merged(shape: FieldShape, live: Any, config: Any) -> Any:
 
 
 def _in_order(live_order: list[str], ours: list[str]) -> Iterator[str]:
-    """Yield the items of two lists: ours in our order, those that only stand here where they stand."""
+    """Yield the items of two lists: ours in our order, and the others in their places."""
     ours_set, emitted = set(ours), set()
     while live_order or ours:
         is_next = live_order and (live_order[0] in emitted or live_order[0] not in ours_set)
@@ -165,7 +167,7 @@ def _in_order(live_order: list[str], ours: list[str]) -> Iterator[str]:
 
 
 def without(shape: FieldShape, value: Any, removed: FieldSet, at: FieldPath = ()) -> Any:
-    """Return *value* without the fields in *removed*, and all that is in them."""
+    """Return *value* without the fields in *removed* and their content."""
     if shape.is_whole(value):
         return value
     remaining = {
@@ -181,7 +183,7 @@ def without(shape: FieldShape, value: Any, removed: FieldSet, at: FieldPath = ()
 
 
 class FieldSetComparison(NamedTuple):
-    """The fields in which two states of an object differ."""
+    """Differences between two states of an object."""
 
     added: set[FieldPath]
     changed: set[FieldPath]
@@ -194,7 +196,7 @@ class _Comparing:
 
     def visit(self, shape: FieldShape, old: Any, new: Any, at: FieldPath) -> None:
         sides = [side for side in (old, new) if side is not _ABSENT]
-        if len({type(side) for side in sides}) > 1:  # a map or list becomes a plain value, or the other way round
+        if len({type(side) for side in sides}) > 1:  # a map or list becomes a plain value, or vice versa
             self.found.changed.add(at)
             self.found.removed.update(fields_of(shape, old, at) - {at})
             self.found.added.update(fields_of(shape, new, at) - {at})
@@ -219,14 +221,14 @@ class _Comparing:
 
 
 def compared(shape: FieldShape, old: JsonObject, new: JsonObject) -> FieldSetComparison:
-    """Compare two states of an object. Raises `InvalidPatchError`: also when they differ in too many fields."""
+    """Compare two states of an object. Raises `InvalidPatchError`, also for too many differences."""
     comparing = _Comparing()
     comparing.visit(shape, old, new, ())
     return comparing.found
 
 
 def parse_fields(tree: object) -> FieldSet:
-    """Read ``fieldsV1``; what is not well formed is passed over, and so is what exceeds `MOST_FIELDS`."""
+    """Parse ``fieldsV1``. Malformed parts are skipped, and fields beyond `MOST_FIELDS` are dropped."""
 
     def walk(node: object, at: FieldPath) -> Iterator[FieldPath]:
         if at and (not node or (isinstance(node, dict) and "." in node)):
@@ -240,7 +242,7 @@ def parse_fields(tree: object) -> FieldSet:
 
 
 def format_fields(fields: Iterable[FieldPath]) -> JsonObject:
-    """Write ``fieldsV1``."""
+    """Return fields as ``fieldsV1``."""
     tree: JsonObject = {}
     paths = sorted(fields)
     for path in paths:
@@ -257,7 +259,7 @@ def format_fields(fields: Iterable[FieldPath]) -> JsonObject:
 
 
 def shown(path: FieldPath) -> str:
-    """Write a field as an API server does in a conflict: ``.spec.list[name="a"].value``."""
+    """Return a field in the notation of an API server's conflict: ``.spec.list[name="a"].value``."""
     return "".join(_shown(element) for element in path)
 
 
@@ -269,7 +271,7 @@ def _shown(element: str) -> str:
 
 
 def _key(element: str) -> JsonObject:
-    """Return the keys of a list item; empty when *element* names none."""
+    """Return the keys of a list item, empty if *element* has none."""
     try:
         key_fields = orjson.loads(element[2:]) if element.startswith("k:") else {}
     except orjson.JSONDecodeError:

@@ -1,8 +1,8 @@
-"""Managed fields: which manager owns which field of an object, and server-side apply.
+"""Managed fields: field ownership of an object by manager, and server-side apply.
 
-An object gets ``managedFields`` with its first server-side apply; what it had before belongs to ``before-first-apply``,
-as on an API server for objects that are older than the feature. From then on, writes through the API are noted.
-Writes of the controllers of this hub, which do not go through the API, take no field from anyone.
+An object gets ``managedFields`` with its first server-side apply. Its existing fields then belong to
+``before-first-apply``, as on an API server for objects that are older than the feature. From then on, writes through
+the API are recorded. Writes of this hub's controllers bypass the API and take no field from any manager.
 
 Source: Kubernetes, "Server-Side Apply"; apimachinery ``util/managedfields``; structured-merge-diff ``merge/update.go``.
 """
@@ -32,7 +32,7 @@ _APPLY, _UPDATE = "Apply", "Update"
 _EARLIER: Final = "before-first-apply"
 _ANCIENT: Final = "ancient-changes"
 _MOST_UPDATES: Final = 10
-"""Managers by updates, as on an API server."""
+"""Maximum number of managers by updates, as on an API server."""
 _IDENTITY: Final = frozenset(
     {
         ("f:apiVersion",),
@@ -42,18 +42,18 @@ _IDENTITY: Final = frozenset(
         *(("f:metadata", f"f:{member}") for member in ("creationTimestamp", "selfLink")),
     }
 )
-"""What nobody owns."""
+"""Fields without an owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Whoever owns fields, by one kind of request.
+    """Owner of fields, by one kind of request.
 
     Args:
-        name: Of the manager.
+        name: Name of the manager.
         operation: ``Apply`` or ``Update``.
         api_version: That of its last request.
-        time: Of its last change, as on the wire.
+        time: Time of its last change, as on the wire.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Manager:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What two requests of one manager have in common."""
+        """Common identity of requests of one manager."""
         version = "" if self.operation == _APPLY else self.api_version
         return self.operation, self.name, version
 
     def __str__(self) -> str:
-        """Write the manager as an API server does in a conflict."""
+        """Return the manager in the notation of an API server's conflict."""
         suffix = f" using {self.api_version}" if self.operation == _UPDATE else ""
         return f'"{self.name}"{suffix}{f" at {self.time}" if suffix and self.time else ""}'
 
@@ -77,7 +77,7 @@ Owners: TypeAlias = dict[Manager, FieldSet]
 
 
 class FieldConflictError(Exception):
-    """Another manager has set a field to another value; ``conflicts`` are all managers with their fields."""
+    """Another manager has set a field to another value. ``conflicts`` lists all managers with their fields."""
 
     def __init__(self, conflicts: Mapping[Manager, Iterable[FieldPath]]) -> None:
         self.conflicts = [(manager, shown(path)) for manager, paths in conflicts.items() for path in sorted(paths)]
@@ -96,7 +96,7 @@ class FieldConflictError(Exception):
 
 
 def is_owned(document: JsonObject) -> bool:
-    """Say whether an object has owners of fields: it has been applied."""
+    """Return whether fields of an object have owners, because it was applied."""
     return bool(document["metadata"].get("managedFields"))
 
 
@@ -106,10 +106,10 @@ def applied(
     """Return the object after *manager* has applied *config*.
 
     Args:
-        shape: That of the whole object.
-        live: The object in the version of *config*; None: it is to be created.
-        config: What the manager wants.
-        manager: Who applies; ``time`` does not count.
+        shape: Shape of the whole object.
+        live: The object in the version of *config*. None: unset, it will be created.
+        config: The apply configuration.
+        manager: The manager. Its ``time`` is ignored.
         now: The time of the request.
         force: Take fields from others instead of refusing.
 
@@ -134,9 +134,9 @@ def applied(
 
 
 def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: Manager, now: datetime) -> JsonObject:
-    """Return *document*, which *manager* writes in place of *live*, with the owners of its fields.
+    """Return *document*, the replacement of *live* by *manager*, with the owners of its fields.
 
-    A ``managedFields`` of its own that names owners counts; ``[{}]`` forgets all of them.
+    Its own ``managedFields`` take precedence if they name owners. ``[{}]`` resets all of them.
     """
     entries = document["metadata"].get("managedFields")
     if entries == [{}]:
@@ -146,7 +146,7 @@ def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: 
     try:
         difference = compared(shape, before, after)
         other_owners = _taken(shape, owners, before, after, manager, force=True)
-    except InvalidPatchError:  # the object is as its rules allow; only who owns what cannot be told
+    except InvalidPatchError:  # the object is valid by its own rules, but its owners cannot be determined
         return _with(document, live["metadata"].get("managedFields"))
     mine = next((fields for owner, fields in other_owners.items() if owner.identity == manager.identity), frozenset())
     mine |= difference.added | difference.changed
@@ -156,7 +156,11 @@ def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: 
 def _taken(
     shape: FieldShape, owners: Owners, before: JsonObject, after: JsonObject, manager: Manager, *, force: bool
 ) -> Owners:
-    """Return what all owners keep when *before* becomes *after*. Raises `FieldConflictError` unless *force*."""
+    """Return the fields that all owners keep after the change.
+
+    Raises:
+        FieldConflictError: The change takes fields from others, unless *force*.
+    """
     difference = compared(shape, before, after)
     written_fields = difference.added | difference.changed
     others = {owner: fields for owner, fields in owners.items() if owner.identity != manager.identity}
@@ -167,7 +171,7 @@ def _taken(
 
 
 def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet, now: datetime) -> JsonObject:
-    """Return *after* with the owners of its fields; the time of a manager is when it came to own what it owns."""
+    """Return *after* with the owners of its fields. The time of a manager is that of its last change in ownership."""
     mine = next((owner for owner in owners if owner.identity == manager.identity), None)
     fields -= _IDENTITY
     is_same = mine is not None and owners[mine] == fields
@@ -179,7 +183,7 @@ def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet
 
 
 def _capped(owners: Owners) -> Owners:
-    """Return *owners* with the oldest ones by updates as one, so that they stay few whoever updates."""
+    """Return *owners* with the oldest ones by updates merged into one, so that their number is bounded."""
     updates = [owner for owner in owners if owner.operation == _UPDATE]
     updates.sort(key=lambda owner: (owner.name != _ANCIENT, owner.time, owner.name))
     if len(updates) <= _MOST_UPDATES:
@@ -195,7 +199,7 @@ def _entry(owner: Manager, fields: FieldSet) -> JsonObject:
 
 
 def _owners(document: JsonObject | None) -> Owners:
-    """Read ``managedFields``; an entry that is not well formed counts for nothing."""
+    """Parse ``managedFields``. A malformed entry is ignored."""
     entries: Any = document["metadata"].get("managedFields") if document else None
     owners: Owners = {}
     for entry in entries if isinstance(entries, list) else ():
@@ -207,7 +211,7 @@ def _owners(document: JsonObject | None) -> Owners:
 
 
 def _bare(shape: FieldShape, document: JsonObject) -> JsonObject:
-    """Return what of an object can be owned: not the owners themselves, and no status that is written apart."""
+    """Return the ownable part of an object: without the owners themselves, and without a status subresource."""
     metadata = {member: value for member, value in document["metadata"].items() if member != "managedFields"}
     apart = ("status",) if shape.kind.has_status else ()
     return {**{member: value for member, value in document.items() if member not in apart}, "metadata": metadata}

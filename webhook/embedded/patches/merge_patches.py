@@ -1,7 +1,8 @@
 """Merge patches: RFC 7396 for any object, and strategic merge patches for built-in kinds, as kubectl sends them.
 
-Maps are merged as by a merge patch. Lists whose items have a merge key are merged item by item: a patch from kubectl
-names the key itself (``$setElementOrder``), for a patch written by hand the kind decides. Any other list is one value.
+Maps are merged as by a merge patch. Lists whose items have a merge key are merged item by item. A patch from kubectl
+names the key itself (``$setElementOrder``). For a handwritten patch, the kind determines it. Any other list is one
+value.
 
 Source: RFC 7396, section 2; Kubernetes apimachinery ``pkg/util/strategicpatch``, StrategicMergePatch.
 """
@@ -23,28 +24,28 @@ _SETS: Final = frozenset({("metadata", "finalizers")})
 _KEYS: Final[Mapping[Path, str]] = {
     ("metadata", "ownerReferences"): "uid",
     ("status", "conditions"): "type",
-    ("imagePullSecrets",): "",  # of a ServiceAccount: an agent merges them, to keep what other writers have added
+    ("imagePullSecrets",): "",  # of a ServiceAccount: an agent merges them, to keep those of other writers
 }
-"""Where an API server uses another merge key than an agent that applies a Work."""
+"""Merge keys of an API server that differ from those of an agent that applies a Work."""
 
 
 class InvalidPatchError(ValueError):
-    """An invalid patch; the message says where."""
+    """An invalid patch. The message shows the position."""
 
 
 class _Item(NamedTuple):
-    """One item of a list with what identifies it: the value of its merge key, or the item itself."""
+    """One item of a list and its identity: the value of its merge key, or the item itself."""
 
     name: object
     value: Any
 
 
 class _ListPatch(NamedTuple):
-    """What a patch says about one list.
+    """The part of a patch for one list.
 
     Args:
         items: Items to add or change, or, with a directive, to remove.
-        order: The names of all items that the author of the patch knows; None: those of *items*.
+        order: Names of all items that the patch's author knows. None: unset, those of *items*.
         gone: Plain values to remove.
     """
 
@@ -54,15 +55,15 @@ class _ListPatch(NamedTuple):
 
 
 def strategic_merge(kind: Kind, target: JsonObject, patch: JsonObject) -> JsonObject:
-    """Return *target* with *patch* applied; the arguments are not changed.
+    """Return *target* with *patch* applied. The arguments are not mutated.
 
     Args:
-        kind: Of the object; a built-in one.
+        kind: Kind of the object, a built-in one.
         target: The object.
-        patch: The changes; null removes a field.
+        patch: The changes. A null removes a field.
 
     Raises:
-        InvalidPatchError: A directive, or an item of a list that is merged, is malformed.
+        InvalidPatchError: A directive, or an item of a merged list, is malformed.
     """
     return _merged_map(kind, (), target, patch)
 
@@ -93,7 +94,7 @@ def _merged_map(kind: Kind, path: Path, target: Any, patch: Mapping[str, Any]) -
 
 
 def _members(patch: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the fields that a patch is about."""
+    """Yield the names of the fields that a patch changes."""
     for name in patch:
         if name not in (_DIRECTIVE, _RETAIN_KEYS):
             yield name.removeprefix(_ORDER).removeprefix(_GONE)
@@ -117,12 +118,12 @@ def _merged_list(kind: Kind, path: Path, old_items: Sequence[Any], patch: _ListP
 
 
 def item_key(kind: Kind, path: Path) -> str | None:
-    """Return the merge key of a list of a kind; empty: its items are plain values; None: the list is one value."""
+    """Return the merge key of a list of a kind, empty for a list of plain values, or None for an atomic list."""
     return "" if path in _SETS else _KEYS.get(path, merge_key(kind, path)) or None
 
 
 def _key(kind: Kind, path: Path, order: Sequence[Any] | None) -> str:
-    """Return the merge key of a list; empty: its items are plain values, or the list is one value."""
+    """Return the merge key of a list, empty for a list of plain values or an atomic list."""
     first = order[0] if order else None
     if isinstance(first, Mapping) and len(first) == 1:
         return str(next(iter(first)))
@@ -132,7 +133,7 @@ def _key(kind: Kind, path: Path, order: Sequence[Any] | None) -> str:
 def _merged_items(
     kind: Kind, path: Path, key: str, before: Sequence[_Item], items: Sequence[Any]
 ) -> tuple[list[_Item], list[object]]:
-    """Return the items of the list, not in order yet, and the names of those that the patch adds or changes."""
+    """Return the unordered items of the list, and the names of those that the patch adds or changes."""
     result, ours, deleted_names = list(before), [], set()
     for value in items:
         directive = value.get(_DIRECTIVE, "merge") if isinstance(value, Mapping) else "merge"
@@ -154,7 +155,7 @@ def _merged_items(
 
 
 def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[object]) -> Iterator[_Item]:
-    """Yield *items* in *order*; items that are not in it stay before or after the others, as they were."""
+    """Yield *items* in *order*. Other items keep their position before or after them."""
     ranks = {name: rank for rank, name in enumerate(order)}
     had = {name: rank for rank, name in enumerate(before)}
     ours = deque(sorted((item for item in items if item.name in ranks), key=lambda item: ranks[item.name]))
@@ -168,7 +169,7 @@ def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[
 
 
 def _name(value: Any, key: str, path: Path) -> object:
-    """Return what identifies an item of a list."""
+    """Return the identity of a list item."""
     name = value.get(key) if key and isinstance(value, Mapping) else None if key else value
     if not isinstance(name, str | int | float):
         expectation = f"an object with a {key}" if key else "a plain value"
@@ -188,7 +189,7 @@ def _shown(path: Path, name: str = "") -> str:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a merge patch (RFC 7396) and return the result; the arguments stay as they are."""
+    """Apply a merge patch (RFC 7396) and return the result. The arguments are not mutated."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}

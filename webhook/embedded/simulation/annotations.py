@@ -73,17 +73,17 @@ def status_in_annotation(document: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What the annotations of a simulated member ask for.
+    """Behaviour that the annotations of a simulated member request.
 
     Args:
         silent: The agent does nothing.
-        silent_for: Age of the last heartbeat of a silent member; None: as written.
+        silent_for: Age of the last heartbeat of a silent member. None: unset, as written.
         unhealthy: The API server is not ready.
         leaving: The member is leaving and never finishes.
         refuses: The member refuses every object.
-        slow: How much later the agent takes up a changed Work.
-        status: The status as written, empty when there is none.
-        problem: What is wrong with the annotations.
+        slow: Delay of the agent for each changed Work.
+        status: The status as written, None if absent.
+        problem: Mistakes in the annotations.
     """
 
     silent: bool = False
@@ -97,7 +97,7 @@ class Behaviour:
 
 
 def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
-    """Read the annotations of a MemberCluster; mistakes go into `Behaviour.problem`, the rest takes effect."""
+    """Parse the annotations of a MemberCluster. Mistakes are stored in `Behaviour.problem`."""
     behaviour = Behaviour()
     problems = []
     for annotation, reader in ((SIMULATE, _read_simulate), (SIMULATE_APPLY, _read_apply)):
@@ -139,7 +139,7 @@ def _read_apply(behaviour: Behaviour, name: str, value: str) -> Behaviour:
 
 
 def _read_status(text: str) -> JsonObject:
-    """Read the status as written. Raises `ValueError` for what is not JSON or has the wrong shape."""
+    """Parse the status as written. Raises `ValueError` for invalid JSON or a wrong shape."""
     try:
         status = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -184,19 +184,19 @@ def silent_status(behaviour: Behaviour, now: datetime, *, generation: int) -> Js
 
 
 def node_count(behaviour: Behaviour) -> int:
-    """Return how many nodes the member says it has."""
+    """Return the number of nodes that the member reports."""
     value = ((behaviour.status or {}).get("properties") or {}).get(NODE_COUNT)
     quantity = read_quantity(_property(value)) if value is not None else None
     return quantity.nano // NANO if quantity is not None and quantity.nano >= 0 else NODES
 
 
 def figures(behaviour: Behaviour, reserved: Mapping[str, int], namespaces: Mapping[str, str]) -> HeartbeatFigures:
-    """Return what the member's agent reports.
+    """Return the figures that the member's agent reports.
 
     Args:
-        behaviour: With the figures as written.
-        reserved: Requests of the Pods placed there, resource name to 10^-9 units.
-        namespaces: Namespace to the Work that created it; used only if namespaces are reported.
+        behaviour: Behaviour, with the figures as written.
+        reserved: Requests of the Pods placed on the member, resource name to 10^-9 units.
+        namespaces: Namespace to the Work that created it. Only used if namespaces are reported.
     """
     status = behaviour.status or {}
     usage = status.get("resourceUsage") or {}

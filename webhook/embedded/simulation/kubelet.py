@@ -1,12 +1,12 @@
 """The controllers of a simulated member: they bring objects to the states that real controllers would.
 
-`progress` is a pure function of the stored object and the time. The object itself says when its rollout began (creation
-time, start of the rollout in its status), so a restart continues where it was, and the same times always give the same
+`progress` is a pure function of the stored object and the time. The object itself has the start of its rollout
+(creation time, start of the rollout in its status), so a restart resumes it, and the same times always give the same
 states.
 
 Simulated: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, Pod (`workloads`), Service,
 Ingress, Namespace, PersistentVolume(Claim), PodDisruptionBudget and CustomResourceDefinition. Only the object's own
-status changes; no Pods are created.
+status changes, and no Pods are created.
 """
 
 import zlib
@@ -46,10 +46,10 @@ def progress(
     """Return the object as the controllers of its cluster would have left it by *now*.
 
     Args:
-        document: As stored; kinds that are not simulated come back unchanged.
+        document: As stored. Kinds that are not simulated are returned unchanged.
         now: The time.
-        nodes: How many nodes the member has.
-        ready_after: How long objects take to become ready if they do not say so.
+        nodes: Number of nodes of the member.
+        ready_after: Default time until objects become ready.
     """
     simulate = _SIMULATED.get(group_kind(document))
     if simulate is None or is_deleting(document):
@@ -59,7 +59,7 @@ def progress(
 
 
 def is_simulated(kind: Kind) -> bool:
-    """Say whether objects of this kind are simulated."""
+    """Return whether objects of this kind are simulated."""
     return kind.group_kind in _SIMULATED
 
 
@@ -70,7 +70,7 @@ def _address(document: JsonObject, block: tuple[int, int]) -> str:
 
 
 def _service(document: JsonObject, moment: Moment) -> _WorkloadProgress:
-    """Give the Service a cluster IP at once, and a load balancer its address after a while."""
+    """Assign a cluster IP to the Service immediately, and an address to a load balancer after a while."""
     spec = spec_of(document)
     if spec.get("type") == "ExternalName":
         return _WorkloadProgress(document)
@@ -116,7 +116,7 @@ def _claim(document: JsonObject, moment: Moment) -> _WorkloadProgress:
 
 
 def _disruption_budget(document: JsonObject, moment: Moment) -> _WorkloadProgress:
-    """Count no Pods, since there are none: the budget allows no disruption, and says so for its generation."""
+    """Set the status without any Pods: the budget allows no disruption, and reports so for its generation."""
     no_pods = ("DisruptionAllowed", False, "InsufficientPods", "no Pods are simulated")
     (condition,) = make_conditions(document, moment, no_pods)
     status = {
@@ -170,8 +170,8 @@ class Settled:
     """The outcome of `settle` for one object of a member.
 
     Args:
-        changes_at: When to settle it again; None: only after another write to it.
-        works: Names of the Works it belongs to, if it was changed.
+        changes_at: Time of the next `settle`. None: unset, only after another write to it.
+        works: Names of its Works, if it was changed.
     """
 
     changes_at: datetime | None = None
@@ -183,7 +183,7 @@ async def settle(
 ) -> Settled:
     """Bring one object of a member to the state it has reached by *now*.
 
-    Level-triggered and idempotent: the object is read, and written only where it differs.
+    Level-triggered and idempotent: the object is read, and written only if it differs.
     """
     try:
         document = await store.get(kind, key)
@@ -191,13 +191,13 @@ async def settle(
         changed = False
         if step.document.get("spec") != document.get("spec"):
             await store.replace(kind, step.document)
-            return Settled(now, _works(document))  # at once again: a status goes with the version that has this spec
+            return Settled(now, _works(document))  # again immediately: a status must carry the version with this spec
         if step.document.get("status") != document.get("status"):
             await store.replace_status(kind, step.document)
             changed = True
     except NotFoundError:
         return Settled()
-    except ConflictError:  # the agent wrote in between: settle what it wrote
+    except ConflictError:  # the agent wrote in between: settle the new version
         return Settled(now)
     return Settled(step.changes_at, _works(document) if changed else ())
 

@@ -1,8 +1,8 @@
-"""The stores of simulated members: one file each, not all open at the same time.
+"""The stores of simulated members: one file each, not all open concurrently.
 
-A store is opened when it is first used and stays open. When too many are open, the ones that have been idle longest are
-closed, so that a thousand members do not hold a thousand files. Stores in memory are never closed, since that would
-empty them.
+A store is opened on first use and remains open. If too many are open, the ones that have been idle longest are closed,
+so that a thousand members do not hold a thousand files. In-memory stores are never closed, because that would empty
+them.
 """
 
 from collections import ChainMap, OrderedDict
@@ -32,7 +32,7 @@ from webhook.member.objects.owner_references import owners, with_owners
 from webhook.member.store.ports import MemberStore
 
 RETAINED = 256
-"""How many versions back a watch on a member's store can resume; few, since nothing watches it."""
+"""Number of old versions that a watch on a member's store can resume. Small, because no client watches it."""
 
 
 @dataclass(slots=True)
@@ -45,9 +45,9 @@ class MemberStores:
     """Opens the stores of members on demand.
 
     Args:
-        folder: Where the files are, ``<name>.db``; None: in memory.
+        folder: Directory of the files, ``<name>.db``. None: unset, in memory.
         now: The clock of the stores.
-        limit: How many files may stay open while they are not in use.
+        limit: Maximum number of idle open files.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], datetime], limit: int) -> None:
@@ -60,7 +60,7 @@ class MemberStores:
         return len(self._open)
 
     def exists(self, name: str) -> bool:
-        """Say whether the member has a store, without opening it."""
+        """Return whether the member has a store, without opening it."""
         return name in self._open or (self._folder is not None and self._path(self._folder, name).exists())
 
     @asynccontextmanager
@@ -71,7 +71,7 @@ class MemberStores:
             StoreError: The file cannot be opened.
         """
         entry = self._open.get(name) or self._opened(name)
-        entry.users += 1  # before the first await: another user who leaves meanwhile must not close it
+        entry.users += 1  # before the first await: another user that finishes in the meantime must not close it
         self._open.move_to_end(name)
         try:
             if not len(entry.store):
@@ -109,19 +109,19 @@ async def _furnish(store: EmbeddedStore) -> None:
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     try:
         await store.create(NAMESPACE, document)
-    except AlreadyExistsError:  # two workers opened the store at the same time
+    except AlreadyExistsError:  # two workers opened the store concurrently
         return
 
 
 class ObservedStore(MemberStore):
-    """A member's store as its agent sees it: notes what the agent writes, and may refuse its writes.
+    """A member's store as its agent sees it: records the agent's writes, and may refuse them.
 
-    Server-side apply is a merge over the manifest that the object keeps. Field managers are not told apart, so there
+    Server-side apply is a merge over the manifest that the object keeps. Field managers are not distinguished, so there
     are no conflicts.
 
     Args:
-        store: The store itself.
-        refuses: Message with which every object is refused; the agent can still write its own books.
+        store: The underlying store.
+        refuses: Message of the refusal of every object. The agent can still write AppliedWorks.
     """
 
     def __init__(self, store: EmbeddedStore, refuses: str = "") -> None:
@@ -209,7 +209,7 @@ class ObservedStore(MemberStore):
         await self._store.delete(self._stored(kind), key, uid=uid, resource_version=resource_version)
 
     def _stored(self, kind: Kind) -> Kind:
-        """Return the kind as the store knows it: the store keeps objects in its preferred version."""
+        """Return the kind as the store has it: the store keeps objects in its preferred version."""
         return self._store.kinds.find(*kind.group_kind) or kind
 
     def _check(self, kind: Kind) -> None:
@@ -222,7 +222,7 @@ class ObservedStore(MemberStore):
 
 
 class _StoredKindsServed:
-    """The kinds of an embedded store; always up to date."""
+    """The kinds of an embedded store, always up to date."""
 
     silent: frozenset[str] = frozenset()
 

@@ -1,14 +1,14 @@
 """Simulated members: the clusters behind the MemberClusters of an embedded hub.
 
-Each has its own store, in which its agent (`webhook.member`) applies its Works, and in which
-`webhook.embedded.simulation.kubelet` makes the objects ready. The MemberCluster says what a member reports and how it
-behaves: see `webhook.embedded.simulation.annotations`.
+Each has its own store. Its agent (`webhook.member`) applies its Works there, and `webhook.embedded.simulation.kubelet`
+makes the objects ready. The MemberCluster describes a member's reports and behaviour: see
+`webhook.embedded.simulation.annotations`.
 
-Only the agents are simulated here. Like real ones they do what the InternalMemberCluster says (Join or Leave) and
-report into its status; the hub's part is that of `webhook.controllers.members.membership`, as everywhere.
+Only the agents are simulated here. Like real ones they follow the InternalMemberCluster (Join or Leave) and report into
+its status. The hub's part is that of `webhook.controllers.members.membership`, as everywhere.
 
-Three watches on the hub serve all members. All work, due now or later, is an entry of one agenda, which a few workers
-handle: an idle member costs a place in a heap.
+Three watches on the hub serve all members. All work, due now or later, is an entry of one queue, which a few workers
+process: an idle member costs a place in a heap.
 
 Source: rollout.md 11 and 21; scheduling.md 18 and 19.
 """
@@ -81,12 +81,12 @@ class SimulatedMembers:
     """All simulated members of one embedded hub.
 
     Args:
-        hub: Where MemberClusters and Works are.
-        data: Folder of the hub's data; the members' stores are ``members/<name>.db`` in it. None: in memory.
+        hub: Store of the MemberClusters and Works.
+        data: Folder of the hub's data, with the members' stores as ``members/<name>.db``. None: unset, in memory.
         now: The clock.
         sleep: Sleeps for a number of seconds of that clock.
-        workers: How many entries are handled at a time.
-        open_stores: How many files of members may stay open while idle.
+        workers: Number of concurrent workers.
+        open_stores: Maximum number of idle open files of members.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class SimulatedMembers:
         """Open the store of a member, while `run` is running.
 
         Raises:
-            NotFoundError: There is no such member.
+            NotFoundError: The member does not exist.
             StoreError: Its file cannot be opened.
         """
         if cluster not in self._members:
@@ -149,7 +149,7 @@ class SimulatedMembers:
         async with self._stores.use(cluster) as store:
             yield store
 
-    # Changes on the hub become entries of the agenda.
+    # Changes on the hub are enqueued.
 
     async def _follow(
         self, kind: Kind, on_list: Callable[[Sequence[JsonObject]], None], changed: Callable[[WatchEvent], None]
@@ -260,7 +260,7 @@ class SimulatedMembers:
     def _take_up(self, cluster: str, work: str) -> None:
         member = self._members.get(cluster)
         if member is None or not member.applies:
-            return  # `_look` takes up all Works when it joins
+            return  # `_look` enqueues all Works when it joins
         if member.behaviour.slow:
             self._agenda.add_at(WorkItem(cluster, work), self._now() + member.behaviour.slow)
         else:
@@ -273,7 +273,7 @@ class SimulatedMembers:
         self._paces.pop(entry, None)
         self._failures.pop(entry, None)
 
-    # How the entries of the agenda are handled.
+    # Handling of queue entries.
 
     async def _worker(self) -> None:
         while True:
@@ -310,7 +310,7 @@ class SimulatedMembers:
                 await self._settle(entry)
 
     async def _look(self, cluster: str) -> None:
-        """Bring the agent to the state that the hub wants and the behaviour that the annotations ask for."""
+        """Converge the agent to the state requested by the hub and the behaviour requested by the annotations."""
         member = self._members.get(cluster)
         if member is None:
             return
@@ -335,9 +335,9 @@ class SimulatedMembers:
                 await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, member_figures, self._now(), is_joined=False)
 
     async def _keep_leaving(self, cluster: str, member: SimulatedMember) -> None:
-        """Delete a member that simulates a leave that hangs, and hold it with a finalizer; release any other.
+        """Delete a member that simulates a hanging leave, and keep it with a finalizer. Release any other.
 
-        The hub gives it up after the force-delete wait; our finalizer stays.
+        The hub abandons it after the force-delete wait, but our finalizer remains.
         """
         try:
             document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
@@ -355,7 +355,7 @@ class SimulatedMembers:
             return
 
     async def _drop_works(self, cluster: str) -> None:
-        """Take our finalizer off the Works; the placed objects stay on the member."""
+        """Remove our finalizer from the Works. The placed objects remain on the member."""
         for work in (await self._hub.list(WORK, member_namespace(cluster))).items:
             if (free := without_finalizer(work, WORK_CLEANUP)) is not None:
                 with suppress(NotFoundError):
@@ -380,13 +380,13 @@ class SimulatedMembers:
         period = spec_of(document).get("heartbeatPeriodSeconds") or DEFAULT_HEARTBEAT_PERIOD_SECONDS
         if member.has_beaten:
             due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
-        else:  # all members start at the same time; this spreads them over the period
+        else:  # all members start together, so the first heartbeats are spread over the period
             due = now + timedelta(seconds=period * _dice(cluster))
             member.has_beaten = True
         self._agenda.add_at(HeartbeatItem(cluster), due)
 
     async def _adopt(self, key: Key, behaviour: Behaviour) -> None:
-        """Give a silent member the status from its annotation, once."""
+        """Set the status of a silent member from its annotation, once."""
         document = await self._hub.get(INTERNAL_MEMBER_CLUSTER, key)
         if document.get("status"):
             return
@@ -395,10 +395,10 @@ class SimulatedMembers:
             await self._hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": status})
 
     async def _count(self, cluster: str, member: SimulatedMember) -> None:
-        """Sum up the requests of what is placed on the member, if that has changed."""
+        """Sum up the requests of the objects on the member, if they have changed."""
         if member.counted or not self._stores.exists(cluster):
             return
-        member.counted = True  # before counting: a write meanwhile takes it back, and the next heartbeat counts again
+        member.counted = True  # before counting: a concurrent write resets it, and the next heartbeat counts again
         nodes = node_count(member.behaviour)
         usage: dict[str, int] = {}
         async with self._stores.use(cluster) as store:
@@ -411,7 +411,7 @@ class SimulatedMembers:
         member.namespaces = {item["metadata"]["name"]: _maker(item) for item in namespaces}
 
     async def _apply(self, entry: WorkItem) -> None:
-        """Reconcile one Work, and queue the objects that it wrote for the simulated controllers."""
+        """Reconcile one Work, and enqueue the written objects for the simulated controllers."""
         cluster = entry.cluster
         member = self._members.get(cluster)
         if member is None or not member.applies:
@@ -424,7 +424,7 @@ class SimulatedMembers:
                 key, now = Key(entry.work, member_namespace(cluster)), self._now()
                 word = partial(read_member_state, self._hub, cluster, now)
                 outcome = await reconcile_work(key, self._hub, observed, now, member.memory, word)
-            finally:  # also after a failure: a pass that stops halfway has written objects
+            finally:  # also after a failure: an interrupted pass has written objects
                 self._look_after(cluster, member, observed)
         if outcome.gone:
             self._paces.pop(entry, None)
@@ -443,7 +443,7 @@ class SimulatedMembers:
             self._agenda.add(HeartbeatItem(cluster))
 
     async def _recover(self, cluster: str, store: EmbeddedStore) -> None:
-        """Once after a start, queue every object on the member that may have been between two states."""
+        """Once after a start, enqueue every object on the member that may be between two states."""
         if cluster in self._recovered:
             return
         self._recovered.add(cluster)  # before the first await: other workers apply Works of the same member
@@ -470,5 +470,5 @@ def _maker(namespace: JsonObject) -> str:
 
 
 def _dice(seed: str) -> float:
-    """Return a number from 0 to 1 that looks random and is always the same for one *seed*."""
+    """Return a pseudo-random number from 0 to 1 that is always the same for one *seed*."""
     return zlib.crc32(seed.encode()) / 0xFFFFFFFF

@@ -1,7 +1,7 @@
 """Simulated nodes of pools: no kubelet reports on them, so their status comes from an annotation.
 
-A Node's status comes from its kubelet, a NodeClaim's from the provisioner; the store does not take a status from the
-client that creates the object. An annotation keeps the status in the file, as for a MemberCluster, and it is written
+A Node's status comes from its kubelet, a NodeClaim's from the provisioner. The store accepts no status from the client
+that creates the object. An annotation therefore keeps the status in the file, as for a MemberCluster, and it is written
 from there.
 
 Source: nodepool-disruption.md 4.1.
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class SimulatedNodes:
-    """Reports for nodes and their claims.
+    """Reports the status of nodes and their claims.
 
     Args:
-        store: Of the hub.
+        store: Store of the hub.
     """
 
     def __init__(self, store: EmbeddedStore) -> None:
@@ -43,7 +43,7 @@ class SimulatedNodes:
 
     @property
     def busy(self) -> bool:
-        """Whether any status is still to be written."""
+        """Whether any status is still pending."""
         return bool(self._waiting)
 
     async def run(self) -> None:
@@ -66,7 +66,7 @@ class SimulatedNodes:
     async def _report(self) -> None:
         while True:
             kind, key = await self._changed.get()
-            with suppress(NotFoundError, ConflictError):  # gone, or changed: that change queues it again
+            with suppress(NotFoundError, ConflictError):  # deleted or changed: that change enqueues it again
                 document = await self._store.get(kind, key)
                 status = desired_status(document)
                 if status is not None and status != document.get("status"):
@@ -75,7 +75,7 @@ class SimulatedNodes:
 
 
 def desired_status(document: JsonObject) -> JsonObject | None:
-    """Return the status in a document's annotation; None when there is none, or it is not a JSON object."""
+    """Return the status in a document's annotation, or None without one or if it is not a JSON object."""
     text = annotations_of(document).get(SIMULATE_STATUS)
     if text is None:
         return None

@@ -1,12 +1,12 @@
 """The script of a simulated object: when it becomes ready or crashes.
 
-The annotation ``harbormaster.dev/simulate`` of an object takes a comma-separated list of:
+The annotation ``harbormaster.dev/simulate`` of an object is a comma-separated list of:
 
-* ``ready-after=5s``: how long it takes until everything is ready (default: 2 s);
-* ``never-ready``: it starts and never becomes ready;
-* ``crash-after=1m``: it fails that long after it became ready, and stays failed.
+* ``ready-after=5s``: time until everything is ready (default: 2 s)
+* ``never-ready``: it starts and never becomes ready
+* ``crash-after=1m``: it fails that long after it became ready, and remains failed
 
-Anything else keeps the object from becoming ready, with a message in its status that says why.
+Any other value keeps the object from becoming ready, with the reason in its status.
 """
 
 from collections.abc import Mapping
@@ -22,17 +22,17 @@ from scorer.api.values.duration import parse_sum
 SIMULATE = OURS + "simulate"
 READY_AFTER = timedelta(seconds=2)
 NODES = 3
-"""How many nodes a member has that does not say so; a DaemonSet runs one Pod on each."""
+"""Default number of nodes of a member. A DaemonSet runs one Pod on each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How an object behaves.
+    """Behaviour of an object.
 
     Args:
-        ready_after: None: never.
-        crash_after: Counted from when it became ready; None: never.
-        problem: What is wrong with the annotation.
+        ready_after: Time until it is ready. None: disabled, it never is.
+        crash_after: Time from readiness to the crash. None: disabled.
+        problem: Mistake in the annotation.
     """
 
     ready_after: timedelta | None = READY_AFTER
@@ -41,7 +41,7 @@ class Script:
 
 
 def parse_script(text: str, ready_after: timedelta = READY_AFTER) -> Script:
-    """Read the annotation ``harbormaster.dev/simulate`` of an object; a mistake becomes `Script.problem`."""
+    """Parse the annotation ``harbormaster.dev/simulate`` of an object. A mistake is stored in `Script.problem`."""
     crash_after = None
     never = False
     for word in filter(None, (part.strip() for part in text.split(","))):
@@ -68,7 +68,7 @@ class _WorkloadProgress:
 
     Args:
         document: The object to store.
-        changes_at: When it next changes by itself; None: never.
+        changes_at: Time of its next change. None: unset, it no longer changes.
     """
 
     document: JsonObject
@@ -105,7 +105,7 @@ def _after(start: datetime, wait: timedelta) -> datetime:
 
 
 def created_at(document: JsonObject, moment: Moment) -> datetime:
-    """Return when an object was created; the present moment where it does not say so."""
+    """Return when an object was created, or the present moment if unknown."""
     text = document["metadata"].get("creationTimestamp")
     return parse_time(text) if text else moment.now
 
@@ -116,13 +116,13 @@ def count_or(value: object, default: int) -> int:
 
 
 def condition_of(document: JsonObject, kind: str) -> Mapping[str, Any]:
-    """Return a condition of an object; empty when absent."""
+    """Return a condition of an object, empty if absent."""
     matches = (entry for entry in conditions_of(document) if entry.get("type") == kind)
     return next(matches, {})
 
 
 def make_conditions(document: JsonObject, moment: Moment, *rows: tuple[str, bool, str, str]) -> list[JsonObject]:
-    """Return the conditions (type, status, reason, message), with the old transition times where the status stays."""
+    """Return the conditions (type, status, reason, message), with the old transition times of unchanged ones."""
     conditions = []
     for kind, good, reason, message in rows:
         status = "True" if good else "False"

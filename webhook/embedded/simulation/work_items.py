@@ -1,4 +1,4 @@
-"""Work items of simulated members: what the agenda holds, and the state of one member."""
+"""Work items of simulated members: the entries of the queue, and the state of one member."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -25,7 +25,7 @@ class HeartbeatItem(NamedTuple):
 
 
 class WorkItem(NamedTuple):
-    """A Work has to be reconciled."""
+    """A Work must be reconciled."""
 
     cluster: str
     work: str
@@ -46,7 +46,7 @@ Item: TypeAlias = MemberItem | HeartbeatItem | WorkItem | ObjectItem
 
 @dataclass(slots=True)
 class SimulatedMember:
-    """What is known of a member; a restart finds all of it again."""
+    """State of a member. All of it can be restored after a restart."""
 
     mark: tuple[Any, ...]
     behaviour: Behaviour
@@ -64,5 +64,5 @@ class SimulatedMember:
 
     @property
     def beats(self) -> bool:
-        """Whether its agent sends heartbeats; one that has left does not, unless it simulates a leave that hangs."""
+        """Whether its agent sends heartbeats. One that has left does not, unless it simulates a hanging leave."""
         return self.state is MemberState.JOIN or (self.state is MemberState.LEAVE and self.behaviour.leaving)

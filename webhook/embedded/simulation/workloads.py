@@ -1,4 +1,4 @@
-"""Simulated workloads: the status of kinds that run Pods, and what their Pods request."""
+"""Simulated workloads: the status of kinds that run Pods, and the requests of their Pods."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,12 +23,15 @@ from webhook.embedded.simulation.scripts import (
 
 
 def _whole_seconds(instant: datetime) -> datetime:
-    """Return *instant* with the precision that the store keeps."""
+    """Return *instant* with the precision of the store."""
     return parse_time(format_time(instant))
 
 
 def _rollout_start(document: JsonObject, moment: Moment) -> datetime:
-    """Return when the rollout of the present generation began: by the status, else when the object did, else now."""
+    """Return the start of the rollout of the present generation.
+
+    It follows from the status, else from the object's creation, else it is now.
+    """
     if not _observed(document):
         return (
             _whole_seconds(moment.now) if "observedGeneration" in status_of(document) else created_at(document, moment)
@@ -43,7 +46,7 @@ def _observed(document: JsonObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """Pods of a workload: how many it wants, how many have the present template, and how many serve."""
+    """Pods of a workload: desired, with the present template, and serving."""
 
     wanted: int
     updated: int
@@ -51,9 +54,9 @@ class _Pods:
 
 
 def _pods(document: JsonObject, stage: str, replicas: int, fields: tuple[str, str]) -> _Pods:
-    """Count the Pods of a workload; *fields* of its status hold the updated ones and those that serve.
+    """Count the Pods of a workload. *fields* of its status hold the updated ones and the serving ones.
 
-    A first rollout creates all Pods at once; an update keeps the old ones serving until the new ones are ready.
+    A first rollout creates all Pods together. An update keeps the old ones serving until the new ones are ready.
     """
     if stage == "ready":
         return _Pods(replicas, replicas, replicas)
@@ -70,7 +73,7 @@ _Counts: TypeAlias = Callable[[JsonObject, str, Moment], JsonObject]
 
 
 def _workload(counts: _Counts) -> Callable[[JsonObject, Moment], _WorkloadProgress]:
-    """Make the simulation of a kind that runs Pods; *counts* fills in the numbers of its status."""
+    """Return the simulation of a kind that runs Pods. *counts* fills in the numbers of its status."""
 
     def simulate(document: JsonObject, moment: Moment) -> _WorkloadProgress:
         start = _rollout_start(document, moment)
@@ -152,7 +155,7 @@ def _replica_set(document: JsonObject, stage: str, _: Moment) -> JsonObject:
 
 
 def _job(document: JsonObject, moment: Moment) -> _WorkloadProgress:
-    """Run to completion; with ``crash-after`` it fails instead, that long after it would have completed."""
+    """Run to completion. With ``crash-after`` the Job fails instead, that long after it would have completed."""
     start_time = created_at(document, moment)
     stage, changes_at = moment.stage(start_time)
     if stage == "ready" and moment.script.crash_after is not None:
@@ -197,11 +200,11 @@ WORKLOADS: Mapping[tuple[str, str], Callable[[JsonObject, Moment], _WorkloadProg
         ("", "Pod"): _pod,
     }
 )
-"""How the status of a workload follows from its spec, by API group and kind."""
+"""Functions from spec to status of a workload, by API group and kind."""
 
 
 def requests(document: JsonObject, *, nodes: int = NODES) -> dict[str, int]:
-    """Return what the Pods of a workload request, resource name to 10^-9 units; nothing for other kinds.
+    """Return the requests of a workload's Pods, resource name to 10^-9 units. Empty for other kinds.
 
     Only regular containers count, and Pods that have ended do not (scheduling.md 18).
     """

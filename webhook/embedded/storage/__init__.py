@@ -1,4 +1,4 @@
 """Objects in SQLite with the semantics of an API server: journal, watches, kinds, transactions, garbage collection.
 
-Nothing here knows HTTP.
+No module here knows HTTP.
 """

@@ -1,11 +1,11 @@
 """The durable half of the embedded store: every write as one row, in the order of resource versions.
 
-The rows are both the objects and the event log. An object is its newest row; a watch resumes by reading the rows after
-a version. A row that is no longer the newest of its object, or that only records a deletion, is removed when the
-*horizon* passes it: the version before which no watch can resume.
+The rows are both the objects and the event log. An object is its newest row. A watch resumes by reading the rows after
+a version. The *horizon* is the version before which no watch can resume. When it passes a row that is superseded, or
+that only records a deletion, the row is removed.
 
-Every append is one transaction in write-ahead mode, so a killed process loses no acknowledged write, and a transaction
-that was cut off leaves nothing. One process at a time can open the file.
+Every append is one transaction in write-ahead mode, so a killed process loses no acknowledged write, and an interrupted
+transaction leaves nothing. One process at a time can open the file.
 """
 
 import os
@@ -19,7 +19,7 @@ from webhook.kube.ports import EventType, ExpiredError, Key, StoreError
 SCHEMA_VERSION: Final = 1
 APPLICATION_ID: Final = 0x48_42_4D_53  # "HBMS": by it we, and file(1), tell our files from other SQLite files
 RETAINED: Final = 4096
-"""How many versions back a watch can resume."""
+"""Number of old versions that a watch can resume."""
 
 _TABLES: Final = (
     """CREATE TABLE journal (
@@ -40,12 +40,12 @@ class Row(NamedTuple):
 
     Args:
         version: Resource version of the write.
-        type: What it did to the object.
+        type: Type of the change.
         kind: Group and kind of the object.
-        key: The object.
-        body: The object afterwards, as JSON; of a deletion, the last state.
-        old_labels: The labels before, as JSON, where they differ from those in *body*.
-        replaced: Version of the row that this one supersedes, 0 for a new object; not stored.
+        key: Key of the object.
+        body: The object afterwards, as JSON. For a deletion, the last state.
+        old_labels: The labels before, as JSON, if they differ from those in *body*.
+        replaced: Version of the row that this one supersedes, 0 for a new object. Not stored.
     """
 
     version: int
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 
 class Journal:
-    """An open journal. All methods are synchronous; call them from the thread that opened it."""
+    """An open journal. All methods are synchronous, and must be called from the thread that opened it."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, retention: int) -> None:
         self._connection = connection
@@ -71,10 +71,10 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path | None, *, retention: int = RETAINED) -> "Journal":
-        """Open the file, created if need be; None: in memory.
+        """Open the file, creating it if needed. None: unset, in memory.
 
         Raises:
-            StoreError: We cannot use the file; the message names it and says what to do.
+            StoreError: The file is unusable. The message names it and the remedy.
         """
         if path is None:
             return cls(_prepare(sqlite3.connect(":memory:", isolation_level=None), ":memory:"), "memory", retention)
@@ -93,11 +93,14 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Release the file. A second call does nothing."""
+        """Release the file. A second call is a no-op."""
         self._connection.close()
 
     def load(self) -> Iterator[tuple[int, KindId, bytes]]:
-        """Yield version, kind and body of every existing object, oldest write first. Call it once, before all else."""
+        """Yield version, kind and body of every existing object, oldest write first.
+
+        Call it once, before any other method.
+        """
         newest: dict[tuple[KindId, Key], int] = {}
         try:
             (self.horizon,) = self._connection.execute("SELECT version FROM horizon").fetchone()
@@ -120,7 +123,7 @@ class Journal:
             raise StoreError(f"cannot read {self._name}: {error}; restore it from a copy, or remove it") from error
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Store *rows*, all or none; once this returns, they survive the process being killed.
+        """Store *rows*, all or none. Once this returns, they survive a kill of the process.
 
         Raises:
             StoreError: The rows could not be stored, for example on a full disk.
@@ -146,10 +149,10 @@ class Journal:
         self.version = rows[-1].version
 
     def compact(self) -> None:
-        """Move the horizon when enough has been written since; call it after an append; it is cheap on average.
+        """Move the horizon after enough writes. Call it after an append. Cheap on average.
 
         Raises:
-            StoreError: Nothing was removed; all rows stay readable.
+            StoreError: No row was removed, and all remain readable.
         """
         if self.version - self.horizon <= self._retained + self._slack:
             return
@@ -168,7 +171,7 @@ class Journal:
         """Return up to *limit* writes to objects of *kind* after a version, in order.
 
         Raises:
-            ExpiredError: Some of them have been removed, or *after* lies in the future.
+            ExpiredError: Some of them have been removed, or *after* is in the future.
         """
         if after > self.version:
             raise ExpiredError(f"resource version {after} is later than the newest, {self.version}: list again")
@@ -189,7 +192,7 @@ class Journal:
 
 
 class _Transaction:
-    """``BEGIN IMMEDIATE`` … ``COMMIT``, or ``ROLLBACK`` when the block raises."""
+    """``BEGIN IMMEDIATE`` … ``COMMIT``, or ``ROLLBACK`` if the block raises."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -205,7 +208,7 @@ class _Transaction:
 
 
 def _make_file(path: Path) -> None:
-    """Make sure that *path* is a file we may write: SQLite's own messages about this are hard to understand."""
+    """Ensure that *path* is a writable file: SQLite's own messages about this are hard to understand."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -219,7 +222,7 @@ def _make_file(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
-    """Lock the file, check that it is ours, and create the tables of a new one; leave another program's file alone."""
+    """Lock the file, check that it is ours, and create the tables of a new one. Never changes a foreign file."""
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()

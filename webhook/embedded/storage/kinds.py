@@ -1,4 +1,4 @@
-"""The kinds a store serves: the built-in table, and those that its CustomResourceDefinitions define."""
+"""The kinds that a store serves: the built-in table, and those that its CustomResourceDefinitions define."""
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ class StoredKinds:
 
     @property
     def custom(self) -> Mapping[tuple[str, str], Kind]:
-        """The kinds that CustomResourceDefinitions define, by group and kind; a live view."""
+        """The kinds that CustomResourceDefinitions define, by group and kind, as a live view."""
         return MappingProxyType(self._custom)
 
     @property
@@ -36,7 +36,7 @@ class StoredKinds:
         return self._custom
 
     def find(self, group: str, kind: str) -> Kind | None:
-        """Return the kind, whatever the version."""
+        """Return the kind, regardless of version."""
         return KINDS.get((group, kind)) or self._custom.get((group, kind))
 
     def find_plural(self, group: str, plural: str) -> Kind | None:
@@ -48,7 +48,7 @@ class StoredKinds:
         return self._by_name.get(name)
 
     def define(self, definition: JsonObject) -> None:
-        """Add the kind that a CustomResourceDefinition defines; a malformed or misnamed one defines nothing."""
+        """Add the kind that a CustomResourceDefinition defines. A malformed or misnamed one is ignored."""
         name = definition["metadata"]["name"]
         self.forget(name)
         kind = kind_of_definition(definition)
@@ -60,17 +60,17 @@ class StoredKinds:
         self._custom_plurals[kind.group, kind.plural] = kind
 
     def forget(self, name: str) -> None:
-        """Forget what the CustomResourceDefinition of that name defined."""
+        """Remove the kind that the CustomResourceDefinition of that name defined."""
         if kind := self._by_name.pop(name, None):
             del self._custom[kind.group_kind]
             del self._custom_plurals[kind.group, kind.plural]
 
 
 class EmbeddedKinds:
-    """The kinds that an embedded hub serves; new ones as soon as they are defined.
+    """The kinds that an embedded hub serves, including new ones as soon as they are defined.
 
     Args:
-        kinds: Of the store.
+        kinds: Kinds of the store.
     """
 
     silent: frozenset[str] = frozenset()
@@ -79,7 +79,7 @@ class EmbeddedKinds:
         self.kinds: Mapping[tuple[str, str], Kind] = MappingProxyType(ChainMap(dict(KINDS), kinds.live))
 
     async def refresh(self) -> None:
-        """See `webhook.kube.ports.ServedKinds`: the view is live, so there is nothing to do."""
+        """See `webhook.kube.ports.ServedKinds`: a no-op, because the view is live."""
 
 
 def kind_of_definition(definition: JsonObject) -> Kind | None:

@@ -1,8 +1,8 @@
-"""States of an object on its way through writes: created, replaced, deleting. Also the error for invalid metadata.
+"""States of an object across writes: created, replaced, deleting. Also the error for invalid metadata.
 
-Every function returns a new document that shares parts with its arguments; the store sets ``resourceVersion`` and makes
-the final copy. ``apiVersion`` becomes the preferred version of the kind, whatever was written: all versions of a kind
-have one schema here, so only requests and answers differ by version.
+Every function returns a new document that shares parts with its arguments. The store sets ``resourceVersion`` and makes
+the final copy. ``apiVersion`` becomes the preferred version of the kind, regardless of the written one: all versions of
+a kind have one schema here, so only requests and responses differ by version.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ _LONGEST_PREFIX: Final = 63 - _GENERATED
 
 
 def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
-    """Check that *document* can be created, and return it without nulls in its head; its name may still be empty.
+    """Check that *document* can be created, and return it without nulls in its head. Its name may still be empty.
 
     Raises:
         InvalidMetadataError: With every reason.
@@ -49,7 +49,7 @@ def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
 
 
 def generated_name(prefix: str, suffix: Callable[[int], str]) -> str:
-    """Return a name for ``generateName``; *suffix* returns a number of random characters."""
+    """Return a name for ``generateName``. *suffix* returns a number of random characters."""
     return prefix[:_LONGEST_PREFIX] + suffix(_GENERATED)
 
 
@@ -68,7 +68,7 @@ def created(kind: Kind, document: JsonObject, *, name: str, uid: str, now: datet
 
 
 def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
-    """Return the state after an update; *current* itself when nothing changes.
+    """Return the state after an update, or *current* itself if nothing changes.
 
     Raises:
         ConflictError: *document* is not based on *current*.
@@ -101,7 +101,7 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
 
 
 def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
-    """Return the state after an update of finalizers, labels and annotations alone; *current* itself when none changes.
+    """Return the state after an update of only finalizers, labels and annotations, or *current* itself if none changes.
 
     Raises:
         ConflictError: *document* is not based on *current*.
@@ -116,7 +116,7 @@ def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> 
 
 
 def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObject:
-    """Return the state after a write to the status subresource; *current* itself when nothing changes.
+    """Return the state after a write to the status subresource, or *current* itself if nothing changes.
 
     Raises:
         ConflictError: *document* is not based on *current*.
@@ -155,7 +155,7 @@ def without_owners(current: JsonObject, alive: Iterable[str]) -> JsonObject:
 
 
 def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_version: object) -> None:
-    """Raise `ConflictError` unless *current* has the given uid and version; empty ones are not checked."""
+    """Raise `ConflictError` unless *current* has the given uid and version. Empty ones are not checked."""
     metadata, subject = current["metadata"], f"{kind.kind} {key_of(current)}"
     if uid and uid != metadata["uid"]:
         raise ConflictError(f"{subject}: uid {quote(uid)} was expected, but this object has {quote(metadata['uid'])}")
@@ -186,7 +186,7 @@ def _name(metadata: JsonObject) -> str:
 
 
 def _version_given(metadata: JsonObject) -> object:
-    """Return the version that an update is based on, empty for none; ``"0"`` means none, as for an API server."""
+    """Return the version that an update is based on, empty without one. ``"0"`` means none, as for an API server."""
     version: object = metadata.get("resourceVersion", "")
     return "" if version == "0" else version
 
@@ -196,7 +196,7 @@ def _user_members(metadata: JsonObject) -> JsonObject:
 
 
 def _owners_of_fields(metadata: JsonObject) -> JsonObject:
-    """Return who owns which field; as on an API server, nobody does where an entry is not well formed."""
+    """Return the owners of the fields, empty if an entry is malformed, as on an API server."""
     owners = metadata.get("managedFields")
     if not owners or not isinstance(owners, list):
         return {}
@@ -205,13 +205,13 @@ def _owners_of_fields(metadata: JsonObject) -> JsonObject:
 
 
 def _content(kind: Kind, document: JsonObject) -> JsonObject:
-    """Return the fields that count for the generation: all but identity, metadata and a status subresource."""
+    """Return the fields that increment the generation: all but identity, metadata and a status subresource."""
     apart = ("apiVersion", "kind", "metadata", "status") if kind.has_status else ("apiVersion", "kind", "metadata")
     return {member: value for member, value in document.items() if member not in apart}
 
 
 class InvalidMetadataError(InvalidObjectError):
-    """The store refuses the object; ``errors`` holds every reason."""
+    """The store refuses the object. ``errors`` has every reason."""
 
     def __init__(self, kind: Kind, name: str, errors: tuple[FieldError, ...]) -> None:
         super().__init__(f"{kind.kind} {quote(name)} is invalid: " + "; ".join(map(str, errors)))

@@ -1,6 +1,6 @@
-"""The objects of the embedded store in memory, from which it answers every read.
+"""The in-memory objects of the embedded store. It serves every read.
 
-Documents in here are shared with every reader; they are never changed, only replaced.
+Documents in here are shared with every reader. They are never mutated, only replaced.
 """
 
 from bisect import bisect_left, insort
@@ -12,7 +12,7 @@ from webhook.embedded.storage.journal import KindId
 from webhook.kube.ports import Key
 
 Place = tuple[KindId, Key]
-"""Where an object is."""
+"""Kind and key of an object."""
 
 EVENT_KINDS: Final = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 
@@ -28,7 +28,7 @@ class _Shelf:
 
 
 class ObjectIndex:
-    """All objects by kind, namespace and name; also by uid, by owner, and Events by age."""
+    """All objects by kind, namespace and name. Also by uid, by owner, and Events by age."""
 
     def __init__(self) -> None:
         self._shelves: dict[KindId, _Shelf] = {}
@@ -40,7 +40,7 @@ class ObjectIndex:
         return len(self._by_uid)
 
     def get(self, kind: KindId, key: Key) -> JsonObject | None:
-        """Return the object, if there is one."""
+        """Return the object, or None if it does not exist."""
         shelf = self._shelves.get(kind)
         return shelf.documents.get(key) if shelf else None
 
@@ -63,7 +63,7 @@ class ObjectIndex:
             self._events[kind, key] = None
 
     def remove(self, kind: KindId, key: Key) -> None:
-        """Remove the object; it must exist."""
+        """Remove the object, which must exist."""
         shelf = self._shelves[kind]
         document = shelf.documents.pop(key)
         del shelf.order[bisect_left(shelf.order, (key.namespace, key.name))]
@@ -99,7 +99,7 @@ class ObjectIndex:
                 yield kind, key
 
     def place_of(self, uid: str) -> Place | None:
-        """Return where the object with that uid is, if it exists."""
+        """Return the place of the object with that uid, or None if it does not exist."""
         return self._by_uid.get(uid)
 
     def dependents_of(self, uid: str) -> list[Place]:
@@ -127,5 +127,5 @@ def owner_references(document: JsonObject) -> list[dict[str, Any]]:
 
 
 def owner_uids(document: JsonObject) -> set[str]:
-    """Return the uid of every owner an object names."""
+    """Return the uid of every owner that an object names."""
     return {reference["uid"] for reference in owner_references(document)}

@@ -1,12 +1,13 @@
 """The embedded store: the semantics of an API server in one process over one SQLite file.
 
-Reads are answered from memory. A write is checked against memory, takes the next resource version, and is one
-transaction of the journal together with its consequences (dependents and content are deleted, and the namespace that
-was waiting for them), so that a killed process leaves all of it or nothing. It is durable before its caller continues;
-in write-ahead mode that costs a few tens of microseconds, so writes are not grouped. Watchers see it only after that.
+Reads are served from memory. A write is checked against memory and takes the next resource version. It is one
+transaction of the journal together with its consequences: the deletion of dependents and content, and of the namespace
+that was waiting for them. A killed process therefore leaves all of it or nothing. A write is durable before its caller
+continues. In write-ahead mode that costs a few tens of microseconds, so writes are not batched. Watchers see it only
+after that.
 
-Differences from an API server, all on purpose: those that `webhook.kube.ports.Store` lists, owners are found by uid
-alone, and the oldest Events are deleted when there are more than `MOST_EVENTS`.
+Deliberate differences from an API server: those that `webhook.kube.ports.Store` lists, owners are found by uid alone,
+and the oldest Events are deleted if there are more than `MOST_EVENTS`.
 """
 
 import asyncio
@@ -44,14 +45,14 @@ from webhook.kube.ports import (
 )
 
 MOST_EVENTS: Final = 1000
-"""How many Events (of both groups together) a store keeps: those written last."""
+"""Maximum number of Events (of both groups together) that a store keeps, newest first."""
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_ATTEMPTS: Final = 8
 
 
 class NamespaceTerminatingError(ForbiddenError):
-    """Nothing can be created in a namespace that is being deleted."""
+    """No object can be created in a namespace that is being deleted."""
 
 
 def utc_now() -> datetime:
@@ -65,7 +66,7 @@ def random_suffix(length: int) -> str:
 
 
 class EmbeddedStore(Store):
-    """An open store; see `Store` for the contract of its methods.
+    """An open store, see `Store` for the contract of its methods.
 
     Not thread-safe. With ``dry_run`` a write checks everything and stores nothing.
     """
@@ -88,13 +89,13 @@ class EmbeddedStore(Store):
         retention: int = RETAINED,
         most_events: int = MOST_EVENTS,
     ) -> "EmbeddedStore":
-        """Open the store in a file, created if need be; None: in memory only.
+        """Open the store in a file, creating it if needed.
 
         Args:
-            path: The file; SQLite keeps a second one beside it while the store is open.
+            path: The file. SQLite keeps a second one beside it while the store is open. None: unset, in memory only.
             now: The clock for ``creationTimestamp`` and ``deletionTimestamp``.
-            retention: How many versions back a watch can resume.
-            most_events: How many Events to keep.
+            retention: Number of old versions that a watch can resume.
+            most_events: Maximum number of Events.
 
         Raises:
             StoreError: The file is of a newer schema, not ours, damaged, in use, or not accessible.
@@ -114,7 +115,7 @@ class EmbeddedStore(Store):
         return store
 
     def close(self) -> None:
-        """Release the file and end all watches. A second call does nothing."""
+        """Release the file and stop all watches. A second call is a no-op."""
         self._closed = True
         for watchers in self._watchers.values():
             for watcher in tuple(watchers):
@@ -130,7 +131,10 @@ class EmbeddedStore(Store):
         return len(self._table)
 
     def objects(self, kind: Kind) -> Sequence[JsonObject]:
-        """Return the objects of *kind*, by namespace and name, for callers that cannot await: admission rules."""
+        """Return the objects of *kind*, sorted by namespace and name.
+
+        Synchronous, for callers that cannot await: admission rules.
+        """
         self._check_open()
         return self._table.documents(kind.group_kind)
 
@@ -163,26 +167,26 @@ class EmbeddedStore(Store):
         selects: LabelTest | None = None,
         bookmark_every: timedelta | None = None,
     ) -> Watcher:
-        """See `Store.watch`; `ExpiredError` is raised by this call or, when the reader falls too far behind, later.
+        """See `Store.watch`. `ExpiredError` is raised by this call or, if the reader falls too far behind, later.
 
         Args:
-            kind: What to watch.
-            since: The last resource version already known.
-            namespace: Only objects in it; None: all.
+            kind: The kind to watch.
+            since: The last known resource version.
+            namespace: Only objects in this namespace. None: unset, all.
             selects: Objects whose labels enter the selection are ADDED, those that leave it DELETED.
-            bookmark_every: How long without an event until a bookmark is sent; None: never.
+            bookmark_every: Silence after which a bookmark is sent. None: disabled.
         """
         self._check_open()
         if not since.isascii() or not since.isdecimal() or len(since) > 19:
             raise ExpiredError(f"resource version {since[:64]!r} is not one of this store: list again")
-        # The watcher reads the past as it is made, and no await lies between that and its registration: no change falls
-        # between the two.
+        # The watcher reads past changes on construction, and there is no await before its registration, so no change is
+        # missed in between.
         watcher = Watcher(self._journal, kind.group_kind, int(since), selects, bookmark_every, namespace)
         self._watchers.setdefault(kind.group_kind, weakref.WeakSet()).add(watcher)
         return watcher
 
     async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
-        """See `Store.create`. Raises `NotFoundError` when the namespace does not exist."""
+        """See `Store.create`. Raises `NotFoundError` if the namespace does not exist."""
         await self._turn()
         document = lifecycle.checked_new(kind, document)
         metadata = document["metadata"]
@@ -210,7 +214,7 @@ class EmbeddedStore(Store):
         return changed if changed is current else self._store(kind, changed)
 
     async def replace_status(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
-        """See `Store.replace_status`. Raises `NotFoundError` for a kind whose status is no subresource."""
+        """See `Store.replace_status`. Raises `NotFoundError` for a kind without a status subresource."""
         await self._turn()
         if not kind.has_status:
             raise NotFoundError(f"{kind.kind} has no status subresource")
@@ -230,12 +234,12 @@ class EmbeddedStore(Store):
                 write.delete(kind.group_kind, current)
 
     async def _turn(self) -> None:
-        """Let other tasks run before a write: a loop of writes would never yield otherwise.
+        """Yield to other tasks before a write: a loop of writes would never yield otherwise.
 
-        Before the checks of the write, not after: between them and the journal nothing awaits, so they still hold.
+        Before the checks of the write, not after: no await between them and the journal may invalidate them.
         """
         await asyncio.sleep(0)
-        self._check_open()  # the store may have been closed meanwhile
+        self._check_open()  # the store may have been closed in the meantime
 
     def _check_open(self) -> None:
         if self._closed:
@@ -266,7 +270,7 @@ class EmbeddedStore(Store):
 
     @contextmanager
     def _write(self) -> Iterator[WriteTransaction]:
-        """Collect a write and its consequences; store all and notify the watchers, or undo all and raise."""
+        """Collect a write and its consequences. Store all and notify the watchers, or undo all and raise."""
         write = WriteTransaction(self._table, self.kinds, self._journal.version, self._now, self._most_events)
         try:
             yield write
@@ -280,12 +284,12 @@ class EmbeddedStore(Store):
             if watchers := self._watchers.get(row.kind):
                 for watcher in tuple(watchers):
                     watcher.offer(change)
-        with suppress(StoreError):  # the write is safe; a full disk will fail the next one
+        with suppress(StoreError):  # the write is safe, and a full disk fails the next one
             self._journal.compact()
 
 
 def _key_given(kind: Kind, document: JsonObject) -> Key:
-    """Return the key that an update names. Raises `InvalidObjectError` when a part of it is missing or no string."""
+    """Return the key that an update names. Raises `InvalidObjectError` if a part of it is missing or no string."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         metadata = {}

@@ -1,7 +1,7 @@
 """A transaction of the embedded store: one write with its consequences, stored as a whole or not at all.
 
-The consequences: dependents are deleted with their last owner, a namespace or definition that is being deleted loses
-its content and then goes itself, and the oldest Events make room for new ones.
+Consequences: dependents are deleted with their last owner. A namespace or definition that is being deleted is removed
+after its content. The oldest Events are deleted to make room for new ones.
 """
 
 from collections import deque
@@ -22,14 +22,14 @@ from webhook.kube.ports import EventType, Key, key_of
 
 
 class WriteTransaction:
-    """A write in progress: applied to memory already, not yet in the journal.
+    """A write in progress, already applied to memory, but not in the journal yet.
 
     Args:
-        table: Changed as the write proceeds; `undo` takes everything back.
+        table: Changed as the write proceeds. `undo` reverts all changes.
         kinds: Likewise.
         version: The newest resource version before the write.
         now: The clock.
-        most_events: How many Events to keep.
+        most_events: Maximum number of Events.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class WriteTransaction:
         self.changes: list[StoreEvent] = []
 
     def put(self, kind: KindId, document: JsonObject, *, is_shared: bool = False) -> JsonObject:
-        """Store the new state of an object and return it; delete an object that was only waiting for its finalizers.
+        """Store the new state of an object and return it. Delete an object that was only waiting for its finalizers.
 
         Args:
             kind: Group and kind.
             document: The new state, except for the resource version.
-            is_shared: No caller can change any part of *document*, so it needs no copy.
+            is_shared: Whether *document* needs no copy, because no caller can mutate any part of it.
         """
         place = kind, key_of(document)
         if self._is_released(place, document):
@@ -61,7 +61,7 @@ class WriteTransaction:
         return self._record(place, document, EventType.MODIFIED, is_shared=is_shared)
 
     def delete(self, kind: KindId, current: JsonObject) -> None:
-        """Delete the object and its content; mark the object as being deleted while finalizers or content hold it."""
+        """Delete the object and its content. Mark the object as being deleted while finalizers or content keep it."""
         place = kind, key_of(current)
         if not current["metadata"].get("finalizers") and not self._has_content(place):
             self._record(place, current, EventType.DELETED)
@@ -73,7 +73,7 @@ class WriteTransaction:
                 self.delete(content_place[0], document)
 
     def settle(self) -> None:
-        """Work off the consequences, until there are none left."""
+        """Process the consequences until none are left."""
         while True:
             while self._suspects:
                 self._look_at(self._suspects.popleft())
@@ -85,7 +85,7 @@ class WriteTransaction:
                     self._record(place, document, EventType.DELETED)
 
     def undo(self) -> None:
-        """Restore everything in memory as it was."""
+        """Restore the previous state in memory."""
         for (kind, key), document in reversed(self._before):
             if document is not None:
                 self._table.store(kind, key, document)
@@ -109,7 +109,7 @@ class WriteTransaction:
             self._record(place, lifecycle.without_owners(document, alive), EventType.MODIFIED)
 
     def _is_alive(self, uid: str, namespace: str) -> bool:
-        """Say whether an owner exists; one in another namespace cannot be an owner."""
+        """Return whether an owner exists. An object in another namespace cannot be an owner."""
         place = self._table.place_of(uid)
         return place is not None and place[1].namespace in ("", namespace)
 

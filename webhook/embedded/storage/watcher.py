@@ -1,4 +1,4 @@
-"""One watch on one kind: reads the past from the journal, then follows.
+"""One watch on one kind: reads past changes from the journal, then follows new ones.
 
 A watcher that falls far behind drops its backlog and later reads it from the journal again, so a slow reader costs
 little memory.
@@ -24,12 +24,12 @@ LabelTest = Callable[[Mapping[str, str]], bool]
 
 
 class StoreEvent(NamedTuple):
-    """What happened to one object.
+    """A change of one object.
 
     Args:
         version: Resource version of the change.
         type: As seen without a selector.
-        document: The object afterwards; of a deletion, its last state.
+        document: The object afterwards. For a deletion, its last state.
         old_labels: Its labels before.
     """
 
@@ -50,15 +50,15 @@ class Watcher(AsyncIterator[WatchEvent]):
     """Yields the changes to one kind after a resource version.
 
     Args:
-        journal: Where the past is; read at once, from *since*.
+        journal: Journal of past changes, read immediately from *since*.
         kind: Group and kind.
-        since: The last version already known.
+        since: The last known version.
         selects: Objects that enter the selection are ADDED, those that leave it DELETED.
-        bookmark_every: How long without an event until a bookmark is yielded; None: never.
-        namespace: Only objects in it; None: all.
+        bookmark_every: Silence after which a bookmark is yielded. None: disabled.
+        namespace: Only objects in this namespace. None: unset, all.
 
     Raises:
-        ExpiredError: Changes since that version are gone, or it lies in the future.
+        ExpiredError: Changes since that version were removed, or it is in the future.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class Watcher(AsyncIterator[WatchEvent]):
         self._catch_up()
 
     def offer(self, change: StoreEvent) -> None:
-        """Note the newest change."""
+        """Deliver the newest change."""
         if self._behind:
-            pass  # appended now, it would come before older changes that are still to be read from the journal
+            pass  # appended now, it would precede older changes that are still to be read from the journal
         elif len(self._backlog) < LONGEST_BACKLOG:
             self._backlog.append(change)
         else:
@@ -95,7 +95,7 @@ class Watcher(AsyncIterator[WatchEvent]):
         self._wake.set()
 
     def end(self, failure: str = "") -> None:
-        """Stop the reader, even if it is waiting; with a message, it gets a `StoreError`."""
+        """Stop the reader, even if it is waiting. With a message, it gets a `StoreError`."""
         self._end = failure
         self._wake.set()
 
@@ -113,12 +113,12 @@ class Watcher(AsyncIterator[WatchEvent]):
                     return event
             if self._behind:
                 continue
-            self._wake.clear()  # nothing awaits since the backlog was empty, so no change is forgotten by this
+            self._wake.clear()  # no await since the backlog was empty, so no change is missed
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._wake.wait()
             except TimeoutError:
-                if not self._backlog and not self._behind:  # else a change came at the moment of the timeout
+                if not self._backlog and not self._behind:  # otherwise a change arrived at the moment of the timeout
                     self._position = self._journal.version
                     return WatchEvent(EventType.BOOKMARK, {}, str(self._position))
 
