@@ -1,1 +1,1 @@
-"""People sign in to the page at an OpenID Connect provider, and their browser keeps a sealed session."""
+"""Users sign in to the page with an OpenID Connect provider, and their browser keeps a sealed session."""

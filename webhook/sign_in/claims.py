@@ -1,8 +1,8 @@
-"""Who somebody is, by the claims of a verified ID token.
+"""The user identified by the claims of a verified ID token.
 
-The rules are those of kube-apiserver, so that a person is the same user to both. Other than there, nobody is called
-``system:…``, nor is in a group of such a name: their rights are those of the cluster itself, and none of them is a
-person whom a provider knows. A prefix makes any name another one.
+The rules are those of kube-apiserver, so that a person is the same user to both. Unlike there, names and groups that
+start with ``system:`` are refused: their permissions are those of the cluster itself, and no person at a provider is
+one of them. A prefix makes any name another one.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ _ELSEWHERE: Final = "_claim_names"
 
 
 def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
-    """Return the user that verified claims are about.
+    """Return the user that verified claims identify.
 
     Raises:
-        SignInError: They do not say, or what they say is no name that a person may have.
+        SignInError: They identify no user, or one with a name that no person may have.
     """
     claim = options.username_claim
     name = claims.get(claim)
@@ -57,6 +57,6 @@ def _named(name: str) -> str:
         )
     try:
         name.encode()
-    except UnicodeEncodeError as error:  # JSON can have half of a letter
+    except UnicodeEncodeError as error:  # JSON can contain lone surrogates
         raise SignInError(SignInFailure.CLAIMS, f"{printable(name[:128])!r} is no text") from error
     return name

@@ -1,7 +1,7 @@
-"""Is an ID token one that the provider has made for us, now, and for this sign-in?
+"""Verification that an ID token was issued by the provider for us, now, and for this sign-in.
 
-Signatures are checked by PyJWT, with keys that the provider publishes. Only algorithms with a public and a private key
-are taken: with one of a shared secret, the published key would be the secret, and ``none`` signs nothing.
+PyJWT verifies signatures with the published keys of the provider. Only asymmetric algorithms are accepted: with a
+symmetric one, the published key would be the secret, and ``none`` signs nothing.
 
 Source: OpenID Connect Core 1.0, 3.1.3.7; RFC 8725.
 """
@@ -18,14 +18,14 @@ from webhook.sign_in.trouble import SignInError, SignInFailure
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 LEEWAY_SECONDS: Final = 60
-"""How far the provider's clock may be from ours."""
+"""Tolerated clock skew of the provider."""
 LONGEST: Final = 65_536
 _NEVER: Final = 2**53
-"""No instant is so far away: an integer may be too large for a float."""
+"""Bound for instants: an integer may be too large for a float."""
 _NEEDED: Final = ("iss", "sub", "aud", "exp", "iat")
 
 FindKey = Callable[[str | None], Awaitable[JsonObject]]
-"""Returns the published key of an id, as a JSON Web Key; raises `SignInError`."""
+"""Returns the published key of an id, as a JSON Web Key. Raises `SignInError`."""
 
 
 async def verify(
@@ -34,15 +34,15 @@ async def verify(
     """Return the claims of an ID token.
 
     Args:
-        token: As the provider has given it.
-        issuer: Who has to have made it.
-        client_id: Whom it has to be for.
-        nonce: Of the sign-in that has begun.
-        find_key: Knows the provider's keys.
-        now: When it is shown.
+        token: As received from the provider.
+        issuer: Required issuer.
+        client_id: Required audience.
+        nonce: Nonce of the pending sign-in.
+        find_key: Returns the provider's keys.
+        now: The present instant.
 
     Raises:
-        SignInError: It cannot be trusted, or the keys cannot be read.
+        SignInError: The token cannot be trusted, or the keys cannot be read.
     """
     try:
         if len(token) > LONGEST:
@@ -54,7 +54,7 @@ async def verify(
         jwk = await find_key(kid)
         claims: Mapping[str, Any] = jwt.decode(
             token,
-            # Bound to one algorithm: the one that the provider has published with it, if any; the token has to have it.
+            # Bound to one algorithm: the published one of the key, if any, which the token must use.
             jwt.PyJWK(jwk, jwk.get("alg") or algorithm),
             algorithms=list(ALGORITHMS),
             audience=client_id,
@@ -62,12 +62,12 @@ async def verify(
             options={
                 "require": list(_NEEDED),
                 "enforce_minimum_key_length": True,
-                "verify_exp": False,  # below: the library would ask the clock of the system
+                "verify_exp": False,  # checked below, as the library would use the system clock
                 "verify_iat": False,
                 "verify_nbf": False,
             },
         )
-    except (jwt.PyJWTError, TypeError, ValueError) as error:  # the library checks not all that JSON can hold
+    except (jwt.PyJWTError, TypeError, ValueError) as error:  # the library does not check all that JSON can contain
         raise SignInError(SignInFailure.TOKEN, f"{type(error).__name__}: the ID token cannot be trusted") from error
     _check_times(claims, now)
     _check_party(claims, client_id)
@@ -82,14 +82,14 @@ def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
         if isinstance(instant, bool) or not isinstance(instant, int | float) or not abs(instant) < _NEVER:
             raise SignInError(SignInFailure.TOKEN, f"the ID token has no instant: {name}")
         offset = instant - now.timestamp()
-        if offset < 1 if name == "exp" else offset > LEEWAY_SECONDS:  # the session would have ended with it
+        if offset < 1 if name == "exp" else offset > LEEWAY_SECONDS:  # otherwise the session would already have ended
             raise SignInError(
                 SignInFailure.CLOCK, f"the ID token is not of this time: {name} is {offset:+.0f} s from now"
             )
 
 
 def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
-    """Where a token is for several, it has to say that it was given to us."""
+    """Check the authorized party, which a token for several audiences must name."""
     audience, party = claims["aud"], claims.get("azp")
     if party is None and isinstance(audience, list) and len(audience) > 1:
         raise SignInError(SignInFailure.TOKEN, "the ID token is for several, and does not say to whom it was given")

@@ -1,4 +1,4 @@
-"""How somebody signs in: sent to the provider with a question, known when they come back with the answer to it.
+"""The sign-in flow: a redirect to the provider, and the callback with its answer.
 
 Source: OpenID Connect Core 1.0, 3.1; RFC 9700; RFC 9207.
 """
@@ -25,19 +25,19 @@ LONGEST_CODE: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class SignInRedirect:
-    """Where to send a browser, and what it has to bring back, sealed."""
+    """Address to send a browser to, and the sealed cookie that it must return."""
 
     address: str
     begun: str
 
 
 class SignIn:
-    """Signs people in.
+    """Signs users in.
 
     Args:
-        options: Where, and who they are then.
+        options: The provider, and the mapping of its claims to users.
         now: The clock.
-        tick: Seconds on a clock that only goes forward.
+        tick: Monotonic clock in seconds.
     """
 
     def __init__(self, options: SignInOptions, now: Callable[[], datetime], tick: Callable[[], float]) -> None:
@@ -49,10 +49,10 @@ class SignIn:
         self.sessions = Sessions(options, self._secrets.read, now)
 
     async def check(self) -> None:
-        """Look whether the settings can be used; whether the provider answers is found out when somebody signs in.
+        """Check the settings. The provider is first contacted when a user signs in.
 
         Raises:
-            SettingsError: They cannot be.
+            SettingsError: They are unusable.
         """
         try:
             check_transport(self._options.issuer, "oidc_issuer_url")
@@ -62,10 +62,10 @@ class SignIn:
         await asyncio.to_thread(self._provider.check_files)
 
     async def begin(self) -> SignInRedirect:
-        """Begin a sign-in.
+        """Start a sign-in.
 
         Raises:
-            SignInError: The provider does not say where.
+            SignInError: The provider cannot be used.
         """
         pending = PendingSignIn.new()
         try:
@@ -74,14 +74,14 @@ class SignIn:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
     async def finish(self, query: Mapping[str, str], cookie: str) -> tuple[str, Session]:
-        """Return the session of somebody who comes back, sealed and open.
+        """Return the session of a user who returns from the provider, sealed and open.
 
         Args:
-            query: What the provider says, by way of the browser.
+            query: Parameters of the provider's redirect.
             cookie: The sealed cookie of the browser.
 
         Raises:
-            SignInError: They are not signed in.
+            SignInError: The sign-in failed.
         """
         try:
             return await self._finish(query, cookie)
@@ -89,7 +89,7 @@ class SignIn:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
     async def sign_out_address(self) -> str:
-        """Return where to send a browser that has signed out."""
+        """Return the address to send a browser to after sign-out."""
         try:
             return await self._provider.sign_out_address()
         except SettingsError:

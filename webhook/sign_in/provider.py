@@ -1,8 +1,7 @@
-"""Talks to the OpenID Connect provider: what it says of itself, its keys, and what it gives for a code.
+"""Client of the OpenID Connect provider: its metadata, its keys, and the exchange of codes.
 
-Everything that is read is bounded, no redirect is followed, and every address that the provider names is https, or on
-this machine. What it says of itself and its keys are kept for an hour. An unknown key is asked for at once, but not
-more often than every ten seconds.
+Every read is bounded, no redirect is followed, and every address that the provider names must be https or loopback. The
+metadata and keys are cached for an hour. An unknown key causes an immediate refresh, throttled to one per ten seconds.
 
 Source: OpenID Connect Discovery 1.0, 3 and 4; RFC 6749, 2.3.1 and 4.1.3; RFC 7636.
 """
@@ -34,7 +33,7 @@ LARGEST_ANSWER_BYTES: Final = 256 * 1024
 CALL_SECONDS: Final = 10.0
 KEPT_SECONDS: Final = 3600.0
 AGAIN_SECONDS: Final = 10.0
-"""Shortest time between two readings of the same."""
+"""Minimum time between two reads of the same document."""
 MOST_KEYS: Final = 100
 _FIRST_ERROR: Final = 500
 
@@ -43,14 +42,14 @@ ValueT = TypeVar("ValueT")
 
 @dataclass(frozen=True, slots=True)
 class _ProviderMetadata:
-    """What a provider says of itself.
+    """Metadata of a provider.
 
     Args:
-        authorization: Where browsers are sent.
-        token: Where a code is exchanged.
-        keys: Where its keys are.
-        end_session: Where browsers are sent to sign out there, too; empty: nowhere.
-        by_post: It takes our secret in the form alone, not in a header.
+        authorization: Address of the authorization endpoint.
+        token: Address of the token endpoint.
+        keys: Address of the keys.
+        end_session: Address for sign-out at the provider, empty without one.
+        by_post: Whether it accepts our secret only in the form, not in a header.
     """
 
     authorization: str
@@ -61,10 +60,10 @@ class _ProviderMetadata:
 
 
 def check_transport(url: object, subject: str) -> str:
-    """Return a URL that secrets and browsers may be sent to: https, or http on this machine.
+    """Return a URL that is safe for secrets and browsers: https, or http on this machine.
 
     Raises:
-        SignInError: It is none.
+        SignInError: It is not safe.
     """
     if isinstance(url, str) and url.isprintable() and " " not in url:
         try:
@@ -78,11 +77,11 @@ def check_transport(url: object, subject: str) -> str:
 
 
 class Provider:
-    """The provider of the settings.
+    """The configured provider.
 
     Args:
-        options: Where it is, and what it knows us by.
-        tick: Seconds on a clock that only goes forward.
+        options: Its address, and our client credentials.
+        tick: Monotonic clock in seconds.
     """
 
     def __init__(self, options: SignInOptions, tick: Callable[[], float]) -> None:
@@ -91,11 +90,11 @@ class Provider:
         self._keys: _Kept[tuple[JsonObject, ...]] = _Kept(self._read_keys, tick)
 
     async def about(self) -> _ProviderMetadata:
-        """Return what it says of itself. Raises `SignInError`."""
+        """Return its metadata. Raises `SignInError`."""
         return await self._about.get()
 
     async def address(self, pending: PendingSignIn) -> str:
-        """Return where to send a browser that begins to sign in. Raises `SignInError`."""
+        """Return the address to send a browser to at the start of a sign-in. Raises `SignInError`."""
         options, challenge = self._options, hashlib.sha256(pending.verifier.encode()).digest()
         about = await self.about()
         return _with_query(
@@ -113,11 +112,11 @@ class Provider:
         )
 
     async def sign_out_address(self) -> str:
-        """Return where to send a browser that signs out; the page itself, where the provider does not end sessions."""
+        """Return the address to send a browser to on sign-out: that of the provider, or the page if it has none."""
         options = self._options
         try:
             about = await self.about()
-        except SignInError:  # what is ours has ended already
+        except SignInError:  # our own session has already ended
             return f"{options.page}/"
         if not about.end_session:
             return f"{options.page}/"
@@ -128,7 +127,7 @@ class Provider:
         """Return the ID token for a code.
 
         Raises:
-            SignInError: The provider gives none.
+            SignInError: The provider returns none.
         """
         options, about = self._options, await self.about()
         secret = await asyncio.to_thread(self._client_secret)
@@ -155,10 +154,10 @@ class Provider:
         return token
 
     async def key(self, kid: str | None) -> JsonObject:
-        """Return the key of an id, or the only one where a token names none.
+        """Return the key of an id, or the only key for a token without an id.
 
         Raises:
-            SignInError: There is none, or the keys cannot be read.
+            SignInError: The key does not exist, or the keys cannot be read.
         """
         key = _find(await self._keys.get(), kid) or _find(await self._keys.get(again=True), kid)
         if key is None:
@@ -197,7 +196,7 @@ class Provider:
         return document
 
     async def _ask(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> tuple[int, JsonObject]:
-        """Return the status and the JSON object of an answer."""
+        """Return the status and the JSON object of a response."""
         check_transport(url, "oidc_issuer_url")
         try:
             trust = await asyncio.to_thread(self._trust) if url.startswith("https:") else True
@@ -233,21 +232,21 @@ class Provider:
         return trust_in(self._options.ca, "OIDC_CA")
 
     def check_files(self) -> None:
-        """Look whether the files can be used.
+        """Check that the files are usable.
 
         Raises:
-            SettingsError: One cannot be.
+            SettingsError: A file is unusable.
         """
         self._client_secret()
         self._trust()
 
 
 class _Kept(Generic[ValueT]):
-    """Something that is read again when it is old; while somebody reads it, all others wait for the same.
+    """A cached value with a time to live. Concurrent callers share one read.
 
     Args:
-        read: Reads it; raises `SignInError`.
-        tick: Seconds on a clock that only goes forward.
+        reader: Reads the value. Raises `SignInError`.
+        tick: Monotonic clock in seconds.
     """
 
     def __init__(self, reader: Callable[[], Awaitable[ValueT]], tick: Callable[[], float]) -> None:
@@ -259,7 +258,7 @@ class _Kept(Generic[ValueT]):
         self._failure: SignInError | None = None
 
     async def get(self, *, again: bool = False) -> ValueT:
-        """Return it. With *again* not the one that is kept, unless that is so new that it is not read again yet."""
+        """Return the value. With *again*, bypass the cache, but throttled."""
         async with self._alone:
             now = self._tick()
             value = self._value if now - self._since < KEPT_SECONDS else None
@@ -274,7 +273,7 @@ class _Kept(Generic[ValueT]):
                 self._failure = error
                 raise
             finally:
-                self._tried = self._tick()  # those who wait have waited as long for this one
+                self._tried = self._tick()  # waiting callers have waited for this read, too
             self._since, self._failure = now, None
             return self._value
 

@@ -1,8 +1,8 @@
-"""Seals what a browser keeps for us: it can neither read nor change it, and what has one purpose opens for no other.
+"""Sealing of the data that a browser keeps for us: confidential, tamper-proof, and bound to one purpose.
 
-AES-256 in GCM, with keys that are derived from secrets which all replicas have in common. They are not derived from the
-client secret: whoever has learned that cannot make an ID token, and must not be able to make a session either. A secret
-of our own can also be replaced without signing anybody out, as its file holds several: the first seals, all open.
+AES-256 in GCM, with keys derived from secrets that all replicas share. They are not derived from the client secret: an
+attacker who learns that one cannot issue an ID token, and must not be able to create a session either. Our own secret
+can also be rotated without signing users out, because its file holds several: the first seals, all open.
 """
 
 import secrets
@@ -21,16 +21,16 @@ _KEY_BYTES: Final = 32
 
 
 class BrokenSealError(Exception):
-    """It was not sealed by us, for this purpose, with a secret that still counts."""
+    """The text was not sealed by us, for this purpose, with a valid secret."""
 
 
 class Seal:
     """Seals for one purpose.
 
     Args:
-        purpose: Tells keys apart: what one seals, no other opens.
-        bound: What has to be the same where it is opened, without being in it.
-        secrets_now: Returns the secrets that count now; at least one.
+        purpose: Separates keys: a seal of one purpose does not open for another.
+        bound: Additional authenticated data: must be equal on opening, but is not part of the text.
+        secrets_now: Returns the valid secrets, at least one.
     """
 
     def __init__(self, purpose: bytes, bound: bytes, secrets_now: Callable[[], tuple[str, ...]]) -> None:
@@ -39,16 +39,16 @@ class Seal:
         self._secrets_now = secrets_now
 
     def close(self, content: bytes) -> str:
-        """Return *content* sealed, in letters that may stand in a cookie."""
+        """Return *content* sealed, in characters that are valid in a cookie."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         ciphertext = _cipher(self._purpose, self._secrets_now()[0]).encrypt(nonce, content, self._bound)
         return urlsafe_b64encode(nonce + ciphertext).decode().rstrip("=")
 
     def open(self, text: str) -> bytes:
-        """Return what was sealed.
+        """Return the sealed content.
 
         Raises:
-            BrokenSealError: Nothing that counts was.
+            BrokenSealError: The seal is invalid.
         """
         try:
             raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))

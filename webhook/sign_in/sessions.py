@@ -1,8 +1,8 @@
-"""What a browser keeps while somebody signs in, and once they have: sealed, so that all replicas alone can read it.
+"""Cookies of a browser during and after a sign-in, sealed so that only the replicas can read them.
 
-Nothing of a session is kept here, so none can be called back: it ends by itself, with the ID token or after the longest
-time that the settings allow, and all of them end when the secret that seals them is taken out of its file, or a setting
-of the provider changes.
+No session is stored here, so none can be revoked individually. It ends with the ID token, or after the maximum time of
+the settings. All sessions end when the secret that seals them is removed from its file, or a setting of the provider
+changes.
 """
 
 import logging
@@ -21,9 +21,9 @@ from webhook.sign_in.seal import BrokenSealError, Seal
 from webhook.sign_in.trouble import SignInError, SignInFailure
 
 LONGEST_COOKIE: Final = 3800
-"""Letters of a sealed session: browsers keep 4,096 bytes of a cookie, its name included."""
+"""Maximum length of a sealed session: browsers keep 4,096 bytes of a cookie, its name included."""
 BEGUN_LIFE: Final = timedelta(minutes=10)
-"""How long somebody may take at the provider."""
+"""Timeout of a sign-in at the provider."""
 _SESSION: Final = b"harbormaster: session of the page"
 _BEGUN: Final = b"harbormaster: sign-in to the page that has begun"
 _RANDOM_BYTES: Final = 32
@@ -33,11 +33,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has signed in.
+    """A signed-in user.
 
     Args:
-        user: Who it is.
-        ends: When they have to sign in again.
+        user: The user.
+        ends: Expiry of the session.
     """
 
     user: UserInfo
@@ -46,12 +46,12 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class PendingSignIn:
-    """A sign-in that has begun.
+    """A pending sign-in.
 
     Args:
-        state: Comes back with the browser.
-        nonce: Comes back in the ID token.
-        verifier: Shows that the code is ours.
+        state: Returned by the browser.
+        nonce: Returned in the ID token.
+        verifier: Proves that the code is ours.
     """
 
     state: str
@@ -60,16 +60,16 @@ class PendingSignIn:
 
     @classmethod
     def new(cls) -> "PendingSignIn":
-        """Begin one."""
+        """Start a sign-in."""
         return cls(*(secrets.token_urlsafe(_RANDOM_BYTES) for _ in range(3)))
 
 
 class Sessions:
-    """Seals and opens what a browser keeps.
+    """Seals and opens the cookies of a browser.
 
     Args:
-        options: All that a session depends on.
-        secrets_now: Returns the secrets that count now.
+        options: All settings that a session depends on.
+        secrets_now: Returns the valid secrets.
         now: The clock.
     """
 
@@ -99,7 +99,7 @@ class Sessions:
         return ciphertext
 
     def open(self, text: str) -> Session | None:
-        """Return the session that was sealed; None: none was by us, or it has ended."""
+        """Return the sealed session, or None if it is invalid or has expired."""
         try:
             document = orjson.loads(self._sessions.open(text))
         except BrokenSealError:
@@ -113,12 +113,12 @@ class Sessions:
         return Session(UserInfo(document["user"], frozenset(document["groups"])), ends)
 
     def seal_sign_in(self, pending: PendingSignIn) -> str:
-        """Seal a sign-in that begins now."""
+        """Seal a sign-in that starts now."""
         ends = int((self._now() + BEGUN_LIFE).timestamp())
         return self._begun.close(orjson.dumps([pending.state, pending.nonce, pending.verifier, ends]))
 
     def open_sign_in(self, text: str) -> PendingSignIn | None:
-        """Return the sign-in that was sealed; None: none was by us, or it began too long ago."""
+        """Return the sealed sign-in, or None if it is invalid or has timed out."""
         try:
             *fields, ends = orjson.loads(self._begun.open(text))
         except BrokenSealError:

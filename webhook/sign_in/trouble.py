@@ -1,43 +1,43 @@
-"""Why a sign-in has failed, as the page says it: one sentence per word, and none of what a provider has written."""
+"""Reasons for a failed sign-in. The page shows one sentence for each, and no text of the provider."""
 
 from enum import StrEnum
 
 
 class SignInFailure(StrEnum):
-    """What the page is told; it has a sentence for each."""
+    """Reason that is passed to the page, which has a sentence for each."""
 
     DENIED = "denied"
-    """The provider, or the person there, has said no."""
+    """The provider, or the user there, has denied the request."""
     STALE = "stale"
-    """The browser that comes back is not one that has begun to sign in, or did so too long ago."""
+    """The returning browser has no pending sign-in, or it has timed out."""
     CODE = "code"
-    """The provider does not take the code: it has been used, or was made for somebody else."""
+    """The provider rejects the code: it has been used, or was issued to another client."""
     UNREACHABLE = "unreachable"
     """The provider does not answer."""
     PROVIDER = "provider"
-    """What the provider answers is not what the protocol asks for."""
+    """The provider's response violates the protocol."""
     CLOCK = "clock"
-    """The ID token is of another time."""
+    """The ID token is expired or not yet valid."""
     TOKEN = "token"  # noqa: S105 - a word
     """The ID token cannot be trusted."""
     CLAIMS = "claims"
-    """The ID token does not say who somebody is, or says what no user may be called."""
+    """The ID token identifies no user, or has a name that no user may have."""
     EMAIL = "email"
     """The provider has not verified the address."""
     GROUPS = "groups"
-    """Somebody is in more groups than fit into a token or a session."""
+    """The user is in more groups than fit into a token or a session."""
     BUSY = "busy"
-    """Too many come back at once."""
+    """Too many concurrent callbacks."""
     SETTINGS = "settings"
-    """A file that the settings name cannot be used."""
+    """A file of the settings is unusable."""
 
 
 class SignInError(Exception):
-    """A sign-in has failed.
+    """A failed sign-in.
 
     Args:
-        trouble: What the page is told.
-        reason: For the log; nothing in it is a secret, a code or a token.
+        trouble: Reason for the page.
+        reason: For the log. Contains no secret, code or token.
     """
 
     def __init__(self, trouble: SignInFailure, reason: str) -> None:
