@@ -1,1 +1,1 @@
-"""Who asks and what they may do: users, rights, bearer tokens, and the ports of what knows them."""
+"""Callers and their permissions: users, rights, bearer tokens, and the ports for authentication and authorization."""

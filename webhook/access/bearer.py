@@ -1,4 +1,4 @@
-"""The header that carries a bearer token, and what a token says of itself."""
+"""The header with a bearer token, and the unverified claims of a token."""
 
 import hashlib
 from base64 import urlsafe_b64decode
@@ -8,21 +8,22 @@ import orjson
 
 
 def bearer_token(header: str) -> str:
-    """Return the token in the value of an ``Authorization`` header; empty when there is none that could be one."""
+    """Return the token in the value of an ``Authorization`` header, empty without a possible one."""
     scheme, _, rest = header.partition(" ")
     token = rest.strip()
     return token if scheme.lower() == "bearer" and token.isprintable() and " " not in token else ""
 
 
 def fingerprint(token: str) -> bytes:
-    """Name a token without keeping it."""
+    """Return a hash that identifies a token without storing it."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 def may_be_good(token: str, audience: str, now: datetime) -> bool:
-    """Say whether a token is a JWT that names *audience* and has not expired, by what it says itself.
+    """Return whether a token is a JWT for *audience* that has not expired, by its own unverified claims.
 
-    That proves nothing, since any client can write such a token; it only sorts out those that do not even say so.
+    That proves nothing, because any client can write such a token. It only filters out tokens that do not even claim
+    it.
     """
     parts = token.split(".")
     if len(parts) != 3 or not audience:

@@ -1,4 +1,4 @@
-"""Ports for who a caller is and what a user may do: answered by a hub, or by a data folder."""
+"""Ports for authentication and authorization, implemented by a hub or by a data folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,27 +9,30 @@ from webhook.access.user import UserInfo
 
 
 class AccessReviewer(Protocol):
-    """Knows what users may do."""
+    """Reviews the permissions of users."""
 
     def cached(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed | None:
-        """Return what `review` would, if that is known without asking."""
+        """Return the result of `review` if it is cached, else None."""
         ...
 
     async def review(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed:
-        """Return which of *accesses* the user may not do. An unanswered question never counts as allowed."""
+        """Return the subset of *accesses* that is denied to the user.
+
+        An unanswered question never counts as allowed.
+        """
         ...
 
 
 class NotReviewedError(Exception):
-    """Who a caller is, or what a user may do, cannot be found out now; the message is for the log, not for them."""
+    """The caller or a permission cannot be determined now. The message is for the log, not for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathAccess:
-    """A request to the server itself, as rights see it.
+    """A request to the server itself, for authorization.
 
     Args:
-        verb: The method in lower case; HEAD reads no more than GET and counts as it.
+        verb: The method in lower case. HEAD reads no more than GET and counts as it.
         path: Template of the route, such as ``/v1/clusters/*``.
     """
 
@@ -41,25 +44,25 @@ class PathAccess:
 
 
 class Authenticator(Protocol):
-    """Knows which user a bearer token belongs to."""
+    """Authenticates bearer tokens."""
 
     @property
     def audience(self) -> str:
-        """What a token has to be issued for; empty where tokens have no audience."""
+        """Audience that a token must be issued for, empty if tokens have no audience."""
         ...
 
     def cached(self, token: str) -> UserInfo | None:
-        """Return whose token it is if that is known without asking."""
+        """Return the user of a token if it is cached, else None."""
         ...
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return whose token it is; None: it is not valid here. Raises `NotReviewedError`."""
+        """Return the user of a token, or None if it is invalid. Raises `NotReviewedError`."""
         ...
 
 
 class Authorizer(Protocol):
-    """Knows who may do what."""
+    """Authorizes users."""
 
     async def may(self, user: UserInfo, access: Access | PathAccess) -> bool:
-        """Return whether *user* may do it. Raises `NotReviewedError`."""
+        """Return whether *user* is allowed the access. Raises `NotReviewedError`."""
         ...

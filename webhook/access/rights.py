@@ -1,4 +1,4 @@
-"""Rights to ask about, and the answers."""
+"""Permissions to review, and the answers."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -7,22 +7,22 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import quote
 
 MOST_REVIEWED: Final = 500
-"""How many rights are reviewed for one write: none that passes validation needs more, and other writes wait, too."""
+"""Maximum number of reviews for one write. No valid write needs more, and other writes wait for it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Access:
-    """One thing that the author must be allowed to do.
+    """One permission that the author needs.
 
     Args:
-        verb: ``get``, ``create``, ``update``, ``delete``, ``place``, ``patch``, ``ignorewindows``
-            or ``confirmremoval``.
+        verb: ``get``, ``create``, ``update``, ``delete``, ``place``, ``patch``, ``ignorewindows`` or
+            ``confirmremoval``.
         group: API group.
-        resource: Plural, with ``/status`` for the status alone.
-        name: One object; empty: all of them.
-        namespace: Where; empty: everywhere, or cluster-scoped.
-        or_place: The verb ``place`` on the same object will do as well.
-        advisory: Without the right there is a warning, never a refusal.
+        resource: Plural, with ``/status`` for only the status.
+        name: One object. Empty for all of them.
+        namespace: Namespace. Empty for all of them, or for cluster-scoped kinds.
+        or_place: Whether the verb ``place`` on the same object is also sufficient.
+        advisory: Whether a missing permission is only a warning, never a refusal.
     """
 
     verb: str
@@ -35,7 +35,7 @@ class Access:
 
     @property
     def alternatives(self) -> tuple["Access", ...]:
-        """The questions to ask: one of them has to be answered with yes."""
+        """The questions to ask. At least one must be answered with yes."""
         plain = replace(self, or_place=False, advisory=False)
         return (plain, replace(plain, verb="place")) if self.or_place else (plain,)
 
@@ -50,13 +50,13 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The answer to questions about rights.
+    """The answer to reviews of permissions.
 
     Args:
-        denied: What the author may not do.
-        unanswered: Why some of it could not be found out; empty when all of it was.
-        binding: Nothing goes on without all of it, whatever the operator has set for placements.
-        advisory: A missing right is a warning, also with ``Enforce``.
+        denied: Denied permissions.
+        unanswered: Why some could not be determined, empty if all were.
+        binding: Whether all are required, regardless of the operator's setting for placements.
+        advisory: Whether a missing permission is a warning, even with ``Enforce``.
     """
 
     denied: tuple[Access, ...] = ()
@@ -66,7 +66,7 @@ class Reviewed:
 
     @property
     def is_undisputed(self) -> bool:
-        """Whether the author may do all that was asked about."""
+        """Whether the author has all reviewed permissions."""
         return not self.denied and not self.unanswered
 
 
@@ -74,7 +74,7 @@ UNDISPUTED: Final = Reviewed()
 
 
 def resource_attributes(access: Access) -> JsonObject:
-    """Write one question as the ``resourceAttributes`` of a SubjectAccessReview."""
+    """Return one question as the ``resourceAttributes`` of a SubjectAccessReview."""
     resource, _, subresource = access.resource.partition("/")
     attributes = {
         "group": access.group,
@@ -88,13 +88,13 @@ def resource_attributes(access: Access) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class OptionalRight:
-    """A right that can be left out.
+    """An optional permission of an installation.
 
     Args:
-        what: What takes it.
-        value: Of the chart that gives it.
-        chart: Its name.
-        command: That prints it for installations without the chart.
+        what: Feature that needs it.
+        value: Chart value that grants it.
+        chart: Name of the chart.
+        command: Command that prints it for installations without the chart.
     """
 
     what: str
@@ -104,7 +104,7 @@ class OptionalRight:
 
     @property
     def advice(self) -> str:
-        """How to give it."""
+        """How to grant it."""
         return f"set {self.value}=true in the values of the chart {self.chart}, or apply what `{self.command}` prints"
 
 
@@ -128,5 +128,7 @@ CONTROL_PLANE_GROUPS: Final = frozenset(
         "flowcontrol.apiserver.k8s.io",
     }
 )
-"""API groups whose objects act on every request to a cluster: webhooks, admission policies, API services, certificate
-requests, flow schemas and priority levels."""
+"""API groups whose objects affect every request to a cluster.
+
+Webhooks, admission policies, API services, certificate requests, flow schemas and priority levels.
+"""

@@ -20,7 +20,7 @@ def sign(secret: str, body: bytes) -> str:
 
 
 def is_signature(text: str) -> bool:
-    """Say whether the value of the header can be that of any body."""
+    """Return whether the value of the header is a well-formed signature."""
     return re.fullmatch(_SCHEME + "[0-9a-f]{64}", text, re.ASCII) is not None
 
 
@@ -28,6 +28,6 @@ def is_signed(secrets: Sequence[str], body: bytes, text: str) -> bool:
     """Return whether a body was signed with one of the secrets, in constant time."""
     candidate = text.encode("utf-8", "surrogateescape")
     matches = False
-    for secret in secrets:  # all of them, without a break: the time must not tell which one came close
+    for secret in secrets:  # all of them, without a break: the time must not reveal which one is close
         matches |= hmac.compare_digest(sign(secret, body).encode(), candidate)
     return matches

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The user of a request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from scorer.api.unstructured.documents import dict_at, text_at, texts_at
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who sends a request, as far as its authentication says."""
+    """The authenticated user of a request."""
 
     username: str = ""
     groups: frozenset[str] = frozenset()
@@ -17,7 +17,7 @@ class UserInfo:
 
     @classmethod
     def read(cls, document: object) -> "UserInfo":
-        """Return the user of a request's ``userInfo``; what cannot be read stays empty."""
+        """Return the user of a request's ``userInfo``. Malformed parts are empty."""
         return cls(
             text_at(document, "username"),
             frozenset(texts_at(document, "groups")),

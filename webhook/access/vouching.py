@@ -1,4 +1,4 @@
-"""When there are too many connections, those whose client has shown who it is are closed last."""
+"""Priority of authenticated connections: if there are too many connections, they are closed last."""
 
 from typing import Final, Protocol
 
@@ -10,21 +10,21 @@ class AuthenticatedConnections(Protocol):
     """The connections of a listener."""
 
     def mark_authenticated(self, handler: RequestHandler) -> None:
-        """Take note that the client behind *handler* has shown who it is."""
+        """Record that the client behind *handler* is authenticated."""
         ...
 
 
 CONNECTIONS: Final = web.AppKey("CONNECTIONS", AuthenticatedConnections)
-"""Those of the listener that an application answers on."""
+"""The connections of an application's listener."""
 
 
 def mark_authenticated(request: web.Request) -> None:
-    """Take note that the client of *request* has shown who it is: its connection is among the last to be closed."""
+    """Record that the client of *request* is authenticated, so that its connection is closed last."""
     mark_client_authenticated(request.app, request.protocol)
 
 
 def mark_client_authenticated(app: web.Application, handler: RequestHandler) -> None:
-    """Take note that the client behind *handler*, a connection to *app*, has shown who it is."""
+    """Record that the client behind *handler*, a connection to *app*, is authenticated."""
     connections = app.get(CONNECTIONS)
     if connections is not None:
         connections.mark_authenticated(handler)
