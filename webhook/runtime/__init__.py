@@ -1,4 +1,4 @@
-"""The machine that a process runs on: its clock, bounded file reads, and the installed distribution.
+"""The machine of a process: its clock, bounded file reads, and the installed distribution.
 
-Nothing here knows Kubernetes. Every command loads these modules.
+No module here knows Kubernetes. Every command loads these modules.
 """

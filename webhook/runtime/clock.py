@@ -1,6 +1,6 @@
-"""The wall clock, and deadlines for work in a thread, which cannot be ended from outside.
+"""The wall clock, and deadlines for work in a thread, which cannot be cancelled from outside.
 
-Long work calls the function that `patience` returns again and again; it raises once the time is over.
+Long work repeatedly calls the function that `patience` returns. It raises after the deadline.
 """
 
 from collections.abc import Callable
@@ -14,15 +14,15 @@ def utc_now() -> datetime:
 
 
 class DeadlineExceededError(Exception):
-    """Something has been worked on for too long."""
+    """Work has exceeded its deadline."""
 
 
 def patience(subject: str, seconds: float) -> Callable[[], None]:
-    """Return a function that raises `DeadlineExceededError` from some time on.
+    """Return a function that raises `DeadlineExceededError` after the deadline.
 
     Args:
         subject: The work, for the message.
-        seconds: How long it may take from now on.
+        seconds: Time until the deadline.
     """
     end = monotonic() + seconds
 

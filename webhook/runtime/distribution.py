@@ -7,7 +7,7 @@ DISTRIBUTION: Final = "harbormaster-fleet"
 
 
 def installed_version() -> str:
-    """Return the version that is running."""
-    from importlib.metadata import version  # only now: the import takes a part of the start of every command
+    """Return the version of the running installation."""
+    from importlib.metadata import version  # imported lazily: the import would slow down the start of every command
 
     return version(DISTRIBUTION)

@@ -1,4 +1,4 @@
-"""Bounded reads of files that an operator names: a wrong path may lead to a file of any size, or without end.
+"""Bounded reads of files that an operator names: a wrong path may lead to a huge or endless file.
 
 Source: serving.md 8.
 """
@@ -11,10 +11,10 @@ LARGEST_FILE_BYTES: Final = 1024 * 1024
 
 
 def read_bounded(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
-    """Return the content of a file of at most *most* bytes; no more than one byte beyond is read.
+    """Return the content of a file of at most *most* bytes, reading at most one byte more.
 
     Raises:
-        OSError: It cannot be read, or is larger: then ``strerror`` says how large it may be.
+        OSError: It cannot be read, or is larger. ``strerror`` then has the limit.
     """
     with path.open("rb") as stream:
         content = stream.read(most + 1)

@@ -1,4 +1,4 @@
-"""Price lists in files: CSV by the name of the file, else YAML or JSON; read again when they change.
+"""Price lists in files: CSV by the file name, else YAML or JSON. Read again on changes.
 
 Source: scheduling.md 18; nodepool-disruption.md 5.1; serving.md 8.
 """
@@ -20,10 +20,10 @@ from scorer.prices import InvalidPricesError, PriceMistake, csv_lines, csv_rows,
 from webhook.runtime.files import read_bounded
 
 LARGEST_BYTES: Final = 32 * 1024 * 1024
-"""A provider has some thousand offerings of a thousand types."""
+"""Size limit. A provider has some thousand offerings of a thousand types."""
 
 VALUES_PER_CHARACTER: Final = 4
-"""A file without aliases has fewer values than characters; one with some may have this many times as many."""
+"""Limit of values per character. A file without aliases has fewer values than characters."""
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBERS: Final = {
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class _Loader(_SafeLoader):  # type: ignore[misc] # the C extension has no types
-    """Reads numbers as YAML 1.2 does: ``1:30`` is no 90, ``010`` is no 8, and ``1e-1`` is a number."""
+    """Reads numbers as YAML 1.2: ``1:30`` is not 90, ``010`` is not 8, and ``1e-1`` is a number."""
 
     yaml_implicit_resolvers: ClassVar = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _NUMBERS]
@@ -49,11 +49,11 @@ for _tag, _pattern in _NUMBERS.items():
 
 
 class PriceFileError(ValueError):
-    """A price list cannot be used.
+    """An unusable price list.
 
     Args:
         path: The file.
-        mistakes: One each, with line, field and value.
+        mistakes: Mistakes, each with line, field and value.
     """
 
     def __init__(self, path: Path, mistakes: Sequence[str]) -> None:
@@ -67,10 +67,10 @@ def load_prices(path: Path, reader: Callable[[Any], T]) -> T:
 
     Args:
         path: The file.
-        reader: Reads the decoded file. May raise `InvalidPricesError`.
+        reader: Parses the decoded file. May raise `InvalidPricesError`.
 
     Raises:
-        PriceFileError: It cannot be used.
+        PriceFileError: The file is unusable.
     """
     try:
         text = read_bounded(path, LARGEST_BYTES).decode("utf-8-sig")
@@ -88,7 +88,7 @@ def load_prices(path: Path, reader: Callable[[Any], T]) -> T:
 
 
 class _Csv:
-    """Rows, and the lines on which they end."""
+    """Rows, and their last lines."""
 
     def __init__(self, text: str) -> None:
         self.document: Any = csv_rows(text)
@@ -105,7 +105,7 @@ class _Csv:
 
 
 class _Yaml:
-    """A document, and the nodes that know its lines. JSON is read without those: a large file takes seconds less."""
+    """A document, and the nodes with its lines. JSON is parsed without nodes, which saves seconds for a large file."""
 
     def __init__(self, text: str) -> None:
         self._root: yaml.Node | None = None
@@ -142,7 +142,7 @@ class _Yaml:
 def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a name is there twice")  # read as YAML, it is found with its line
+        raise ValueError("a name is there twice")  # parsed as YAML, it is reported with its line
     return members
 
 
@@ -151,10 +151,10 @@ def _invalid(message: str) -> InvalidPricesError:
 
 
 def _repeated(root: yaml.Node, most: int) -> Iterator[PriceMistake]:
-    """Yield the keys that an object has twice.
+    """Yield the repeated keys of an object.
 
     Raises:
-        InvalidPricesError: There are more than *most* values, those that aliases stand for counted each time.
+        InvalidPricesError: There are more than *most* values, with expanded aliases.
     """
     ahead, count = [(root, FieldPath())], 0
     while ahead:
@@ -172,7 +172,7 @@ def _repeated(root: yaml.Node, most: int) -> Iterator[PriceMistake]:
 
 
 def _line(node: yaml.Node, path: FieldPath) -> int:
-    """Return the line of the field at *path*, or of the closest one that is there."""
+    """Return the line of the field at *path*, or of its closest existing parent."""
     for part in path.parts:
         below = None
         if isinstance(node, yaml.MappingNode):
@@ -186,11 +186,11 @@ def _line(node: yaml.Node, path: FieldPath) -> int:
 
 
 class PriceFile(Generic[T]):
-    """The price list in a file as it is now, or the last valid one while the file is invalid.
+    """The price list in a file in its present state, or the last valid one while the file is invalid.
 
     Args:
         path: The file.
-        read: See `load_prices`.
+        reader: See `load_prices`.
     """
 
     def __init__(self, path: Path, reader: Callable[[Any], T]) -> None:
@@ -199,14 +199,14 @@ class PriceFile(Generic[T]):
         self._mark: tuple[int, ...] = ()
         self._prices: T | None = None
         self.problem = ""
-        """Why the present content of the file is not used; empty when it is."""
+        """Why the present content of the file is not used, empty if it is."""
 
     async def open(self) -> None:
         """Read the file for the first time. Raises `PriceFileError`."""
         await asyncio.to_thread(self._read)
 
     async def current(self) -> T | None:
-        """Return the prices, the same object as before while the file has not changed; None: none were valid yet."""
+        """Return the prices, the same object while the file is unchanged, or None before the first valid read."""
         try:
             await asyncio.to_thread(self._read)
         except PriceFileError as error:
@@ -223,7 +223,7 @@ class PriceFile(Generic[T]):
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark == self._mark:
             return
-        self._mark = mark  # taken before the file is read: one that is replaced meanwhile is read again next time
+        self._mark = mark  # taken before the file is read: a file replaced in the meantime is read again next time
         try:
             self._prices = load_prices(self._path, self._load)
         except PriceFileError as error:
