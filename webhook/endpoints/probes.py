@@ -20,10 +20,10 @@ def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics, cr
     """Serve the probes and the metrics.
 
     Args:
-        app: Where.
-        health: Of this process.
-        metrics: Of this process.
-        crew: The workers of which this process is one: then those of all are meant; None: it is none.
+        app: Gets the routes.
+        health: Health of this process.
+        metrics: Metrics of this process.
+        crew: The group of workers that includes this process, to aggregate over all of them. None: unset, not a worker.
     """
 
     async def liveness() -> Mapping[str, str]:

@@ -16,11 +16,11 @@ OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 
 def note_review(history: HistoryService, request: JsonObject, response: JsonObject) -> None:
-    """Note what admission has refused or warned about; a dry run changes nothing, and leaves nothing.
+    """Record refusals and warnings of admission. A dry run changes nothing, and is not recorded.
 
     Args:
-        history: Where.
-        request: ``request`` of the review, of the API server.
+        history: The history.
+        request: ``request`` of the review, from the API server.
         response: ``response`` of the answer.
     """
     warnings = response.get("warnings")
@@ -56,14 +56,14 @@ def without_pods(answer: GateAnswer) -> GateAnswer:
 
 
 def note_nodes(history: HistoryService, pool: str, answer: NodeGateAnswer, by: str) -> None:
-    """Note that nodes of a pool may not be disrupted now."""
+    """Record that nodes of a pool may not be disrupted now."""
     if not answer.allowed:
         message = without_pods(answer.document())["message"]  # a node pool is shown to callers who may not list pods
         history.note(EntryType.GATE, InvolvedObject(NODE_POOL.kind, pool), str(answer.verdict), message, by)
 
 
 def note_member(history: HistoryService, cluster: str, answer: MemberAnswer, by: str) -> None:
-    """Note that a member may not be disrupted now."""
+    """Record that a member may not be disrupted now."""
     if not answer.allowed:
         history.note(
             EntryType.GATE, InvolvedObject(MEMBER_CLUSTER.kind, cluster), str(answer.reason), answer.message, by
@@ -73,13 +73,13 @@ def note_member(history: HistoryService, cluster: str, answer: MemberAnswer, by:
 def note_reservation(
     history: HistoryService, question: JsonObject, answer: GateAnswer | MemberGateAnswer, by: str
 ) -> None:
-    """Note that nothing was reserved.
+    """Record that a reservation was refused.
 
     Args:
-        history: Where.
-        question: What was asked of a gate.
-        answer: What the gate says.
-        by: Who asked.
+        history: The history.
+        question: The question to the gate.
+        answer: The gate's answer.
+        by: The caller.
     """
     pool = text_at(question, "pool")
     answer = without_pods(answer) if "verdict" in answer else answer

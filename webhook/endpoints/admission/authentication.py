@@ -1,13 +1,13 @@
-"""Authentication of the API server at the webhooks, and the limits for all other senders.
+"""Authentication of the API server at the webhooks, and limits for unverified callers.
 
-Any client that reaches our port can send reviews and name any user as their author. So it depends on how a review
-arrived what it may cause: with a client certificate of an accepted name, or below the secret path of the installation,
-it is the API server's. All other senders are strangers: their reviews are judged by the rules alone, or refused.
+Any client that can reach the port can send reviews, with any user as their author. So the effect of a review depends on
+how it arrived. With a client certificate of an accepted name, or below the secret path of the installation, it comes
+from the API server. Reviews of all other callers are judged by the rules alone, or refused.
 
-Where neither is configured, senders cannot be told apart, and every one of them is taken for the API server.
+If neither is configured, callers cannot be verified, and each of them counts as the API server.
 
-The webhook configurations may call by another path than the settings say, while an installation is upgraded or rolled
-back. The path that they call is the API server's.
+During an upgrade or rollback of an installation, the webhook configurations may call another path than the settings
+name. A review on the path that they call counts as the API server's.
 
 Source: serving.md 8, "Strangers at the hooks".
 """
@@ -24,11 +24,11 @@ from certs.context import CertificateSubject
 from webhook.settings.access import AccessSettings
 
 LEARNING_SECONDS: Final = 0.5
-"""How long a caller of another path waits: the API server may have heard of a change before us."""
+"""How long a caller of another path waits: the API server may observe a change before this process does."""
 
 
 class Calls(Protocol):
-    """How the API server calls the hooks now, as far as that is known."""
+    """How the API server calls the hooks now, as far as this process has observed."""
 
     @property
     def plainly(self) -> bool:
@@ -36,24 +36,24 @@ class Calls(Protocol):
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """The secrets below which it calls."""
+        """The secrets of the paths that it calls."""
 
     async def change(self) -> None:
-        """Wait until what is known has been brought up to date."""
+        """Wait until the observed state is up to date."""
 
 
 class ApiServerVerifier:
-    """Tells the API server from strangers.
+    """Distinguishes the API server from unverified callers.
 
     Attributes:
-        refuses: Strangers are refused.
-        tells_strangers: The settings allow to tell strangers from the API server.
+        refuses: Unverified callers are refused.
+        tells_strangers: The settings allow to verify callers.
 
     Args:
-        settings: How the API server is told from strangers.
-        secrets: Those of the installation, if any.
+        settings: How the API server is verified.
+        secrets: Secrets of the installation, if any.
         now: The clock.
-        calls: How the API server calls the hooks. None: unknown, the settings alone count.
+        calls: How the API server calls the hooks. None: unknown, only the settings count.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class ApiServerVerifier:
         return matches
 
     async def learns_secret(self, url_secret: str) -> bool:
-        """Return whether *url_secret* is a secret of the installation, or becomes one within a moment."""
+        """Return whether *url_secret* is a secret of the installation, or becomes one within `LEARNING_SECONDS`."""
         return await self._soon(lambda: self.has_secret(url_secret))
 
     async def learns(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
-        """Return whether a request is the API server's, as `knows`, or becomes that within a moment."""
+        """Return whether a request is the API server's as in `knows`, or becomes so within `LEARNING_SECONDS`."""
         return await self._soon(lambda: self.knows(transport, by_secret=by_secret))
 
     async def _soon(self, holds: Callable[[], bool]) -> bool:
-        """Return whether *holds*, which the news of another path of the hooks may change."""
+        """Return whether *holds* is true, now or after an update of the observed paths."""
         if holds() or self._calls is None or self._certificate_only:
             return holds()
         with contextlib.suppress(TimeoutError):
@@ -99,10 +99,10 @@ class ApiServerVerifier:
         return holds()
 
     def knows(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
-        """Say whether a request is the API server's.
+        """Return whether a request is the API server's.
 
         Args:
-            transport: What it arrived by; None: its client has gone.
+            transport: Transport of the request. None: unknown, the client has disconnected.
             by_secret: It arrived below the secret path.
 
         Raises:
@@ -120,18 +120,18 @@ class ApiServerVerifier:
 
 
 UNVERIFIED_SHARE: Final = 0.2
-"""The share of the time that the reviews of all strangers together may take."""
+"""Maximum share of time that the reviews of all unverified callers together may take."""
 
 
 class TooManyUnverifiedReviewsError(Exception):
-    """Too many strangers wait for their turn; the message may be shown to them."""
+    """Too many unverified callers are waiting. The message may be shown to them."""
 
 
 class UnverifiedReviewLimiter:
-    """Lets strangers in one by one, and keeps most of the time free for the API server.
+    """Serializes the reviews of unverified callers, and reserves most of the time for the API server.
 
     Args:
-        most: How many may wait.
+        most: Maximum number of waiting callers.
     """
 
     def __init__(self, most: int) -> None:
@@ -149,8 +149,8 @@ class UnverifiedReviewLimiter:
         try:
             async with self._turn:
                 loop = asyncio.get_running_loop()
-                # The pause is made while holding the lock: otherwise all that wait would sleep side by side, and their
-                # reviews would come at once, in time that belongs to the API server.
+                # Pause while holding the lock: otherwise all waiting callers would sleep concurrently, and their
+                # reviews would run back to back, in time that is reserved for the API server.
                 await asyncio.sleep(self._next - loop.time())
                 began = loop.time()
                 try:

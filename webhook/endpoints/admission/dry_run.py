@@ -1,8 +1,8 @@
 """``/v1/validate`` and ``/v1/default``: a dry run of admission, for CI.
 
-The rules are those of the hooks, with the caller as the user: a caller whose write admission would refuse is told so.
-Objects that the caller may not list are as if they did not exist, and a warning names their kind where a rule compares
-with them.
+The rules are those of the hooks, with the caller as the user: a write that admission would refuse to the caller is
+reported as refused. Objects that the caller may not list are treated as absent, and a warning names their kind if a
+rule compares with them.
 
 Source: serving.md 3.1.
 """
@@ -37,36 +37,36 @@ class RehearsalModel(RequestModel):
     object_: Annotated[dict[str, Any], Field(alias="object")]
     """The object as its author wrote it, with `apiVersion` and `kind`."""
     old_object: dict[str, Any] | None = None
-    """The object as it is stored; if given, the question is about an update."""
+    """The stored object. If present, the review is an update."""
     operation: WriteOperation | None = None
-    """CREATE, or UPDATE if there is an old object; may be left out."""
+    """CREATE, or UPDATE if there is an old object. Optional."""
 
     def done(self) -> WriteOperation:
-        """Return what is done to the object."""
+        """Return the operation."""
         return "CREATE" if self.old_object is None else "UPDATE"
 
 
 class ValidateAnswer(TypedDict):
-    """What admission would say."""
+    """Verdict of admission."""
 
     allowed: bool
     errors: list[FieldMistake]
-    """Every mistake, by path; empty when the object would be admitted."""
+    """Every mistake, by path. Empty if the object would be admitted."""
     warnings: list[str]
 
 
 class DefaultAnswer(TypedDict):
-    """What admission would fill in."""
+    """Defaults that admission would fill in."""
 
     object: WholeObject
     """The object after the patch."""
     patch: list[PatchOperation]
-    """What the mutating hook would change."""
+    """Changes that the mutating hook would make."""
     warnings: list[str]
 
 
 def add_routes(api: Api) -> None:
-    """Serve both questions."""
+    """Serve both dry runs."""
 
     async def validate(request: web.Request) -> web.Response:
         body = await _read(api, request)
@@ -104,7 +104,7 @@ async def _read(api: Api, request: web.Request) -> RehearsalModel:
 
 
 async def _readable(api: Api, request: web.Request, document: JsonObject, context: Context) -> Readable:
-    """Return which objects the verdict on a document may depend on."""
+    """Return the objects that the verdict on a document may depend on."""
     kinds, namespace = compared_kinds([document], context.kinds), namespace_of(document)
     everywhere = await api.readable_kinds(request, kinds)
     rest = {kind for kind in kinds - everywhere if kind.namespaced}
@@ -147,10 +147,10 @@ def _untyped(document: JsonObject, at: str) -> Iterator[Mistake]:
 
 
 async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
-    """Find out whether the caller may have what a placement selects, as the validating hook does.
+    """Review the caller's rights to the objects that a placement selects, as the validating hook does.
 
     Raises:
-        ProblemError: The hub does not say, and the settings forbid to allow the object without that answer.
+        ProblemError: The hub does not answer, and the settings forbid to allow the object without an answer.
     """
     rights = api.answers.rights
     group, _, version = body.object_["apiVersion"].rpartition("/")
@@ -169,7 +169,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
 
 
 def _errors(verdict: RehearsalVerdict) -> Iterator[FieldMistake]:
-    """Write the reasons of a refusal; a reason that concerns no field has an empty path."""
+    """Yield the reasons of a refusal. A reason that concerns no field has an empty path."""
     if verdict.refusal:
         yield {"field": "", "reason": verdict.reason, "message": verdict.refusal}
     for error in verdict.errors:

@@ -1,6 +1,6 @@
-"""The fast path of the listener: answers a review without a handler task when nothing has to be awaited.
+"""The fast path of the listener: answers a review without a handler task if no step has to be awaited.
 
-A module of its own, because processes without hooks have listeners as well, and need not load the rules.
+A module of its own, because processes without hooks also have listeners, and need not load the rules.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class Called:
     """The hook that the target of a request names.
 
     Args:
-        hook: Which one.
+        hook: The hook.
         by_secret: The target is below the secret path.
-        budget: Seconds that the caller allows, less our margin.
+        budget: Seconds that the caller allows, less a margin.
     """
 
     hook: Literal["validate", "mutate"]
@@ -26,21 +26,22 @@ class Called:
 
 
 class FastPath(Protocol):
-    """Answers reviews for which nothing has to be waited for."""
+    """Answers reviews that can be decided synchronously."""
 
     def find(self, target: str) -> Called | None:
-        """Return the hook whose reviews `answer_synchronously` may answer; None: none is called by that target."""
+        """Return the hook whose reviews `answer_synchronously` may answer, or None for any other target."""
         ...
 
     def answer_synchronously(self, call: Called, client: RequestHandler, body: bytes) -> bytes | None:
-        """Answer a review of the API server for which nothing has to be waited for, and nothing is wrong.
+        """Answer a valid review of the API server that can be decided without waiting.
 
         Returns:
-            The body of the answer, of status 200. None: nothing has happened, and the ordinary handler has to take the
-            review, also where that means to refuse it.
+            The body of a response with status 200. None: unset, the review has had no effect, and the ordinary handler
+                must
+            process it, if only to refuse it.
         """
         ...
 
 
 FAST_PATH: Final = web.AppKey("FAST_PATH", FastPath)
-"""That of an application with hooks."""
+"""The fast path of an application with hooks."""

@@ -1,12 +1,12 @@
-"""``/validate`` and ``/mutate``: everything before and after a review is decided.
+"""``/validate`` and ``/mutate``: all steps before and after the verdict on a review.
 
-The HTTP checks come in the order of the table in serving.md 1.8 part A. `webhook.admission.review` judges the review
-itself; on its own path `webhook.admission.enforcement` does, which has to ask the API server. A review that, as far as
-`webhook.endpoints.admission.authentication` can tell, does not come from the API server may be forged: it is judged by
-the rules alone, and we ask and reserve nothing on its behalf. Errors are Kubernetes ``Status`` objects, because the API
-server passes nothing else on to the user.
+The HTTP checks are in the order of the table in serving.md 1.8 part A. `webhook.admission.review` judges the review
+itself. `webhook.admission.enforcement` has a path of its own and queries the API server. A review that does not come
+from the API server, as far as `webhook.endpoints.admission.authentication` can determine, may be forged: it is judged
+by the rules alone, without queries or reservations on its behalf. Errors are Kubernetes ``Status`` objects, because the
+API server passes nothing else on to the user.
 
-This is the busiest path of the server, hence prepared headers, no middleware, and plain functions.
+This is the hot path of the server, hence prepared headers, no middleware, and plain functions.
 
 Source: serving.md 1.3 and 1.8.
 """
@@ -65,18 +65,18 @@ from webhook.validation.framework.context import Context
 Hook = Literal["validate", "mutate"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 Judge = Callable[[JsonObject, float], Awaitable[Judgement]]
-"""Takes ``request`` of a review and the deadline, which it must meet; returns the verdict."""
+"""Judges ``request`` of a review within the deadline, and returns the verdict."""
 
 HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
 BUDGET_SECONDS: Final = 4.0
 BUDGET_MARGIN_SECONDS: Final = 0.5
-"""We give up this long before the API server does, so that our answer still reaches it."""
+"""Time between our deadline and the API server's, so that the response arrives before its timeout."""
 RIGHTS_MARGIN_SECONDS: Final = 0.5
-"""Time left for the answer when the review of the user's rights, or a reservation, does not finish in time."""
+"""Time left for the response if the review of the user's rights, or a reservation, times out."""
 LONG_REVIEW_CONCURRENCY: Final = 2
-"""How many reviews larger than `THREAD_BYTES` are judged at once: parsed, a review takes many times its bytes."""
+"""Maximum concurrent reviews larger than `THREAD_BYTES`: parsed, a review takes many times its bytes."""
 LONGEST_QUERY: Final = 256
-"""How many characters of the query are read."""
+"""Maximum number of parsed characters of the query."""
 
 _TIMEOUT: Final = re.compile(r"([0-9]{1,6})s", re.ASCII)
 _JSON: Final = headers(Content_Type="application/json")
@@ -141,7 +141,7 @@ def add_routes(
 
 
 async def _not_enforced(_request: JsonObject, _deadline: float) -> Judgement:
-    """Allow what a stranger asks about, without looking at a budget or reserving anything."""
+    """Allow the review of an unverified caller without reading budgets or reserving anything."""
     return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {STRANGER}"]))
 
 
@@ -162,14 +162,14 @@ def _status(code: int, message: str) -> web.Response:
         "code": code,
     }
     response = web.Response(status=code, body=encode(body), headers=_HEADERS.get(code, _JSON))
-    if code in {403, 408, 413, 503}:  # we do not read the rest of the body; a retry may reach another replica
+    if code in {403, 408, 413, 503}:  # the rest of the body is not read, and a retry may reach another replica
         response.force_close()
     return response
 
 
 @lru_cache(maxsize=64)
 def _budget(query: str) -> float:
-    """Return how many seconds we may take: a little less than the API server waits, which the query tells."""
+    """Return the time limit of a review in seconds: a little less than the API server's timeout in the query."""
     match = _TIMEOUT.fullmatch(parse_qs(query[:LONGEST_QUERY]).get("timeout", [""])[0])
     return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
 
@@ -178,7 +178,7 @@ class ReviewHandler:
     """Receives reviews, and counts those in progress.
 
     Attributes:
-        hooks: The plain paths on which reviews are judged by the rules alone.
+        hooks: The plain paths of reviews that are judged by the rules alone.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class ReviewHandler:
         return None if hook is None or "%" in target or "#" in target else Called(hook, by_secret, _budget(query))
 
     def answer_synchronously(self, call: Called, client: RequestHandler, body: bytes) -> bytes | None:
-        """See `FastPath.answer_synchronously`; what it leaves is for `handler`."""
+        """See `FastPath.answer_synchronously`. Reviews that it declines are for `handler`."""
         health, settings = self._health, self._settings
         if (
             self._tracing is not None
@@ -265,7 +265,7 @@ class ReviewHandler:
         """Return the handler of one hook.
 
         Args:
-            hook: Which hook.
+            hook: The hook.
             judge: Judges in place of the registry's rules.
             by_secret: The handler serves a path below the secret one.
         """
@@ -277,7 +277,7 @@ class ReviewHandler:
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
             try:
                 is_known = await self._doorkeeper.learns(request.transport, by_secret=by_secret)
-            except StaleClientError as error:  # the certificate no longer counts; a new connection needs a valid one
+            except StaleClientError as error:  # the certificate has expired, and a new connection needs a valid one
                 return self._refuse(503, "stale", str(error))
             if not is_known and self._doorkeeper.refuses:
                 return self._refuse(403, "stranger", REFUSED_STRANGER)
@@ -295,8 +295,8 @@ class ReviewHandler:
                 response = await review
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
-            # The certificate may have expired while the review was judged. Its answer still counts, but the API server
-            # keeps connections open: without closing this one, the next review on it would be refused.
+            # The certificate may have expired during the review. Its answer still counts, but the API server keeps
+            # connections open: the next review on this one would be refused unless it is closed.
             try:
                 self._doorkeeper.knows(request.transport, by_secret=by_secret)
             except StaleClientError:
@@ -306,13 +306,13 @@ class ReviewHandler:
         return handle
 
     def _is_ready(self) -> bool:
-        """Whether all caches have been filled once; that remains true, so it is not asked again."""
+        """Whether all caches have been filled once. True is cached, because it never reverts."""
         self._has_been_synced = self._has_been_synced or self._synced()
         return self._has_been_synced
 
     async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, is_known: bool) -> web.Response:
-        """Read the body, then take a place: a slow or waiting sender occupies no place that another could use."""
-        start = asyncio.get_running_loop().time()  # before the body: the API server counts its sending too
+        """Read the body, then take a slot, so that a slow or waiting sender occupies none."""
+        start = asyncio.get_running_loop().time()  # before the body: the API server's timeout includes sending it
         limit = (
             self._settings.admission_body_bytes if is_known else min(THREAD_BYTES, self._settings.admission_body_bytes)
         )
@@ -321,7 +321,7 @@ class ReviewHandler:
                 if is_known:
                     return await self._judge_in_place(hook, request, body, judge, start, is_known=True)
                 async with self._strangers.acquire():
-                    # The wait may have used up the caller's time; judging now would take from the API server's share
+                    # The wait may have used up the caller's time. Judging now would take from the API server's share,
                     # for an answer that the caller does not read.
                     if asyncio.get_running_loop().time() > start + _budget(request.query_string):
                         return self._refuse(503, "deadline", "the time the caller allows is used up")
@@ -403,8 +403,8 @@ class ReviewHandler:
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
-        # Past the deadline the API server may already have applied failurePolicy: a verdict sent now would be counted
-        # here as given although it had no effect.
+        # Past the deadline, the API server may already have applied failurePolicy: a verdict sent now would be counted
+        # here although it had no effect.
         if now > deadline:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         self._record(hook, review["request"], verdict["response"], now - start)
@@ -415,7 +415,7 @@ class ReviewHandler:
     async def _reviewed(
         self, request: JsonObject, user: UserInfo, context: Context, deadline: float, *, is_known: bool
     ) -> Reviewed:
-        """Find out whether the author of a placement may have what it selects; a timeout counts as no answer."""
+        """Review the rights of a placement's author to the objects that it selects. A timeout counts as no answer."""
         if not is_known:
             return Reviewed((), STRANGER) if self._rights.may_need(request, user, context) else UNDISPUTED
         if not (accesses := self._rights.needed(request, user, context)):
@@ -429,7 +429,7 @@ class ReviewHandler:
     async def _removed(
         self, request: JsonObject, context: Context, deadline: float, *, is_known: bool
     ) -> RemovalVerdict:
-        """Find out what a write takes off clusters, and whether its author may confirm what it confirms."""
+        """Determine the content that a write removes from clusters, and whether its author may confirm that."""
         losses, rights = removal_losses(request, context), confirmation_rights(request, context)
         if not losses and not rights:
             return NOTHING_REMOVED

@@ -1,6 +1,6 @@
-"""``/v1/budgets``: what disruption budgets allow, now and on the calendar.
+"""``/v1/budgets``: limits of disruption budgets, now and on the calendar.
 
-The query of the URL says what is wanted; a mistake in it is reported with the name of the parameter.
+The query of the URL selects the answer. A mistake in it is reported with the name of the parameter.
 
 Source: serving.md 3.1.
 """
@@ -27,7 +27,7 @@ _LISTS: Final = ("pool", "reason")
 def add_routes(api: Api, budgets: HubBudgets) -> None:
     """Serve the list, the single pool and the calendar.
 
-    A pool that is called ``calendar`` has no path of its own; the list shows it: ``?pool=calendar``.
+    A pool named ``calendar`` has no path of its own. The list includes it: ``?pool=calendar``.
     """
 
     async def every(request: web.Request) -> web.Response:

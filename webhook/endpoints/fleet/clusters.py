@@ -29,8 +29,8 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
     """Serve the list and the single cluster, each with only those of its placements that the caller may list.
 
     Args:
-        api: Where.
-        holds: Returns what is disrupting a member now.
+        api: Registers the routes.
+        holds: Returns the current disruptions of a member.
     """
     advisor, upkeep = api.answers.advisor, api.answers.runs.upkeep
 
@@ -64,7 +64,7 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
         return tagged(request, api.answers.properties.document(name))
 
     async def _kept(request: web.Request) -> Mapping[str, ClusterUpkeep]:
-        """Return the upkeep of the members, without what runs say that the caller may not list."""
+        """Return the upkeep of the members, without the contributions of runs that the caller may not list."""
         return await _readable(request, upkeep.every())
 
     async def _readable(request: web.Request, upkeeps: Mapping[str, ClusterUpkeep]) -> Mapping[str, ClusterUpkeep]:

@@ -1,10 +1,9 @@
-"""``/v1/events``: server-sent events that name what changed, so that the page rereads it.
+"""``/v1/events``: server-sent events that name changed objects, so that the page rereads them.
 
-The stream names what changed, so that a viewer reads only that again, but does not carry the change: a viewer that
-missed an event reads everything again and is up to date. Changes within a quarter of a second, or while a viewer is
-slow, are merged.
+The stream names the changes but does not carry them: a viewer that missed an event reads everything again and is up to
+date. Changes within a quarter of a second, or while a viewer is slow, are coalesced.
 
-What a viewer may see is checked when the stream begins. Tokens expire and rights are revoked, so the server ends the
+The viewer's rights are checked when the stream starts. Tokens expire and rights are revoked, so the server closes the
 stream after a few minutes, and the viewer connects again with its credentials.
 """
 
@@ -24,30 +23,30 @@ from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.telemetry.health import Health
 
 PAUSE_SECONDS: Final = 0.25
-"""Shortest time between two events."""
+"""Minimum time between two events."""
 COMMENT_SECONDS: Final = 15.0
-"""Longest silence: then a comment is sent, so that proxies in between do not close an idle connection."""
+"""Maximum silence before a comment is sent, so that proxies do not close an idle connection."""
 STREAM_SECONDS: Final = 300.0
-"""How long a stream lasts."""
+"""Maximum lifetime of a stream."""
 MOST_NAMED: Final = 200
-"""How many changed clusters an event names; of more, the viewer reads all again."""
+"""Maximum number of changed clusters that an event names. Beyond that, the viewer reads all again."""
 WRITE_SECONDS: Final = 30.0
-"""How long a viewer may take to accept an event before the server drops it."""
+"""Write timeout. A slower viewer is disconnected."""
 
 
 class Change(TypedDict):
-    """Data of a `change` event: what to ask for again."""
+    """Data of a `change` event: the parts to read again."""
 
     revision: int
     """Grows with every change."""
     clusters: bool
-    """Whether some cluster is different."""
+    """Whether any cluster changed."""
     clusterNames: NotRequired[list[str]]
-    """Names of the clusters that are different; absent where `clusters` is true: any of them may be."""
+    """Names of the changed clusters. Absent if `clusters` is true: any of them may have changed."""
     placements: list[str]
-    """References of the placements that are different."""
+    """References of the changed placements."""
     runs: bool
-    """Whether some update run is different."""
+    """Whether any update run changed."""
 
 
 def add_routes(api: Api, health: Health) -> None:
@@ -57,8 +56,8 @@ def add_routes(api: Api, health: Health) -> None:
     async def events(request: web.Request) -> web.StreamResponse:
         kinds = await api.readable_kinds(request)
         caller = caller_of(request)
-        # No await between these checks and `viewers.add`: two streams that begin together must not both take the last
-        # place.
+        # No await between these checks and `viewers.add`: two streams that start concurrently must not both take the
+        # last slot.
         theirs = sum(viewer.caller == caller.username for viewer in viewers)
         if caller != ANONYMOUS and theirs >= api.settings.event_streams_per_caller:
             detail = f"{theirs} viewers of the same name are connected already: {shown(caller)}"
@@ -69,8 +68,8 @@ def add_routes(api: Api, health: Health) -> None:
         viewers.add(viewer)
         loop = asyncio.get_running_loop()
         end = loop.time() + STREAM_SECONDS
-        # Subscribed before the headers are sent: a change in the meantime goes into the first event. The first event
-        # names everything, as the viewer may have read before its subscription.
+        # Subscribe before the headers are sent: a change in between is part of the first event. The first event names
+        # everything, as the viewer may have read before its subscription.
         unsubscribe = changes.subscribe(viewer.add)
         draining = asyncio.create_task(health.draining.wait())
         draining.add_done_callback(lambda _: viewer.wake.set())
@@ -84,7 +83,7 @@ def add_routes(api: Api, health: Health) -> None:
                 async with asyncio.timeout(WRITE_SECONDS):
                     await response.write(text)
         except (ConnectionError, TimeoutError):
-            pass  # the viewer has left
+            pass  # the viewer disconnected
         finally:
             unsubscribe()
             viewers.discard(viewer)
@@ -95,10 +94,10 @@ def add_routes(api: Api, health: Health) -> None:
 
 
 class _Viewer:
-    """One open page: what it has not been told yet.
+    """One open page, with the changes that it has yet to receive.
 
     Args:
-        prefixes: How the references begin that it may see.
+        prefixes: Prefixes of the references that it may see.
         caller: The user's name.
     """
 
@@ -110,7 +109,7 @@ class _Viewer:
         self._told = 0.0
 
     def add(self, change: ViewChange) -> None:
-        """Remember *change* for the next event, as far as the viewer may see it."""
+        """Enqueue the visible part of *change* for the next event."""
         visible = frozenset(ref for ref in change.placements if ref.startswith(self._prefixes))
         if visible != change.placements:
             if not visible and change.clusters == frozenset():
@@ -128,7 +127,7 @@ class _Viewer:
         except TimeoutError:
             return b": still here\n\n"
         await asyncio.sleep(max(0.0, self._told + PAUSE_SECONDS - loop.time()))
-        # No await until `_pending` is taken: a change that came in between would be cleared without being sent.
+        # No await until `_pending` is taken: a change in between would be cleared without being sent.
         self.wake.clear()
         self._told = loop.time()
         change, self._pending = self._pending, None

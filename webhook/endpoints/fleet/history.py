@@ -30,7 +30,7 @@ from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
 from webhook.kube.ports import StoreError
 
 OPEN: Final[frozenset[Kind]] = frozenset({MEMBER_CLUSTER, NODE_POOL})
-"""The kinds that callers with the path see, apart from what users wrote about them."""
+"""The kinds that callers with access to the path see, apart from texts of users about them."""
 LISTED: Final[frozenset[Kind]] = frozenset(OUR_KINDS) - OPEN
 """The kinds whose entries are shown to callers who may list them."""
 _WRITTEN: Final = (EntryType.REFUSAL, EntryType.WARNING)
@@ -51,10 +51,10 @@ _History = TypedDict(
 
 
 class History(_History, TypedDict):
-    """What has happened, the latest first."""
+    """Entries, the latest first."""
 
     unreadable: int
-    """How many lines of the record could not be read."""
+    """Number of lines of the record that could not be read."""
 
 
 def add_routes(api: Api, history: HistoryService) -> None:

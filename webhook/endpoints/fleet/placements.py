@@ -20,7 +20,7 @@ from webhook.kube.ports import StoreError
 YAML: Final = "application/yaml"
 OLDER_THAN: Final = "olderThanSeconds"
 OLDEST: Final = 10 * 365 * 24 * 3600
-"""The longest age that may be asked for, in seconds."""
+"""Maximum age in a query, in seconds."""
 
 
 _PlacementList = TypedDict("_PlacementList", {"items": list[Placement], "continue": ContinueToken})
@@ -46,13 +46,13 @@ class RunList(TypedDict):
 
 
 def _older(item: PlacementRemovals, seconds: int) -> PlacementRemovals:
-    """Return the removals that have waited for so long, or since an unknown time."""
+    """Return the removals that have waited for at least that long, or since an unknown time."""
     older = [each for each in item["removals"] if each["ageSeconds"] is None or each["ageSeconds"] >= seconds]
     return {"placement": item["placement"], "removals": older}
 
 
 def ref_in_path(request: web.Request) -> PlacementRef:
-    """Return the placement that the path names by ``{name}`` and, if it has one, ``{namespace}``."""
+    """Return the placement that the path names with ``{name}`` and, optionally, ``{namespace}``."""
     return placement_ref(request.match_info["name"], request.match_info.get("namespace", ""))
 
 

@@ -1,6 +1,6 @@
 """``/v1/runs``: staged update runs and upgrade runs.
 
-A caller sees the runs that they may read on the hub; others are as if not there.
+Callers see only the runs that they may read on the hub. Others are treated as absent.
 """
 
 from typing import Final

@@ -22,16 +22,16 @@ from webhook.history.desk import HistoryService
 OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
 """Reasons whose messages name any of the objects that disrupt members."""
 UNNAMED: Final = "the caller may not list what it waits for"
-"""In place of a message and a detail that name objects."""
+"""Replaces a message and a detail that name objects."""
 
 
 async def redact_answer(api: Api, request: web.Request, answer: MemberGateAnswer, runs: Kind) -> MemberGateAnswer:
     """Return the answer of a gate for the caller, without the names of objects that the caller may not list.
 
     Args:
-        api: Knows what the caller may list.
-        request: The caller's.
-        answer: The gate's.
+        api: Determines the caller's rights.
+        request: The caller's request.
+        answer: The gate's answer.
         runs: The kind of run that the answer names in its detail.
     """
     detail = answer["detail"]

@@ -145,12 +145,12 @@ def _one_or_many(body: JsonObject) -> type[DisruptionModel | DisruptionBatchMode
 
 
 def _questions(body: DisruptionModel | DisruptionBatchModel) -> Sequence[NodeGateQuestion]:
-    """Return what is asked. Raises `ProblemError`."""
+    """Return the questions. Raises `ProblemError`."""
     if isinstance(body, DisruptionModel):
         return [body.question()]
     return [question.question("questions", position) for position, question in enumerate(body.questions)]
 
 
 def _place_in(body: DisruptionModel | DisruptionBatchModel) -> Callable[[int], str]:
-    """Return a function that tells where in the body a question is."""
+    """Return a function that returns the JSON Pointer of a question in the body."""
     return (lambda _: "") if isinstance(body, DisruptionModel) else (lambda position: f"/questions/{position}")

@@ -1,8 +1,8 @@
 """Request bodies of the node gate and of reservations, and the problem details for the gate's errors.
 
-Shape (members and types) is checked as everywhere below ``/v1`` (422). A question of the right shape that contradicts
-itself, or asks for more than there is, cannot be answered: it is refused (400), and every mistake is named. So is one
-about what does not exist: a pool, or a node of it (404).
+The shape (members and types) is validated as everywhere below ``/v1`` (422). A well-formed question that contradicts
+itself, or requests more than exists, is refused with every mistake (400). A question about a pool or node that does not
+exist is refused, too (404).
 
 Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
 """
@@ -42,7 +42,7 @@ from webhook.validation.framework.field import shape_errors
 MOST_QUESTIONS: Final = 100
 MOST_NODES: Final = 1000
 YEARS: Final = (1970, 9990)
-"""A question may be about an instant from the first to the last of these years; the calendar ends after that."""
+"""First and last year of an instant in a question. The calendar ends after that."""
 
 Reason = Annotated[str, WithJsonSchema({"type": "string", "enum": list(QUESTION_REASONS)})]
 ClassWord = Annotated[str, WithJsonSchema({"type": "string", "enum": list(DisruptionClass)})]
@@ -58,12 +58,12 @@ class ObservedModel(RequestModel):
     total: Count
     """All of them, those below included."""
     deleting: Count = 0
-    """Being deleted, or rebooting."""
+    """Nodes that are being deleted or rebooted."""
     not_ready: Count = 0
-    """Not ready, and not already among those that are being deleted."""
+    """Nodes that are not ready, excluding those that are being deleted."""
 
     def counts(self) -> NodeCounts:
-        """Return the counts. Raises `ValueError` when the parts exceed the whole."""
+        """Return the counts. Raises `ValueError` if the parts exceed the total."""
         return NodeCounts(self.total, self.deleting, self.not_ready)
 
 
@@ -73,30 +73,31 @@ class DisruptionModel(RequestModel):
     pool: Name | None = None
     """Name of a NodePool of the hub."""
     node_pool: dict[str, Any] | None = None
-    """A NodePool that need not be on the hub; defaults are filled in as admission does. Its nodes cannot be
-    reserved."""
+    """A NodePool that need not be on the hub. Defaults are filled in as admission does. Its nodes cannot be reserved.
+    """
     reason: Reason
-    """Why the nodes are disrupted. Budgets do not hold back `Expired` unless the operator sets them to."""
+    """Reason of the disruption. Budgets do not limit `Expired` unless the operator sets them to."""
     nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)] | None = None
     """Names of nodes, the preferred ones first."""
     count: Count | None = None
-    """How many nodes, no matter which."""
+    """Number of nodes of the pool, without naming them."""
     class_: Annotated[ClassWord, Field(alias="class")] = DisruptionClass.GRACEFUL.value
     """`eventual` does not wait for pods where the claim has a terminationGracePeriod."""
     mode: ModeWord = Mode.ALL.value
-    """`all` grants all nodes or none; `upTo` grants as many as may be disrupted."""
+    """`all` grants all nodes or none. `upTo` grants as many as may be disrupted."""
     now: InstantText | None = None
-    """The instant that is asked about; absent: the present. A reservation is possible only for the present."""
+    """The instant that the question is about. Absent: the current time. A reservation is possible only for the current
+    time."""
     observed: ObservedModel | None = None
-    """Node counts to use; absent: those of the hub. Reservations are counted in addition."""
+    """Node counts to use. Absent: those of the hub. Reservations are counted in addition."""
     reserve_seconds: Seconds = 0
-    """Reserve what is granted for this long, 10 to 3600 seconds; 0: do not reserve."""
+    """Reserve granted nodes for this long, 10 to 3600 seconds. 0: do not reserve."""
 
     def question(self, *at: str | int) -> NodeGateQuestion:
-        """Return what is asked; *at* is where in the body it stands.
+        """Return the question. *at* is its path in the body.
 
         Raises:
-            ProblemError: It cannot be answered; every mistake is named.
+            ProblemError: The question cannot be answered. Lists every mistake.
         """
         mistakes = list(self._mistakes(at))
         if mistakes:
@@ -143,7 +144,7 @@ class DisruptionModel(RequestModel):
 
     @staticmethod
     def _pool_mistakes(node_pool: JsonObject, at: Sequence[str | int]) -> Iterator[Mistake]:
-        """Yield what is wrong with the NodePool; its ``spec.template`` is not checked, and may be left out."""
+        """Yield the mistakes in the NodePool. Its ``spec.template`` is not checked, and may be omitted."""
         try:
             NodePool.read(node_pool)
         except pydantic.ValidationError as error:
@@ -178,17 +179,17 @@ class DisruptionModel(RequestModel):
 
 
 class DisruptionBatchModel(RequestModel):
-    """Several questions, answered in order from one snapshot: what one is granted is no longer free for the next."""
+    """Several questions, answered in order from one snapshot: nodes granted to one are not available to the next."""
 
     questions: Annotated[tuple[DisruptionModel, ...], Field(max_length=MOST_QUESTIONS)]
-    """Each as it would be asked alone."""
+    """Questions as for a single request."""
 
 
 class RolloutModel(RequestModel):
     """May this placement be changed on this cluster now?"""
 
     placement: PlacementModel
-    """A placement on the hub, by `ref`; an inline policy has no rollout."""
+    """A placement on the hub, by `ref`. An inline policy has no rollout."""
     cluster: Name
     """Name of a member cluster."""
 
@@ -213,27 +214,27 @@ class ClusterUpdateModel(RequestModel):
     cluster: Name
     """Name of a member cluster."""
     run: Name | None = None
-    """Name of the ClusterUpgradeRun that asks; absent: the oldest unfinished run that includes the cluster."""
+    """Name of the requesting ClusterUpgradeRun. Absent: the oldest unfinished run that includes the cluster."""
 
 
 class ReservationModel(RequestModel):
-    """A question to one of the gates, and how long to reserve what it grants."""
+    """A question to one of the gates, and how long to reserve the granted nodes or member."""
 
     gate: Literal["disruption", "rollout", "cluster-update"]
-    """Which gate grants."""
+    """The gate that grants."""
     question: dict[str, Any]
     """The request body of that gate."""
     holder: Annotated[str, Field(min_length=1, max_length=253)]
-    """Who disrupts, in your own words: shown to others who have to wait."""
+    """Name of the disrupting system or person, shown to other callers who have to wait."""
     ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
-    """How many seconds the reservation lasts unless it is renewed."""
+    """Lifetime of the reservation in seconds, unless it is renewed."""
 
 
 class RenewalModel(RequestModel):
     """How long to keep a reservation from now on."""
 
     ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
-    """How many seconds the reservation lasts, counted from now."""
+    """New lifetime of the reservation in seconds, counted from now."""
 
 
 def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
@@ -266,7 +267,7 @@ def _whole_body(_position: int) -> str:
 
 @contextmanager
 def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
-    """Turn a gate's errors into problem details.
+    """Raise a gate's errors as problem details.
 
     Args:
         place: Returns the JSON Pointer, in the body of the request, to a question by its position.
@@ -276,7 +277,7 @@ def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
     except MistakenQuestionError as error:
         pointer = place(error.position) + error.pointer
         mistakes = [Mistake(pointer, _CODES.get(error.code, "invalid"), error.detail)]
-        if error.code == _UNKNOWN_NODE:  # as with a pool or a cluster that is not there
+        if error.code == _UNKNOWN_NODE:  # as for a pool or cluster that does not exist
             raise ProblemError(Problem.NOT_FOUND, error.detail, mistakes=mistakes) from error
         raise refusal(mistakes) from error
     except GateError as error:

@@ -1,6 +1,6 @@
-"""Reservations as they are asked for, taken and listed, below ``/v1/gate/reservations`` and by the command line.
+"""Requests, creation and lists of reservations, below ``/v1/gate/reservations`` and for the command line.
 
-No HTTP: the callers have authenticated the user, and check rights.
+No HTTP: the callers of this module have authenticated the user, and check rights.
 
 Source: serving.md 3.1 and 3.3.
 """
@@ -35,10 +35,10 @@ _OF_ROLLOUTS: Final = rollout_holder("")
 
 
 class TakenReservation(ReservationGrant, TypedDict):
-    """A permission that has been taken."""
+    """A granted reservation."""
 
     granted: list[str] | int
-    """Names of what may be disrupted: nodes, or the member cluster; where no nodes were named, how many."""
+    """Names of nodes that may be disrupted, or of the member cluster. If the question named no nodes, their number."""
 
 
 _ListedReservation = TypedDict(
@@ -56,34 +56,34 @@ _ListedReservation = TypedDict(
 
 
 class ListedReservation(_ListedReservation, TypedDict):
-    """A reservation that is in force."""
+    """An active reservation."""
 
     holder: str
-    """Who has taken it, in the caller's own words."""
+    """Holder, as given by the caller."""
     granted: list[str] | int
-    """Names of nodes, or the member cluster; where no nodes were named, how many."""
+    """Names of nodes, or of the member cluster. If the question named no nodes, their number."""
     expires: Instant
-    """It counts until this instant, unless it is renewed or released."""
+    """The reservation is active until this instant, unless it is renewed or released."""
     mine: bool
     """Whether it is the caller's own."""
     id: NotRequired[str]
-    """Needed to renew or release it; present only if it is the caller's own."""
+    """ID, required to renew or release it. Present only for the caller's own reservations."""
 
 
 class ReservationList(TypedDict):
-    """What is reserved now."""
+    """Active reservations."""
 
     items: list[ListedReservation]
     unreadable: list[str]
-    """Which reservation Leases cannot be read, and why; the gate grants nothing of what they stand for."""
+    """Reservation Leases that cannot be read, with the reason. The gate grants nothing that they may cover."""
 
 
 AdmitQuestion = Callable[[RolloutModel | ClusterUpdateModel], Awaitable[None]]
-"""Raises `ProblemError` when the caller may not ask about the objects of a question."""
+"""Raises `ProblemError` if the caller may not ask about the objects of a question."""
 
 
 def claimant_of(body: ReservationModel, identity: str) -> Claimant:
-    """Return who takes a reservation. Raises `ProblemError` for a holder that is no caller's."""
+    """Return the claimant of a reservation. Raises `ProblemError` for a holder that callers must not use."""
     if body.holder == ADMISSION_HOLDER:
         raise refusal([Mistake("/holder", "invalid", f"{quote(ADMISSION_HOLDER)} is what admission calls itself")])
     return Claimant(body.holder, identity)
@@ -120,12 +120,12 @@ async def reserve_member(
 
 
 def reservation_list(reservations: ReservationService, identity: str, prefixes: tuple[str, ...]) -> ReservationList:
-    """Return what is reserved, as a caller may see it. Raises `ProblemError`.
+    """Return the reservations that a caller may see. Raises `ProblemError`.
 
     Args:
-        reservations: All of them.
-        identity: The caller's.
-        prefixes: How references begin to the placements that the caller may list.
+        reservations: All reservations.
+        identity: The caller's identity.
+        prefixes: Prefixes of references to the placements that the caller may list.
     """
     with problems():
         reservations.require_synced()
@@ -145,7 +145,7 @@ def reservation_list(reservations: ReservationService, identity: str, prefixes: 
 
 
 def reservation_document(reservation: Reservation) -> TakenReservation:
-    """Return a reservation as its owner gets it."""
+    """Return a reservation for its owner."""
     return _taken(reservation.id, reservation.expires, reservation.granted)
 
 
@@ -163,12 +163,12 @@ def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
 
 
 def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *, mine: bool) -> ListedReservation:
-    """Return a reservation as it is listed; only its owner gets the id, which is needed to release it.
+    """Return a reservation as a list item. Only its owner gets the ID, which is required to release it.
 
     Args:
-        thing: What is reserved.
-        reservation: One that is in force.
-        prefixes: How references begin to the placements that the caller may list: the holder of a rollout names one.
+        thing: The reserved object.
+        reservation: An active reservation.
+        prefixes: Prefixes of references to the placements that the caller may list: the holder of a rollout names one.
         mine: It is the caller's own.
     """
     holder = reservation.holder

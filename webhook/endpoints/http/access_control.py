@@ -1,25 +1,26 @@
 """Authentication and authorization of callers.
 
-A caller is known by the client certificate, when the TLS layer has verified one; else by the bearer token; else by the
-session of somebody who has signed in to the page; else the caller is anonymous. A SubjectAccessReview then decides,
-with the template of the route as path and the method as verb: a ClusterRole with ``nonResourceURLs`` says who may ask
-what.
+A caller is identified by a verified client certificate, else by the bearer token, else by the session of a user who has
+signed in to the page, else as anonymous. A SubjectAccessReview then authorizes the request, with the template of the
+route as path and the method as verb: a ClusterRole with ``nonResourceURLs`` grants access.
 
-A session counts only for what the page reads, and only when the page itself asks: a browser sends its cookie whoever
-has made it ask. It says who somebody is; what they may do is decided as for everybody else.
+A session counts only for routes that the page reads, and only for requests of the page itself: a browser attaches its
+cookie to requests that other sites initiate. A session authenticates the user. Authorization is the same as for all
+other credentials.
 
-After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That does not
-affect certificates, nor a token that was good before, which is reviewed again every minute whatever else comes from
-that address. A new caller who shares an address with an attacker is slowed down, not shut out: credentials that do not
-even claim to be a token for us are counted separately, and all others in lanes, so an attacker has to fill every lane.
+After too many bad tokens from one source address, new tokens from there are not reviewed for a while. That affects
+neither certificates nor tokens that were good before, which are reviewed again every minute regardless of other
+requests from that address. A new caller who shares an address with an attacker is throttled, not locked out:
+credentials that do not even claim to be a token for us are counted separately, and all others in lanes, so an attacker
+has to fill every lane.
 
-A known caller has a rate limit on ``/v1``. The extender has none: a scheduler asks twice per pod, and delaying it
-delays every pod. It limits itself, because it places one pod at a time.
+An authenticated caller has a rate limit on ``/v1``. The extender has none: a scheduler calls it twice per pod, and
+delaying it delays every pod. It limits itself, because it places one pod at a time.
 
-Cookies. Their names make browsers keep them for this host alone, and only when it has set them over HTTPS; no script
-can read them. That a browser sends them proves nothing about the site that made it ask: links and forms of other sites
-lead here, too. So the origin and the site that browsers name must be those of the page. Of what changes nothing, the
-page is the only one that can read the answer.
+Cookies: their names make browsers keep them for this host alone, and only if they were set over HTTPS. Scripts cannot
+read them. A cookie proves nothing about the site that initiated the request: links and forms of other sites lead here,
+too. So the origin and the site that browsers report must be those of the page. Only the page can read the response of a
+request that changes nothing.
 
 Source: serving.md 3.4.
 """
@@ -62,7 +63,7 @@ PLACEMENT_KINDS: Final = frozenset(PLACEMENTS)
 DISRUPTING_KINDS: Final = frozenset(
     {EVICTION, UPGRADE_RUN, *(kind for family in FAMILIES for kind in (family.placement, family.run))}
 )
-"""The kinds whose objects disrupt members: who may list all of them is told which."""
+"""The kinds whose objects disrupt members. Callers who may list all of them see which one does."""
 
 
 REVIEW_AGAIN_SECONDS: Final = 5
@@ -73,13 +74,13 @@ LONGEST_NAME: Final = 320
 REALM: Final = 'Bearer realm="harbormaster"'
 
 LANES: Final = 16
-"""For tokens of one address that claim to be for us. Each lane allows a quarter of the failures, all together four
-times as many."""
+"""Lanes for tokens of one address that claim to be for us. Each lane allows a quarter of the failures, all together
+four times as many."""
 MOST_GOOD: Final = 4096
-"""How many good tokens are remembered; the least recently reviewed one is forgotten first."""
+"""Maximum number of remembered good tokens. The least recently reviewed one is evicted first."""
 
 _SALT: Final = secrets.token_bytes(16)
-"""Keeps callers from computing which lane a token is in."""
+"""Prevents callers from computing the lane of a token."""
 
 _CALLER: Final = web.RequestKey("CALLER", UserInfo)
 _NONE: Final[Mapping[str, str]] = {}
@@ -88,19 +89,19 @@ _log = logging.getLogger(__name__)
 
 
 def caller_of(request: web.Request) -> UserInfo:
-    """Return who sent a request; on the plain listener, which does not authenticate, the anonymous user."""
+    """Return the sender of a request. On the plain listener, which does not authenticate, it is the anonymous user."""
     caller: UserInfo = request.get(_CALLER, ANONYMOUS)
     return caller
 
 
 class Callers:
-    """Finds out who asks and what they may ask.
+    """Authenticates and authorizes callers.
 
     Args:
         admittance: Has the authenticator and the authorizer.
         now: The clock.
         settings: The limits.
-        metrics: Counts the callers that are refused.
+        metrics: Counts the refused callers.
     """
 
     def __init__(
@@ -121,15 +122,15 @@ class Callers:
         self._good: OrderedDict[bytes, None] = OrderedDict()
 
     async def recognize(self, request: web.Request, surface: Surface, *, by_session: bool = False) -> None:
-        """Find out who sent a request; afterwards `caller_of` returns it.
+        """Authenticate a request, for `caller_of`.
 
         Args:
-            request: Nothing has been read of its body.
-            surface: Decides which limits apply.
-            by_session: The session of the page counts for this.
+            request: A request whose body is unread.
+            surface: Determines the limits.
+            by_session: The session of the page counts for this request.
 
         Raises:
-            ProblemError: No valid credentials (401), too many requests (429), or the hub does not answer now (503).
+            ProblemError: No valid credentials (401), too many requests (429), or the hub does not respond (503).
         """
         now = asyncio.get_running_loop().time()
         caller = self._by_certificate(request, surface) or await self._by_token(request, surface)
@@ -145,7 +146,7 @@ class Callers:
             raise self._too_often(surface, f"{shown(caller)} asks too often", wait)
 
     def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
-        """Return the user that the client certificate names; None without a certificate. Raises `ProblemError`."""
+        """Return the user in the client certificate, None without a certificate. Raises `ProblemError`."""
         connection = None if request.transport is None else request.transport.get_extra_info("ssl_object")
         if connection is None:
             return None
@@ -158,7 +159,7 @@ class Callers:
         return UserInfo(subject.common_name, subject.organizations | {AUTHENTICATED})
 
     async def _by_token(self, request: web.Request, surface: Surface) -> UserInfo | None:
-        """Return the user that the bearer token belongs to; None without a token. Raises `ProblemError`."""
+        """Return the user of the bearer token, None without a token. Raises `ProblemError`."""
         header = request.headers.get("Authorization")
         if header is None:
             return None
@@ -170,10 +171,10 @@ class Callers:
         way = self._way(request.remote or "", token, authenticator.audience)
         self._check_failures(way, surface)
         try:
-            # Only a few at once: otherwise all tokens that arrive together would be reviewed before the first fails,
-            # and the limit of failures would not hold.
+            # Limit concurrent reviews: otherwise all tokens that arrive together would be reviewed before the first
+            # fails, and the limit of failures would not hold.
             async with self._looking.acquire(way.key, QUEUE_TIMEOUT_SECONDS):
-                # Both checks again: while this request waited for its turn, another one with the same token may have
+                # Repeat both checks: while this request waited for its turn, another one with the same token may have
                 # been reviewed, or others of this lane may have failed.
                 if caller := authenticator.cached(token):
                     return caller
@@ -189,7 +190,7 @@ class Callers:
         return authenticated_user
 
     def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
-        """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
+        """Return the user of the browser's session, None without a session. Raises `ProblemError`."""
         session_cookie = None if self._sessions is None else get_cookie(request, SESSION)
         if self._sessions is None or session_cookie is None:
             return None
@@ -203,7 +204,7 @@ class Callers:
         return session.user
 
     def _way(self, address: str, token: str, audience: str) -> "_Way":
-        """Return which tokens this one is counted with."""
+        """Return the bucket and lane that count this token."""
         name = fingerprint(token)
         if name in self._good:
             return _Way(None, name, address)
@@ -218,7 +219,7 @@ class Callers:
             raise self._too_often(surface, f"too many bad credentials have come from {way.address}", wait)
 
     def _note(self, way: "_Way", token: str, *, good: bool) -> None:
-        """Remember the result of a review: a good token is not held up again until a review says it is bad."""
+        """Record the result of a review: a good token is not throttled again until a review rejects it."""
         name = fingerprint(token)
         if good:
             self._good[name] = None
@@ -231,7 +232,7 @@ class Callers:
         bucket.charge(key, asyncio.get_running_loop().time())
 
     def _stranger(self, surface: Surface, detail: str = "", headers: Mapping[str, str] = _NONE) -> ProblemError:
-        """Return the refusal of an unknown caller; it does not say what was wrong with a token."""
+        """Return the refusal of an unauthenticated caller. It does not reveal why a token was rejected."""
         self._metrics.rejected(surface, "unauthenticated")
         audience = self._authenticator.audience
         if not detail:
@@ -247,9 +248,9 @@ class Callers:
         )
 
     def invalid_signature(self, request: web.Request, detail: str) -> ProblemError:
-        """Count a request whose signature is bad among the bad credentials of its address, and return its refusal.
+        """Count a request with a bad signature among the bad credentials of its address, and return its refusal.
 
-        A good signature is never held up: it takes no review to find that it is.
+        A good signature is never throttled, because verifying it takes no review.
         """
         address, now = request.remote or "", asyncio.get_running_loop().time()
         if wait := self._failures.wait(address, now):
@@ -263,13 +264,13 @@ class Callers:
         return ProblemError(Problem.RATE_LIMITED, detail, retry_after=wait)
 
     async def authorize(self, request: web.Request, surface: Surface, route: str) -> None:
-        """Check that the caller may ask this.
+        """Authorize the request.
 
         Raises:
-            ProblemError: The caller may not (403), or the hub does not answer now (503).
+            ProblemError: The caller may not send it (403), or the hub does not respond (503).
         """
         caller = caller_of(request)
-        if caller is ANONYMOUS:  # `recognize` lets anonymous callers in only where a setting allows it
+        if caller is ANONYMOUS:  # `recognize` admits anonymous callers only if a setting allows it
             return
         verb = "get" if request.method == "HEAD" else request.method.lower()
         access = PathAccess(verb, route)
@@ -278,20 +279,20 @@ class Callers:
             raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {access}")
 
     async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
-        """Say whether *caller* may read a placement. Raises `ProblemError` when the hub does not answer."""
+        """Return whether *caller* may read a placement. Raises `ProblemError` if the hub does not respond."""
         return await self.may_get(caller, family_in(ref.namespace).placement, ref.name, ref.namespace)
 
     async def may_get(self, caller: UserInfo, kind: Kind, name: str, namespace: str) -> bool:
-        """Say whether *caller* may get an object. Raises `ProblemError` when the hub does not answer."""
+        """Return whether *caller* may get an object. Raises `ProblemError` if the hub does not respond."""
         return await self._may(caller, Access("get", kind.group, kind.plural, name, namespace))
 
     async def readable_kinds(
         self, caller: UserInfo, of: Iterable[Kind] = PLACEMENT_KINDS, namespace: str = ""
     ) -> frozenset[Kind]:
-        """Return which of these kinds *caller* may list, in one namespace or, with none, everywhere.
+        """Return the kinds of *of* that *caller* may list, in one namespace or, without one, everywhere.
 
         Raises:
-            ProblemError: The hub does not answer.
+            ProblemError: The hub does not respond.
         """
         kinds = tuple(of)
         accesses = (Access("list", kind.group, kind.plural, namespace=namespace) for kind in kinds)
@@ -307,12 +308,13 @@ class Callers:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """Which tokens a token is counted with.
+    """How the failures of a token are counted.
 
     Args:
-        bucket: Counts the failures; None: the token was good before, and other tokens' failures do not affect it.
-        key: The key in that bucket; tokens with the same key wait for one another.
-        address: Where the token comes from.
+        bucket: Counts the failures. None: disabled, the token was good before, and failures of other tokens do not
+            affect it.
+        key: The key in that bucket. Tokens with the same key wait for one another.
+        address: Source address of the token.
     """
 
     bucket: TokenBuckets | None
@@ -321,7 +323,7 @@ class _Way:
 
 
 def limit_key_of(token: str) -> int:
-    """Return the lane of a token; a caller cannot choose it."""
+    """Return the lane of a token. Callers cannot choose it."""
     return hashlib.sha256(_SALT + fingerprint(token)).digest()[0] % LANES
 
 
@@ -342,16 +344,17 @@ _READ: Final = frozenset({"GET", "HEAD"})
 
 
 def set_cookie(response: web.StreamResponse, name: str, value: str, life: timedelta) -> None:
-    """Have the browser keep a cookie for a while."""
+    """Set a cookie with a lifetime in the browser."""
     seconds = max(1, int(life.total_seconds()))
     response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="Lax")
 
 
 def get_cookie(request: web.Request, name: str) -> str | None:
-    """Return what the browser keeps under a name; None: nothing.
+    """Return the value of a cookie, or None.
 
-    The library is not asked: it takes parts of a quoted value, and names behind blanks that are none to browsers, for
-    cookies of their own, so a host beside ours, which cannot set one of this name, could have it find one.
+    The library's parser is avoided: it accepts parts of a quoted value, and names behind blanks that browsers do not
+    treat as blanks, as cookies of their own. So a sibling host, which cannot set a cookie of this name, could smuggle
+    one in.
     """
     for pair in request.headers.get("Cookie", "").split(";"):
         cookie_name, has_value, value = pair.strip(" ").partition("=")
@@ -361,15 +364,15 @@ def get_cookie(request: web.Request, name: str) -> str | None:
 
 
 def forget(response: web.StreamResponse, name: str) -> None:
-    """Have the browser forget a cookie."""
+    """Delete a cookie in the browser."""
     response.del_cookie(name, path="/", secure=True, httponly=True, samesite="Lax")
 
 
 def is_of_page(request: web.Request, page: str) -> bool:
-    """Say whether the page has made the browser ask, or the viewer by an address that they have typed.
+    """Return whether the page initiated the request, or the user by typing an address.
 
     Args:
-        request: With a cookie.
+        request: A request with a cookie.
         page: The origin of the page.
     """
     reads = request.method in _READ

@@ -1,4 +1,4 @@
-"""Registration of endpoints below `/v1`, and what surrounds each.
+"""Registration of endpoints below `/v1`, and the steps around each handler.
 
 Access control, methods, body limits, problem details, metrics.
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Endpoint:
-    """The fixed properties of an endpoint; see `Api.get`."""
+    """The fixed properties of an endpoint. See `Api.get`."""
 
     methods: frozenset[str]
     route: str
@@ -58,16 +58,16 @@ class _Endpoint:
 
 
 class Api:
-    """Registers endpoints and surrounds each with what all of them do.
+    """Registers endpoints, and wraps each in the common steps.
 
     Args:
         app: Gets the routes.
-        answers: What the handlers ask.
+        answers: Services for the handlers.
         settings: Limits.
         metrics: Counts the requests.
-        callers: Authenticates and authorizes; None: callers are not identified, and all of them may read everything.
-        continuation: Seals the tokens that continue lists; None: with a key that only this Api has.
-        bodies: The memory for bodies; None: one that only this Api uses.
+        callers: Authenticates and authorizes. None: disabled, callers are not identified and may read everything.
+        continuation: Seals continue tokens. None: unset, with a key of this Api alone.
+        bodies: The memory for bodies. None: unset, memory of this Api alone.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Api:
         self._in_flight: dict[Surface, int] = dict.fromkeys(SURFACES, 0)
 
     def in_flight(self, surface: Surface) -> int:
-        """Return how many requests are in progress, streams included."""
+        """Return the number of requests in progress, streams included."""
         return self._in_flight[surface]
 
     def get(
@@ -107,12 +107,12 @@ class Api:
         """Serve GET and HEAD on *path*.
 
         Args:
-            path: As the router takes it.
+            path: Path in the router's syntax.
             route: Its template, such as ``/v1/clusters/*``: the path that RBAC rules name, and a metrics label.
-            handler: Answers.
-            surface: Decides which limits apply, and how the request is counted.
+            handler: Handles the requests.
+            surface: Determines the limits, and the label of the metrics.
             when_synced: False: call the handler even before the caches are filled.
-            open_to_all: The answer holds no data, so callers need not authenticate.
+            open_to_all: The response holds no data, so callers need not authenticate.
         """
         endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all, _READ if _is_question(path) else _NONE)
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
@@ -129,10 +129,10 @@ class Api:
         of_page: bool = False,
         on_refusal: Callable[[int], object] | None = None,
     ) -> None:
-        """Serve POST on *path*; the other arguments are those of `get`.
+        """Serve POST on *path*. The other arguments are those of `get`.
 
-        One that is open to all finds out by itself who asks. For one *of_page*, the session of the page counts: the
-        page asks it, and it changes nothing.
+        An endpoint that is open to all authenticates the caller itself. If *of_page*, the session of the page counts:
+        the page sends the request, and it changes nothing.
         """
         posts = frozenset({"POST"})
         endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, on_refusal)
@@ -144,7 +144,7 @@ class Api:
         route: str,
         handlers: Mapping[str, Handler],
     ) -> None:
-        """Serve several methods on *path*, each by a handler of its own; the other arguments are those of `get`."""
+        """Serve several methods on *path*, each with its own handler. The other arguments are those of `get`."""
         methods = frozenset(handlers)
         endpoint = _Endpoint(methods, route, "api", True, False, methods & _READ if _is_question(path) else _NONE)
 
@@ -154,32 +154,32 @@ class Api:
         self.app.router.add_route("*", path, self._wrap(endpoint, handle))
 
     async def require_placement(self, request: web.Request, ref: PlacementRef) -> None:
-        """Check that the caller may read a placement; a caller who may not is told that it does not exist.
+        """Require that the caller may read a placement. Otherwise the placement is reported as missing.
 
         Raises:
-            ProblemError: 404, as for a placement that is not there; 503 when the hub does not say.
+            ProblemError: 404, as for a missing placement, or 503 if the hub does not respond.
         """
         if self._callers is not None and not await self._callers.may_read(caller_of(request), ref):
             raise ProblemError(Problem.NOT_FOUND, unknown_placement(ref))
 
     async def may_get(self, request: web.Request, kind: Kind, name: str, namespace: str) -> bool:
-        """Say whether the caller may get an object. Raises `ProblemError` when the hub does not say."""
+        """Return whether the caller may get an object. Raises `ProblemError` if the hub does not respond."""
         return self._callers is None or await self._callers.may_get(caller_of(request), kind, name, namespace)
 
     async def readable_kinds(
         self, request: web.Request, of: Collection[Kind] = PLACEMENT_KINDS, namespace: str = ""
     ) -> frozenset[Kind]:
-        """Return which of these kinds the caller may list, in one namespace or, with none, in all of them.
+        """Return the kinds of *of* that the caller may list, in one namespace or, without one, everywhere.
 
         Raises:
-            ProblemError: The hub does not say.
+            ProblemError: The hub does not respond.
         """
         if self._callers is None:
             return frozenset(of)
         return await self._callers.readable_kinds(caller_of(request), of, namespace)
 
     def invalid_signature(self, request: web.Request, detail: str) -> ProblemError:
-        """Return the refusal of a request that is not signed as it should be, or of one too many from an address."""
+        """Return the refusal of a request with a bad signature, or of one too many from an address."""
         if self._callers is not None:
             return self._callers.invalid_signature(request, detail)
         return ProblemError(Problem.UNAUTHENTICATED, detail)
@@ -221,7 +221,7 @@ class Api:
         return handle
 
     async def _admit(self, request: web.Request, endpoint: "_Endpoint") -> None:
-        """Check whether a request may go on to its handler.
+        """Check that a request may proceed to its handler.
 
         Raises:
             ProblemError: It may not, or not now.
@@ -246,12 +246,12 @@ class Api:
         """Read the request body as *model*.
 
         Raises:
-            ProblemError: Not JSON, too large, too slow, or not what the model asks for; every mistake is named.
+            ProblemError: Not JSON, too large, too slow, or not valid for the model. Lists every mistake.
         """
         return await self.read_as(request, lambda _: model)
 
     async def read_as(self, request: web.Request, model_of: Callable[[JsonObject], type[ModelT]]) -> ModelT:
-        """Read the request body as the model that *model_of* chooses for it; raises as `read`."""
+        """Read the request body as the model that *model_of* selects for it. Raises as `read`."""
 
         def read(body: bytes) -> ModelT:
             document = parse_object(body, MOST_VALUES)
@@ -270,16 +270,16 @@ class Api:
     async def body(
         self, request: web.Request, limit: int, surface: Surface = "api", *, vouched: bool = True
     ) -> AsyncIterator[bytes]:
-        """Read a body that is declared as JSON, of at most *limit* bytes; its memory is counted until the context ends.
+        """Read a body that is declared as JSON, of at most *limit* bytes. Count its memory until the context exits.
 
         Args:
-            request: Nothing may have read its body yet.
+            request: A request whose body is unread.
             limit: Bytes.
             surface: For the counts.
             vouched: The sender has authenticated.
 
         Raises:
-            ProblemError: The body is declared as something else, too large, too slow, or incomplete.
+            ProblemError: The body has another media type, or is too large, too slow, or incomplete.
         """
         if not has_json_body(request):
             self.metrics.rejected(surface, "media_type")
@@ -305,5 +305,5 @@ _CLOSE: Final = {"Connection": "close"}
 
 
 def _is_question(path: str) -> bool:
-    """Say whether whoever reads *path* reads what the page shows."""
+    """Return whether a GET of *path* is a request of the page."""
     return path.startswith("/v1/")

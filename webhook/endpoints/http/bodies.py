@@ -13,16 +13,16 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 THREAD_BYTES: Final = 256 * 1024
-"""Longer bodies are parsed and written in a thread, so that they do not hold up the event loop."""
+"""Minimum size of bodies that are parsed and written in a thread, so that they do not block the event loop."""
 
 SHORT_BYTES: Final = 64 * 1024
-"""A complete body of at most this length is not counted: it is parsed at once, before the event loop turns again."""
+"""Maximum size of a complete body that is not counted: it is parsed before the next iteration of the event loop."""
 
 ResultT = TypeVar("ResultT")
 
 
 class BodyError(Exception):
-    """A body that could not be read; the message may be shown to the caller."""
+    """A body that could not be read. The message may be shown to the caller."""
 
 
 class BodyTooLargeError(BodyError):
@@ -63,9 +63,10 @@ class _Reading:
 class Bodies:
     """The memory of a server for request bodies.
 
-    A short body that arrives together with its headers needs none of it: it is read and judged at once. All others
-    share *most* bytes, of which senders that have not authenticated may use three quarters. When no memory is left, an
-    incomplete body is given up: the oldest one of the address that uses most memory, strangers' bodies first.
+    A short body that arrives together with its headers is exempt: it is read and judged immediately. All others share
+    *most* bytes. Senders that have not authenticated may use three quarters of them. If no memory is left, an
+    incomplete body is dropped: the oldest one of the address that uses most memory, bodies of unauthenticated senders
+    first.
 
     Args:
         most: Bytes.
@@ -88,19 +89,19 @@ class Bodies:
     async def read(
         self, request: web.Request, limit: int, seconds: float, *, vouched: bool = False
     ) -> AsyncIterator[bytes]:
-        """Read the whole body, and count its memory as used until the context ends.
+        """Read the whole body, and count its memory as used until the context exits.
 
         Args:
-            request: Nothing may have read its body yet.
+            request: A request whose body is unread.
             limit: Bytes.
-            seconds: How long the body may take to arrive.
+            seconds: Timeout for the arrival of the body.
             vouched: The sender has authenticated.
 
         Raises:
-            BodyTooLargeError: Longer than *limit*; if Content-Length says so, nothing is read.
+            BodyTooLargeError: Longer than *limit*. If Content-Length already exceeds it, nothing is read.
             BodyTimeoutError: It did not arrive within *seconds*.
             BrokenBodyError: The client disconnected, or its chunks are malformed.
-            BodyMemoryError: There is no memory left for it.
+            BodyMemoryError: No memory is left for it.
         """
         length = request.content_length
         if length is not None and length > limit:
@@ -151,7 +152,7 @@ class Bodies:
             self._give_up_one(reading, strangers=False)
 
     def _give_up_one(self, reading: _Reading, *, strangers: bool) -> None:
-        """Free the memory of one body; when there is no other, raise `BodyMemoryError` for *reading*."""
+        """Free the memory of another body, or raise `BodyMemoryError` for *reading* without a candidate."""
         others = [body for body in self._unfinished if body is not reading and not body.given_up]
         victims = [body for body in others if not body.vouched] or ([] if strangers else others)
         if not victims:
@@ -160,10 +161,10 @@ class Bodies:
             victims, key=lambda reading: self._by_address[reading.address]
         )  # among equals the first: the oldest
         victim.given_up = True
-        if not victim.patience.expired():  # an expired timeout cannot be moved; that task ends by itself
+        if not victim.patience.expired():  # an expired timeout cannot be rescheduled, and that task ends by itself
             victim.patience.reschedule(asyncio.get_running_loop().time())
-        # Its task ends only when the event loop turns again, but *reading* needs the memory now. So the bytes are
-        # given back here, which leaves `size` at 0: the end of the victim's `read` does not give them back again.
+        # Its task ends only in the next iteration of the event loop, but *reading* needs the memory now. So the bytes
+        # are released here, which leaves `size` at 0: the end of the victim's `read` does not release them again.
         self._count(victim, -victim.size)
 
     def _count(self, reading: _Reading, size: int) -> None:
@@ -176,5 +177,5 @@ class Bodies:
 
 
 async def off_loop(size: int, work: Callable[[], ResultT]) -> ResultT:
-    """Do *work* on *size* bytes, in a thread when they are many."""
+    """Run *work* on *size* bytes, in a thread if they are many."""
     return await asyncio.to_thread(work) if size > THREAD_BYTES else work()

@@ -1,11 +1,11 @@
-"""Sealed continue tokens: where the next page begins, for one query and one state of the fleet.
+"""Sealed continue tokens: the start of the next page, for one query and one state of the fleet.
 
 The token is sealed, so a caller can use it neither with another query nor after the fleet has changed.
 
-Replicas accept each other's tokens, as long as they know the same state of the fleet, when they have a private key in
-common: that of the authority which they share in a Secret, or that of the certificate which they have mounted. The key
-of the seal is derived from it and changes with it. If each replica has its own key, only the replica that made a token
-accepts it; the others answer that it has expired, and the caller starts again from the first page.
+Replicas that observe the same state of the fleet accept each other's tokens if they share a private key: that of the
+authority in their common Secret, or that of the mounted certificate. The key of the seal is derived from it and changes
+with it. If each replica has its own key, only the replica that made a token accepts it. The others respond that it has
+expired, and the caller starts again from the first page.
 
 Source: serving.md 3.2.
 """
@@ -26,10 +26,10 @@ class ContinueExpiredError(Exception):
 
 
 class Continuation:
-    """Makes and reads tokens under one key.
+    """Creates and parses tokens under one key.
 
     Args:
-        key: Returns the current secret; the same on all servers that are to accept each other's tokens.
+        key: Returns the current secret, the same on all servers that accept each other's tokens.
     """
 
     def __init__(self, key: Callable[[], bytes]) -> None:
@@ -37,17 +37,17 @@ class Continuation:
 
     @classmethod
     def with_new_key(cls) -> Self:
-        """Return one that understands only its own tokens."""
+        """Return a continuation that accepts only its own tokens."""
         key = secrets.token_bytes(32)
         return cls(lambda: key)
 
     def token(self, start: int, revision: str, query: bytes) -> str:
-        """Return the token of the page that begins at *start*."""
+        """Return the token of the page that starts at *start*."""
         position = start.to_bytes(4)
         return urlsafe_b64encode(position + self._seal(position, revision, query)).decode()
 
     def start(self, token: str, revision: str, query: bytes) -> int:
-        """Return where the page of *token* begins; the empty token is the first page.
+        """Return the start of the page of *token*. The empty token is the first page.
 
         Raises:
             ContinueExpiredError: Not a token for this query and revision.
@@ -69,5 +69,5 @@ class Continuation:
 
 
 def sealing_key(private_key: bytes) -> bytes:
-    """Derive the key of the seal from a private key; the seal reveals nothing about the private key."""
+    """Derive the key of the seal from a private key. The seal reveals nothing about the private key."""
     return hmac.new(private_key, _PURPOSE, hashlib.sha256).digest()

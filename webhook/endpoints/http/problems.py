@@ -51,7 +51,7 @@ class RequestMistake(TypedDict):
     """One of the mistakes in a request."""
 
     pointer: str
-    """JSON Pointer into the request body; empty for the body as a whole."""
+    """JSON Pointer into the request body, empty for the body as a whole."""
     code: Annotated[str, one_of("required", "unknown", "type", "too-many", "too-few", "duplicate", "invalid")]
     """Kind of mistake."""
     detail: str
@@ -65,24 +65,24 @@ class ProblemDetails(TypedDict):
     title: str
     """The same for every problem of a type."""
     status: int
-    """Of the answer."""
+    """HTTP status of the response."""
     detail: str
-    """What happened this time."""
+    """Explanation of this occurrence."""
     instance: str
-    """`urn:uuid:<request id>`; the log of the server knows it."""
+    """`urn:uuid:<request id>`, as in the log of the server."""
     errors: NotRequired[list[RequestMistake]]
     """Every mistake in the request."""
     retryAfterSeconds: NotRequired[int]
-    """When to ask again."""
+    """Seconds to wait before a retry."""
     audience: NotRequired[str]
-    """The audience that a token needs; present when a valid one is missing."""
+    """The required audience of a token. Present if a valid token is missing."""
     answer: NotRequired[GateAnswer | MemberGateAnswer]
-    """What the gate says, where it does not let something be reserved."""
+    """Answer of the gate, if it refused a reservation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One of the mistakes in a request body: where (JSON Pointer), what kind, in words."""
+    """A mistake in a request body: location (JSON Pointer), kind, message."""
 
     pointer: str
     code: str
@@ -90,17 +90,17 @@ class Mistake:
 
 
 class ProblemError(Exception):
-    """Ends a handler with a problem.
+    """Aborts a handler with a problem.
 
     Args:
-        problem: Its kind.
-        detail: What happened this time; shows the offending value.
-        mistakes: Each with its place in the request.
-        headers: Additional headers of the answer.
-        retry_after: Seconds after which to ask again.
-        request_id: The id of the request, if it already has one.
-        audience: Of the token that the caller needs.
-        answer: The answer of a gate that does not let something be reserved.
+        problem: Kind of problem.
+        detail: Explanation of this occurrence, with the offending value.
+        mistakes: Mistakes, each with its location in the request.
+        headers: Additional headers of the response.
+        retry_after: Seconds to wait before a retry.
+        request_id: The ID of the request, if it already has one.
+        audience: The required audience of the caller's token.
+        answer: The answer of a gate that refused a reservation.
     """
 
     def __init__(

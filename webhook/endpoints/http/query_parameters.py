@@ -2,8 +2,8 @@
 
 A mistake in one is reported with its name.
 
-A page continues after the last name of the one before, whatever was created or deleted since: members report all the
-time, and a token that is tied to one state of the hub would expire before the next page is requested.
+A page continues after the last name of the previous one, even if objects were created or deleted in between: members
+report all the time, and a token for one state of the hub would expire before the next page is requested.
 
 Source: serving.md 3.2.
 """
@@ -27,11 +27,11 @@ def check_names(request: web.Request, *names: str, lists: Collection[str] = ()) 
 
     Args:
         request: Has the query.
-        names: The parameters that there are.
-        lists: Those that may be given several times.
+        names: The valid parameters.
+        lists: Parameters that may be repeated.
 
     Raises:
-        ProblemError: There is another one, or one is given twice.
+        ProblemError: A parameter is unknown or given twice.
     """
     for name in request.query:
         if name not in names:
@@ -41,7 +41,7 @@ def check_names(request: web.Request, *names: str, lists: Collection[str] = ()) 
 
 
 def instant(request: web.Request, name: str) -> datetime | None:
-    """Read an RFC 3339 instant; None: it is not given. Raises `ProblemError`."""
+    """Parse an RFC 3339 instant, or return None if it is absent. Raises `ProblemError`."""
     text = request.query.get(name)
     if text is None:
         return None
@@ -53,7 +53,7 @@ def instant(request: web.Request, name: str) -> datetime | None:
 
 
 def whole_number(request: web.Request, name: str, usual: int, most: int) -> int:
-    """Read a number from 1 to *most*; *usual* when it is not given. Raises `ProblemError`."""
+    """Parse a number from 1 to *most*. The default is *usual*. Raises `ProblemError`."""
     text = request.query.get(name)
     if text is None:
         return usual
@@ -69,19 +69,19 @@ def refuse(name: str, reason: str, code: str = "invalid") -> NoReturn:
 
 
 LONGEST_PAGE: Final = 500
-"""Of one page."""
+"""Maximum number of items per page."""
 MOST_NAMES: Final = 200
-"""How many items may be asked for by name."""
+"""Maximum number of items that may be selected by name."""
 _CONTINUE: Final = "continue"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The part of a list that was asked for.
+    """The requested part of a list.
 
     Args:
-        names: Of its items, in order.
-        next: The token of the page after it; empty: there is none.
+        names: Names of its items, in order.
+        next: The token of the next page, empty for the last page.
     """
 
     names: Sequence[str]
@@ -89,17 +89,17 @@ class Page:
 
 
 def page_of(request: web.Request, names: Sequence[str], by: str | None = None, others: Collection[str] = ()) -> Page:
-    """Choose what a request asks for; without parameters: everything.
+    """Return the requested part of a list. Without parameters, it is the whole list.
 
     Args:
         request: Its query has ``limit`` and ``continue``, or names of items, or nothing.
-        names: Of all items that the caller may see, sorted.
-        by: The parameter that names an item; it may be given several times. Items that there are not are left out.
-            None: items cannot be asked for by name.
-        others: Further parameters, which the caller reads.
+        names: Names of all items that the caller may see, sorted.
+        by: The parameter that names an item and may be repeated. Unknown items are omitted. None: disabled, items
+            cannot be selected by name.
+        others: Further parameters, which the caller of this function reads.
 
     Raises:
-        ProblemError: A parameter is unknown, given twice, or not understood.
+        ProblemError: A parameter is unknown, given twice, or malformed.
     """
     query = request.query
     parameters = (by, "limit", _CONTINUE, *others)

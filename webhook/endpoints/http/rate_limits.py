@@ -8,18 +8,20 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 MOST_KEYS: Final = 4096
-"""How many buckets are kept; the least recently used is dropped first, and its key starts again with a full one."""
+"""Maximum number of buckets. The least recently used one is evicted first, and its key starts again with a full bucket.
+"""
 
 _ONE: Final = 1 - 1e-6
-"""Time is a float: a caller who waited exactly as long as it was told may find slightly less than one."""
+"""Minimum content of a bucket for one call. Time is a float: after exactly the advised wait, a bucket may hold slightly
+less than one."""
 
 
 class TokenBuckets:
-    """Lets *burst* through at once and *per_second* over time, for each key separately.
+    """A rate limit for each key: bursts of *burst*, and *per_second* on average.
 
     Args:
-        per_second: How fast a bucket fills.
-        burst: What it holds.
+        per_second: Refill rate of a bucket.
+        burst: Capacity of a bucket.
     """
 
     def __init__(self, per_second: float, burst: float) -> None:
@@ -28,26 +30,26 @@ class TokenBuckets:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, key: Hashable, now: float) -> int:
-        """Take one out of the bucket of *key*.
+        """Take one token out of the bucket of *key*.
 
         Args:
-            key: Whose bucket.
-            now: Seconds on a clock that never goes back.
+            key: Key of the bucket.
+            now: Seconds of a monotonic clock.
 
         Returns:
-            0 when there was one; else the whole seconds, at least 1, after which there will be.
+            0 if there was a token, else the whole seconds, at least 1, until there is one.
         """
         wait = self.wait(key, now)
         self._set(key, self._left(key, now) - (0 if wait else 1), now)
         return wait
 
     def wait(self, key: Hashable, now: float) -> int:
-        """Return what `take` would, and take nothing."""
+        """Return the same as `take`, without taking a token."""
         tokens = self._left(key, now)
         return 0 if tokens >= _ONE else max(1, math.ceil((1 - tokens) / self._rate))
 
     def charge(self, key: Hashable, now: float) -> None:
-        """Take one even if none is left; the debt is never more than the bucket holds."""
+        """Take one token even if none is left. The debt is limited to the capacity of the bucket."""
         self._set(key, max(-self._burst, self._left(key, now) - 1), now)
 
     def _left(self, key: Hashable, now: float) -> float:
@@ -78,7 +80,7 @@ class KeyedSemaphore:
 
     @asynccontextmanager
     async def acquire(self, key: Hashable, seconds: float) -> AsyncIterator[None]:
-        """Take a turn of *key*.
+        """Enter the semaphore of *key*.
 
         Raises:
             TimeoutError: No turn became free within *seconds*.

@@ -17,11 +17,11 @@ from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 MOST_MISTAKES: Final = 1000
-"""How many mistakes in one body are listed."""
+"""Maximum number of listed mistakes per body."""
 
 
 class RequestModel(BaseModel):
-    """Base of request bodies: camelCase, unknown members refused, nothing coerced; null counts as absent."""
+    """Base of request bodies: camelCase, unknown members refused, no coercion, null equal to absent."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -34,7 +34,7 @@ class RequestModel(BaseModel):
 
 
 class ObjectMetadata(BaseModel):
-    """`metadata` of an object; members not named here are kept."""
+    """`metadata` of an object. Members not named here are kept."""
 
     model_config = ConfigDict(extra="allow", defer_build=True)
 
@@ -59,10 +59,10 @@ WholeObject = Annotated[JsonObject, ShapeOf(KubernetesObject)]
 
 
 def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
-    """Check a request body against *model*.
+    """Validate a request body against *model*.
 
     Raises:
-        ProblemError: Every mistake with its pointer; when there are too many, only how many.
+        ProblemError: Every mistake with its pointer. If there are too many, only their number.
     """
     body = without_nulls(value)
     try:
@@ -80,12 +80,12 @@ _CODES: Final = {"missing": "required", "extra_forbidden": "unknown", "too_long"
 
 
 def _place(document: Any, loc: Sequence[str | int], *, missing: bool) -> Iterator[str | int]:
-    """Yield where in a body something is wrong: of the path, what is there; the rest says which model was tried.
+    """Yield the part of pydantic's path that exists in a body. The rest only names the models that were tried.
 
     Args:
         document: The body.
-        loc: The path, as pydantic has it.
-        missing: Its last part is not there, and should be.
+        loc: The path from pydantic.
+        missing: Its last part is a required member that is absent.
     """
     for number, part in enumerate(loc, 1):
         exists = 0 <= part < len(document) if isinstance(document, list) and isinstance(part, int) else False
@@ -122,7 +122,7 @@ class RefModel(RequestModel):
     kind: Literal["ClusterResourcePlacement", "ResourcePlacement"]
     name: Name
     namespace: Annotated[str, Field(max_length=63)] = ""
-    """Of a ResourcePlacement; a ClusterResourcePlacement has none."""
+    """Namespace of a ResourcePlacement. A ClusterResourcePlacement has none."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -135,9 +135,9 @@ class PlacementModel(RequestModel):
     """Either a placement by name, or a policy that need not be on the hub."""
 
     ref: RefModel | None = None
-    """A placement on the hub; the clusters it already has count."""
+    """A placement on the hub. Its current clusters count."""
     inline: PlacementPolicy | None = None
-    """A policy; evaluated as if nothing had been placed by it yet."""
+    """A policy, evaluated as if it had placed nothing yet."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -1,6 +1,6 @@
 """Response headers and bodies: request ID, JSON, problem details, entity tags, compression.
 
-Answers are compressed for callers that ask for it: none has a secret beside what its caller chose.
+Responses are compressed on request: none has a secret beside content that the caller controls.
 
 Source: serving.md 3.2 and 3.3.
 """
@@ -21,30 +21,30 @@ REQUEST_ID: Final = "X-Request-Id"
 JSON: Final = "application/json; charset=utf-8"
 
 SMALLEST: Final = 1024
-"""Bytes; a smaller answer is not compressed."""
+"""Minimum bytes of a compressed response."""
 _COMPRESSED_BESIDE: Final = 64 * 1024
-"""Bytes; a larger answer is compressed in another thread."""
+"""Minimum bytes of a response that is compressed in a thread."""
 
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 def request_id(request: web.BaseRequest) -> str:
-    """Return an id for a request: the caller's ``X-Request-Id`` when it is a harmless word, else a new one.
+    """Return an ID for a request: the caller's ``X-Request-Id`` if it is a harmless word, else a new one.
 
-    A handler that shows the id in a body also sets the header; the server adds the header to all other answers.
+    A handler that shows the ID in a body also sets the header. The server adds the header to all other responses.
     """
     header = request.headers.get(REQUEST_ID)
     return header if header is not None and _GIVEN_ID.fullmatch(header) else new_id()
 
 
 def new_id() -> str:
-    """Make a random UUID, several times faster than the standard library, which asks the system for randomness."""
-    digits = f"{random.getrandbits(128):032x}"  # tells requests apart, protects nothing
+    """Return a random UUID. Faster than the standard library, which reads randomness from the system each time."""
+    digits = f"{random.getrandbits(128):032x}"  # identifies requests, protects nothing
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 
 def headers(**members: str) -> CIMultiDictProxy[str]:
-    """Make headers once, for use in many answers; ``_`` in a name stands for ``-``."""
+    """Build headers once, for use in many responses. ``_`` in a name stands for ``-``."""
     return CIMultiDictProxy(CIMultiDict({name.replace("_", "-"): value for name, value in members.items()}))
 
 
@@ -57,12 +57,13 @@ def unstored(document: Mapping[str, object], status: int = 200) -> web.Response:
 
 
 def tagged(request: web.Request, document: Mapping[str, object], revision: str = "") -> web.Response:
-    """Answer with *document*, keys sorted, and an entity tag; 304 when the caller of a GET already has that version.
+    """Respond with *document*, keys sorted, and an entity tag, or with 304 if the caller of a GET has that version.
 
     Args:
-        request: The question.
-        document: The answer. For 304 to be of use, it has instants in it, and no ages.
-        revision: What a question was judged by; it comes first in the tag. Empty: the tag depends on *document* alone.
+        request: The request.
+        document: The response. For 304 to be of use, it has instants, and no ages.
+        revision: State that a question was judged by, the prefix of the tag. If empty, the tag depends on *document*
+            alone.
     """
     body = encode(document, sort=True)
     digest = hashlib.sha256(body).hexdigest()[:16]
@@ -122,7 +123,7 @@ def matches_etag(request: web.Request, tag: str) -> bool:
 
 
 def has_json_body(request: web.Request) -> bool:
-    """Say whether the request announces uncompressed JSON in UTF-8."""
+    """Return whether the request announces uncompressed JSON in UTF-8."""
     if "Content-Encoding" in request.headers and request.headers["Content-Encoding"].lower() != "identity":
         return False
     content_type: Any = request.headers.get("Content-Type")

@@ -32,8 +32,8 @@ class Admittance:
 
     Args:
         authenticator: Reviews bearer tokens.
-        authorizer: Reviews what a caller may ask.
-        sign_in: Signs people in to the page; None: disabled, callers need a token.
+        authorizer: Reviews the rights of callers.
+        sign_in: Signs users in to the page. None: disabled, callers need a token.
     """
 
     authenticator: Authenticator
@@ -43,7 +43,7 @@ class Admittance:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers to questions about the hub, which every set of handlers needs.
+    """Answers to questions about the hub, for all handlers.
 
     Args:
         advisor: Answers ``/v1``.
@@ -51,11 +51,11 @@ class Answers:
         history: Keeps the last decisions on every placement.
         runs: Answers ``/v1/runs``.
         planner: Answers ``/v1/plan``.
-        admission: Returns what admission rules may look at besides the object; called once per request.
-        rights: Reviews what the authors of placements may place.
-        properties: Remembers what members reported.
-        trees: Looks below placements.
-        synced: Says whether all caches have been filled once.
+        admission: Returns the other inputs of admission rules besides the object. Called once per request.
+        rights: Reviews the objects that the authors of placements may place.
+        properties: Keeps reports of members.
+        trees: Builds the trees of placements.
+        synced: Returns whether all caches have been filled once.
         now: Wall clock.
     """
 
@@ -74,12 +74,12 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Upgrades:
-    """What is asked and ordered of upgrade runs.
+    """Questions about upgrade runs, and orders on them.
 
     Args:
         planner: Answers ``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``.
-        orders: Carries out what callers order.
-        reports: Takes what upgraders outside report.
+        orders: Executes the orders of callers.
+        reports: Accepts the reports of external upgraders.
     """
 
     planner: HubUpgradePlanner
@@ -95,9 +95,9 @@ class Services:
         answers: Answers ``/v1``.
         admittance: Authenticates and authorizes callers.
         extender: Answers kube-schedulers.
-        disruption: Says what may be disrupted.
+        disruption: Decides which disruptions are allowed.
         upgrades: Plans and orders upgrade runs.
-        history: Notes what happens, and knows what has happened.
+        history: Records and queries events.
         removals: Judges writes by the content that they remove.
     """
 

@@ -1,4 +1,4 @@
-"""Questions to the scheduler: score, filter, explain, and what a change would do (``/v1/plan``).
+"""Questions to the scheduler: score, filter, explain, and plan a change (``/v1/plan``).
 
 Also the extender of kube-scheduler.
 """

@@ -1,8 +1,8 @@
-"""``/extender/v1``: what kube-scheduler asks.
+"""``/extender/v1``: calls of kube-scheduler.
 
-kube-scheduler reads the body of an answer only when its status is 200. So ``filter`` puts what a person should read
-into ``Error``, which kube-scheduler shows in the pod's event. The other verbs have no such member, and fail with an
-HTTP status.
+kube-scheduler reads the body of a response only if its status is 200. So ``filter`` puts human-readable errors into
+``Error``, which kube-scheduler shows in the pod's event. The other verbs have no such member, and fail with an HTTP
+status.
 
 Source: serving.md 2.3, 2.5 to 2.7.
 """
@@ -34,14 +34,14 @@ from webhook.telemetry.metrics import BUCKETS
 from webhook.telemetry.tracing import Tracing
 
 BUDGET_SECONDS: Final = 1.0
-"""How long an answer may take, counted from the end of the request body."""
+"""Time limit of a response, counted from the end of the request body."""
 MOST_CANDIDATES: Final = 20_000
-"""In a call: four times the nodes of the largest cluster that Kubernetes supports. All are judged in one step, which
-blocks the event loop for all other requests."""
+"""Maximum candidates in a call: four times the nodes of the largest cluster that Kubernetes supports. All are judged in
+one step, which blocks the event loop for all other requests."""
 NODES: Final = (1, 5, 10, 50, 100, 500, 1000, 2500, 5000, 10000)
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 RESULTS: Final = ("answered", "error", "refused")
-"""An answer; an answer with an ``Error``; a problem instead of an answer."""
+"""An answer, an answer with an ``Error``, or a problem instead of an answer."""
 REFUSAL_CODES: Final = tuple(sorted({int(problem.status) for problem in Problem}))
 """The statuses of all problems."""
 
@@ -90,7 +90,7 @@ class ExtenderMetrics:
         self.nodes = {verb: nodes.labels(verb) for verb in VERBS}
 
     def refused(self, code: int, now: datetime) -> None:
-        """Count one call that a scheduler takes for unanswered."""
+        """Count one call that a scheduler treats as unanswered."""
         total, last = self.refusals[code]
         total.inc()
         last.set(now.timestamp())
@@ -116,7 +116,7 @@ def _traced(handle: Handler, verb: str, tracing: Tracing) -> Handler:
 
 @dataclass(frozen=True, slots=True)
 class _Verb:
-    """How one verb is answered: read the decoded body, count the candidates in it, decide."""
+    """Steps of one verb: read the decoded body, count its candidates, decide."""
 
     read: Callable[[JsonObject], Any]
     count: Callable[[Any], int]
@@ -174,7 +174,7 @@ class _Desk:
             raise ProblemError(Problem.MALFORMED_REQUEST, printable(str(error))) from error
         except TimeoutError:
             answer = None
-        # The timeout takes effect only at an await; a decision in one step may have run past the deadline unnoticed.
+        # The timeout takes effect only at an await. A decision in one step may have run past the deadline unnoticed.
         if answer is None or loop.time() > deadline:
             self._metrics.rejected("extender", "deadline")
             detail = f"the answer takes more than {BUDGET_SECONDS:g} s"
@@ -211,7 +211,7 @@ class _Desk:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An answer: the value, and the bytes that are sent."""
+    """An answer: the value, and the bytes of the response."""
 
     value: object
     text: bytes

@@ -1,6 +1,6 @@
-"""The request body of ``/v1/plan``, and the proposal that it stands for.
+"""The request body of ``/v1/plan``, and the proposal in it.
 
-No HTTP: a command that plans on the hub of a kubeconfig reads its own proposals by it.
+No HTTP: a command that plans on the hub of a kubeconfig parses its own proposals with it.
 
 Source: serving.md 3; scheduling.md 22, property 10.
 """
@@ -35,7 +35,7 @@ class DeletedModel(RequestModel):
     """Kind, such as `ClusterResourcePlacement`."""
     name: Name
     namespace: Annotated[str, Field(max_length=63)] = ""
-    """Empty for what is cluster-scoped."""
+    """Empty for a cluster-scoped object."""
 
 
 class RunRefModel(RequestModel):
@@ -43,11 +43,11 @@ class RunRefModel(RequestModel):
 
     name: Name
     namespace: Annotated[str, Field(max_length=63)] = ""
-    """Of a StagedUpdateRun; a ClusterStagedUpdateRun has none."""
+    """Namespace of a StagedUpdateRun. A ClusterStagedUpdateRun has none."""
 
 
 class PlanModel(RequestModel):
-    """Changes to the hub, all made at once; without any change, the plan is what will happen anyway."""
+    """Changes to the hub, all made together. Without any change, the plan is the expected course of the hub."""
 
     objects: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_OBJECTS)] = ()
     """Objects that would be created, or would replace the stored ones. A member cluster without `status` keeps the
@@ -55,24 +55,24 @@ class PlanModel(RequestModel):
     deleted: Annotated[tuple[DeletedModel, ...], Field(max_length=MOST_OBJECTS)] = ()
     """Objects that would be deleted."""
     lost: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
-    """Member clusters that would be gone."""
+    """Member clusters that would be lost."""
     drained: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
     """Member clusters that would be tainted, and their placements evicted, as `kubectl fleet drain` does."""
     placements: Annotated[tuple[RefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
-    """The answer is only about these placements; absent: about all."""
+    """Limit the answer to these placements. Absent: all."""
     runs: Annotated[tuple[RunRefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
-    """The answer is only about these staged update runs; absent: about all that are not over."""
+    """Limit the answer to these staged update runs. Absent: all unfinished ones."""
 
 
 def requested_placements(body: PlanModel) -> list[ObjectKey] | None:
-    """Return the placements that the answer is about; None: all."""
+    """Return the placements of the answer. None: unlimited."""
     if body.placements is None:
         return None
     return [ObjectKey(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
 
 
 def requested_runs(body: PlanModel) -> list[ObjectKey] | None:
-    """Return the staged update runs that the answer is about; None: all that are not over."""
+    """Return the staged update runs of the answer. None: unset, all unfinished ones."""
     if body.runs is None:
         return None
     return [ObjectKey(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
@@ -100,7 +100,7 @@ def read_proposal(body: PlanModel, kinds: HubKinds) -> Proposal:
 
 @contextmanager
 def plan_problems() -> Iterator[None]:
-    """Turn what keeps a planner from planning into problem details."""
+    """Raise the errors of a planner as problem details."""
     try:
         yield
     except ProposalError as error:

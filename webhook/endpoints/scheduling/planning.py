@@ -1,4 +1,4 @@
-"""``/v1/plan``: what a set of changes would cause on the hub.
+"""``/v1/plan``: effects of a set of changes on the hub.
 
 Source: serving.md 3; scheduling.md 22, property 10.
 """

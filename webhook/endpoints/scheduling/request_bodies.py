@@ -21,19 +21,19 @@ from webhook.endpoints.http.request_models import Name, PlacementModel, RequestM
 from webhook.validation.framework.field import FieldError, shape_errors
 
 MOST_EXPLAINED: Final = 50
-"""Clusters whose explanation may be asked for by name at once."""
+"""Maximum number of clusters that are explained by name in one request."""
 USUAL_PAGE: Final = 100
 
 
 class CandidatesModel(RequestModel):
-    """Which clusters: by name, by label, or clusters given in full; one of the three."""
+    """Clusters of the question: by name, by label, or given in full. Exactly one of the three."""
 
     names: Annotated[tuple[Name, ...], Field(max_length=1000)] | None = None
-    """The answer is only about these clusters; the rest of the fleet still counts in ranges and spread."""
+    """Limit the answer to these clusters. The rest of the fleet still counts in ranges and spread."""
     label_selector: LabelSelector | None = None
-    """The answer is only about clusters with these labels."""
+    """Limit the answer to clusters with these labels."""
     inline: Annotated[tuple[dict[str, Any], ...], Field(max_length=500)] | None = None
-    """MemberClusters to use instead of the real fleet; no others are considered."""
+    """MemberClusters to use instead of the real fleet. No others are considered."""
 
     @field_validator("label_selector")
     @classmethod
@@ -60,7 +60,7 @@ class QuestionModel(RequestModel):
     """Absent: the whole fleet."""
 
     def question(self) -> PlacementQuestion:
-        """Return what is asked.
+        """Return the question.
 
         Raises:
             ProblemError: A cluster given in full is not a valid MemberCluster.
@@ -84,12 +84,12 @@ class QuestionModel(RequestModel):
 
 
 class ScoreModel(QuestionModel):
-    """A placement to rank clusters for, and which page of the ranking."""
+    """A placement to rank clusters for, and the page of the ranking."""
 
     explain: bool = False
     """Put the explanation of each cluster into its item."""
     limit: Annotated[int, Field(ge=1, le=500)] | None = None
-    """Items per page, 100 by default; with `explain` at most 50, which is then the default."""
+    """Items per page, 100 by default. With `explain` at most 50, which is then the default."""
     continue_: Annotated[str, Field(alias="continue", max_length=512)] = ""
     """The token `continue` of the previous answer, for the page after it."""
 
@@ -102,7 +102,7 @@ class ScoreModel(QuestionModel):
 
     @property
     def page(self) -> int:
-        """How many items the answer has at most."""
+        """Maximum number of items in the answer."""
         return self.limit or (MOST_EXPLAINED if self.explain else USUAL_PAGE)
 
 

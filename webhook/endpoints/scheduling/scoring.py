@@ -34,9 +34,9 @@ class Score(TypedDict):
     """The points of one eligible cluster."""
 
     topologySpread: int
-    """Points of all spread constraints; compared first."""
+    """Points of all spread constraints, compared first."""
     affinity: int
-    """Points of all preferred terms; compared second."""
+    """Points of all preferred terms, compared second."""
     total: int
     """Sum of both, for display only: the order does not follow from it."""
     normalized: Annotated[int, Shape({"type": "integer", "minimum": 0, "maximum": 100})]
@@ -44,7 +44,7 @@ class Score(TypedDict):
 
 
 class Rejection(TypedDict):
-    """Why a filter turned a cluster away."""
+    """Why a filter rejected a cluster."""
 
     plugin: str
     """Name of the filter."""
@@ -62,22 +62,22 @@ class RankedCluster(TypedDict):
     cluster: str
     eligible: Literal[True]
     selected: bool
-    """Whether it would be picked now; for a placement on the hub, what it holds already counts."""
+    """Whether it would be picked now. For a placement on the hub, its current clusters already count."""
     rank: Annotated[int, Shape({"type": "integer", "minimum": 1})]
-    """Counts over all eligible candidates, from 1, as in a first run: whatever is placed already."""
+    """Rank among all eligible candidates, from 1, as in a first run that ignores existing placements."""
     score: Score
     explanation: NotRequired[ExplainedCluster]
-    """With `explain` in the question: every number behind it."""
+    """With `explain` in the question: every number in the decision."""
 
 
 class RejectedCluster(TypedDict):
-    """A cluster that a filter turned away."""
+    """A cluster that a filter rejected."""
 
     cluster: str
     eligible: Literal[False]
     rejection: Rejection
     explanation: NotRequired[ExplainedCluster]
-    """With `explain` in the question: every number behind it."""
+    """With `explain` in the question: every number in the decision."""
 
 
 Answered = Annotated[RankedCluster | RejectedCluster, Field(discriminator="eligible")]
@@ -117,10 +117,10 @@ class TurnedAwayCluster(Rejection, TypedDict):
 
 
 class FilterAnswer(TypedDict):
-    """Which clusters are eligible."""
+    """Eligible and rejected clusters."""
 
     fleetRevision: FleetRevision
-    """Names the state of the fleet that was judged, `<fleet>/<step>`."""
+    """Revision of the judged state of the fleet, `<fleet>/<step>`."""
     policyHash: str
     """Hash of the policy."""
     evaluatedAt: Instant
@@ -152,8 +152,8 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         body = await api.read(request, ScoreModel)
         question = await asked(request, body)
         verdict = evaluate(question)
-        # The token is tied to the policy too: a placement's policy may change between two pages, and the revision of
-        # the fleet does not show that.
+        # The token is tied to the policy, too: a placement's policy may change between two pages without a new revision
+        # of the fleet.
         fingerprint = f"{verdict.policy_hash} {body.model_dump_json(exclude={'continue_'})}"
         query = hashlib.sha256(fingerprint.encode()).digest()
         try:
@@ -166,8 +166,8 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         items = _page(verdict, start, body.page)
         if body.explain and items:
             names = tuple(item["cluster"] for item in items)
-            # `explaining` runs here, on the event loop, and copies what it needs; only what it returns runs in the
-            # thread. Before that there is no await since `evaluate`: ranking and explanations see the same fleet.
+            # `explaining` runs here, on the event loop, and copies its inputs. Only its result runs in the thread.
+            # There is no await since `evaluate`: ranking and explanations see the same fleet.
             trace = (await asyncio.to_thread(advisor.explaining(replace(question, names=names, anew=True))))["items"]
             traces = {item["cluster"]: item for item in trace}
             for item in items:
@@ -203,12 +203,12 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
 
 
 def normalized(score: int, low: int, high: int) -> int:
-    """Stretch *score* to 0…100 over the range *low* to *high*; halves round up, no range gives 0.
+    """Scale *score* to 0…100 over the range *low* to *high*. Halves round up, and an empty range gives 0.
 
     Args:
         score: An affinity score.
-        low: The least of all scores and of 0.
-        high: The largest of all scores.
+        low: The minimum of all scores and 0.
+        high: The maximum of all scores.
 
     Source: serving.md 2.6 with M = 100.
     """
@@ -217,7 +217,7 @@ def normalized(score: int, low: int, high: int) -> int:
 
 
 def rejection(item: RejectedCandidate) -> Rejection:
-    """Return why a cluster was turned away, as JSON."""
+    """Return why a cluster was rejected, as JSON."""
     return {"plugin": item.plugin, "code": item.code, "message": item.message, "resolvable": item.resolvable}
 
 

@@ -1,10 +1,10 @@
-"""``/v1/openapi.json``: the description of the interface for programs; the page ``/docs`` shows it to people.
+"""``/v1/openapi.json``: the machine-readable description of the API, which the page ``/docs`` renders.
 
-``python -m webhook.description`` makes the document from the models, and the server sends the file as it is: file,
-server and page cannot differ, and the server needs none of the code that makes it.
+``python -m webhook.description`` generates the document from the models, and the server sends the file as it is. So
+file, server and page cannot differ, and the server does not load the generator.
 
-It is the largest answer that needs no authentication. So it is compressed once, and each address has a rate limit for
-the whole document. Answers that it is unchanged (304) have no limit.
+It is the largest response without authentication. So it is compressed once, and each address has a rate limit for the
+whole document. Responses that it is unchanged (304) have no limit.
 
 Source: serving.md 3.1.
 """
@@ -23,7 +23,7 @@ from webhook.endpoints.http.rate_limits import TokenBuckets
 from webhook.endpoints.http.responses import JSON, accepts_gzip, matches_etag
 
 PER_SECOND: Final = 2.0
-"""How often an address may have the whole document, on average."""
+"""Rate limit of the whole document per address, on average."""
 BURST: Final = 20
 
 

@@ -1,7 +1,7 @@
-"""``/sign-in`` and ``/sign-out``: to the provider and back, and who is signed in.
+"""``/sign-in`` and ``/sign-out``: the round trip to the provider, and the signed-in user.
 
-Whatever becomes of a sign-in, the browser is sent back to the page, which says it: where to is not a matter of anything
-in the request. The page keeps for itself what it showed.
+Every sign-in, successful or not, redirects the browser to the page, which shows the result. Nothing in the request can
+change the target. The page itself remembers its previous view.
 """
 
 import asyncio
@@ -23,28 +23,28 @@ from webhook.sign_in.trouble import SignInError, SignInFailure
 
 DONE: Final = "done"
 MAX_CONCURRENT_SIGN_INS: Final = 20
-"""How many may come back together: each makes us ask the provider."""
+"""Maximum number of concurrent returns from the provider: each triggers a request to the provider."""
 _NO_STORE: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 _log = logging.getLogger(__name__)
 
 
 def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
-    """Let people sign in and out."""
+    """Serve sign-in and sign-out."""
     rate = settings.failed_logins_per_second
     callback_buckets = TokenBuckets(rate, max(1.0, rate))
     log_buckets = TokenBuckets(rate, max(1.0, rate))
     slots = asyncio.Semaphore(MAX_CONCURRENT_SIGN_INS)
 
     def failed(error: SignInError) -> web.Response:
-        # Strangers can make this happen: no more of a trouble is in the log than could come back from one address.
+        # Unauthenticated clients can trigger this log message. It is throttled to the rate of returns from one address.
         if not log_buckets.take(error.trouble, asyncio.get_running_loop().time()):
             _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
         return _to_page(error.trouble)
 
     async def begin(request: web.Request) -> web.Response:
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            return _to_page()  # where a person can begin, and no other site can for them
+            return _to_page()  # back to the page, where only the user can start a sign-in
         try:
             start = await sign_in.begin()
         except SignInError as error:
@@ -55,7 +55,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
 
     async def finish(request: web.Request) -> web.Response:
         cookie = get_cookie(request, BEGUN)
-        if cookie is None:  # costs nothing, and any site can have browsers ask for it
+        if cookie is None:  # cheap, and any site can make browsers request it
             return failed(SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun"))
         if slots.locked() or callback_buckets.take(request.remote or "", asyncio.get_running_loop().time()):
             return failed(SignInError(SignInFailure.BUSY, "too many come back at once"))
@@ -64,7 +64,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
                 session_cookie, session = await sign_in.finish(request.query, cookie)
         except SignInError as error:
             response = failed(error)
-            if error.trouble is SignInFailure.STALE:  # another one may have begun here, and is not over
+            if error.trouble is SignInFailure.STALE:  # another sign-in may have started here and be in progress
                 return response
         else:
             response = _to_page(DONE)

@@ -32,7 +32,7 @@ _TYPES: Final = {
 
 
 _PROVIDER: Final = '<meta name="sign-in" content="">'
-"""Where the page finds what the provider is called that people may sign in with."""
+"""Placeholder for the provider's name on the page."""
 
 
 def add_routes(app: web.Application, folder: Traversable | None = None, provider: str = "") -> None:
@@ -40,8 +40,8 @@ def add_routes(app: web.Application, folder: Traversable | None = None, provider
 
     Args:
         app: Gets the routes.
-        folder: None: that of the project.
-        provider: What the page calls the provider that people may sign in with; empty: there is none.
+        folder: The folder. None: unset, that of the project.
+        provider: Display name of the sign-in provider, empty if unset.
     """
     provider_page = _PROVIDER.replace('""', f'"{html.escape(provider)}"').encode()
     for file in sorted((folder or files("webhook") / "page").iterdir(), key=lambda entry: entry.name):

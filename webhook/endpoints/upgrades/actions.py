@@ -30,23 +30,23 @@ ResultT = TypeVar("ResultT")
 
 
 class SkipModel(RequestModel):
-    """Parts of a run that are to be left out."""
+    """Parts of a run to skip."""
 
     targets: Annotated[tuple[SkipTarget, ...], Field(min_length=1, max_length=MOST_SKIP_TARGETS)]
 
 
 class RetryModel(RequestModel):
-    """How the new run is to be called; may be left out."""
+    """Name of the new run. Optional."""
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME_PATTERN)] | None = None
-    """Absent: as the other run, with `-retry`."""
+    """Absent: the name of the other run with `-retry`."""
 
 
 class GateAnswerModel(RequestModel):
-    """Why a gate is answered so; may be left out."""
+    """Reason of the answer to a gate. Optional."""
 
     message: Annotated[str, Field(max_length=_LONGEST_MESSAGE)] = ""
-    """Absent: who answers."""
+    """Absent: a message that names the caller."""
 
 
 class RetryAnswer(TypedDict):
@@ -56,7 +56,7 @@ class RetryAnswer(TypedDict):
 
 
 def add_routes(api: Api, orders: UpgradeOrders) -> None:
-    """Serve all of them."""
+    """Serve all actions."""
 
     async def start(request: web.Request) -> web.Response:
         return _said(await _carried_out(lambda: orders.start(_name(request), caller_of(request))))
@@ -101,19 +101,19 @@ def _name(request: web.Request) -> str:
 
 
 async def _body(api: Api, request: web.Request, model: type[ModelT]) -> ModelT:
-    """Read a body that may be left out."""
+    """Read an optional body."""
     return await api.read(request, model) if request.body_exists else model()
 
 
 async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Give an order, and say what is wrong in the words of problems."""
+    """Execute an order, and raise its errors as problems."""
     try:
         return await order()
     except UnknownOrderError as error:
         raise ProblemError(Problem.NOT_FOUND, str(error)) from error
     except NotAllowedError as error:
         raise ProblemError(Problem.FORBIDDEN, str(error)) from error
-    except ForbiddenError as error:  # the caller may, the account of the server may not
+    except ForbiddenError as error:  # the caller is authorized, the account of the server is not
         raise ProblemError(Problem.FORBIDDEN, f"the hub refuses it: {error}; {UPGRADE_ORDERS.advice}") from error
     except UpgradeOrderRefusedError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error

@@ -1,6 +1,6 @@
-"""The request bodies of ``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``, and the question that they stand for.
+"""The request bodies of ``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``, and the question in them.
 
-No HTTP: a command that plans on the hub of a kubeconfig reads its own questions by it.
+No HTTP: a command that plans on the hub of a kubeconfig parses its own questions with it.
 
 Source: upgrade-runs.md 14.1, 14.4 and 14.7.
 """
@@ -38,17 +38,17 @@ from webhook.validation.framework.context import Context
 
 MOST_MEMBERS: Final = 2000
 MOST_DEFINITIONS: Final = 500
-"""Windows, or catalogs."""
+"""Maximum number of windows, and of catalogs."""
 
 
 Document = dict[str, Any]
 
 
 class AssumeModel(RequestModel):
-    """What a plan takes for granted."""
+    """Assumptions of a plan."""
 
     approve_after: DurationText = "0s"
-    """How long after its opening a gate is approved, such as `1h30m`."""
+    """Time from the opening of a gate to its approval, such as `1h30m`."""
 
     @field_validator("approve_after")
     @classmethod
@@ -58,23 +58,23 @@ class AssumeModel(RequestModel):
 
 
 class UpgradePlanModel(RequestModel):
-    """An upgrade run to plan, and what is not to be read from the hub."""
+    """An upgrade run to plan, and objects that replace those on the hub."""
 
     run: Annotated[Name | Document, Field(union_mode="left_to_right")]
-    """The name of a ClusterUpgradeRun, or one that need not be on the hub; its `status` does not count."""
+    """The name of a ClusterUpgradeRun, or one that need not be on the hub. Its `status` is ignored."""
     strategy: Document | None = None
-    """The ClusterUpgradeStrategy that the run refers to; only with a run that has not started."""
+    """The ClusterUpgradeStrategy that the run refers to. Only for a run that has not started."""
     windows: Annotated[tuple[Document, ...], Field(max_length=MOST_DEFINITIONS)] | None = None
-    """All ClusterMaintenanceWindows; absent: those on the hub."""
+    """All ClusterMaintenanceWindows. Absent: those on the hub."""
     catalogs: Annotated[tuple[Document, ...], Field(max_length=MOST_DEFINITIONS)] | None = None
-    """All ClusterVersionCatalogs; absent: those on the hub."""
+    """All ClusterVersionCatalogs. Absent: those on the hub."""
     members: Annotated[tuple[Document, ...], Field(max_length=MOST_MEMBERS)] | None = None
-    """All MemberClusters; absent: those on the hub that have joined. What they run is in the annotation
+    """All MemberClusters. Absent: those on the hub that have joined. Their current versions are in the annotation
     `harbormaster.dev/upgrade-observed`."""
     assume: AssumeModel = AssumeModel()
 
     def objects(self) -> Iterator[tuple[tuple[str | int, ...], Kind, JsonObject]]:
-        """Yield the objects of the body, each with its place and the kind that it has to have."""
+        """Yield the objects of the body, each with its path and its required kind."""
         if not isinstance(self.run, str):
             yield ("run",), kinds.UPGRADE_RUN, self.run
         if self.strategy is not None:
@@ -90,19 +90,19 @@ class UpgradePlanModel(RequestModel):
 
 
 class UpgradeChangesModel(UpgradePlanModel):
-    """An upgrade run, and what would be changed in it, in the hub around it, or in what is assumed."""
+    """An upgrade run, and changes to it, to the hub around it, or to the assumptions."""
 
     changes: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=MOST_CHANGES)]
-    """Made one after the other."""
+    """Changes, applied one after the other."""
 
 
 MayGet = Callable[[Kind, str], Awaitable[bool]]
-"""Returns whether the caller may get an object. Raises `ProblemError` when the hub does not say."""
+"""Returns whether the caller may get an object. Raises `ProblemError` if the hub does not respond."""
 
 
 @contextmanager
 def upgrade_problems() -> Iterator[None]:
-    """Turn what keeps a planner of upgrades from planning into problem details."""
+    """Raise the errors of an upgrade planner as problem details."""
     try:
         yield
     except UnfitChangeError as error:
@@ -121,15 +121,15 @@ def upgrade_problems() -> Iterator[None]:
 
 
 async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGet) -> UpgradeQuestion:
-    """Return what is asked.
+    """Return the question.
 
     Args:
         body: The request body.
-        context: What admission rules may look at, with the caller.
-        may_get: What the caller may get.
+        context: Inputs of admission rules, with the caller as the user.
+        may_get: Returns whether the caller may get an object.
 
     Raises:
-        ProblemError: An object of the body is wrong, or the caller may not get the run or its strategy.
+        ProblemError: An object of the body is invalid, or the caller may not get the run or its strategy.
     """
     if isinstance(body.run, str) and not await may_get(kinds.UPGRADE_RUN, body.run):
         raise ProblemError(Problem.NOT_FOUND, unknown_run(body.run))
@@ -138,7 +138,7 @@ async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGe
         checked_document, wrong = _checked(at, kind, document, context)
         mistakes += wrong
         documents[at] = checked_document
-        await asyncio.sleep(0)  # there may be thousands: others are answered between them
+        await asyncio.sleep(0)  # there may be thousands, so other requests are served between them
     mistakes = mistakes or list(_twice(documents))
     if mistakes:
         raise ProblemError.of_mistakes(mistakes)
@@ -155,10 +155,10 @@ async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGe
 
 
 async def _check_strategy(documents: dict[tuple[str | int, ...], JsonObject], may_get: MayGet) -> None:
-    """Check that the caller may get the strategy that a run of the body refers to, unless it is there as well.
+    """Require that the caller may get the strategy that a run of the body refers to, unless the body includes it.
 
     Raises:
-        ProblemError: They may not, which is told as if there were none; or the hub does not say.
+        ProblemError: The caller may not, which is reported like a missing strategy, or the hub does not respond.
     """
     if ("strategy",) in documents:
         return
@@ -176,7 +176,7 @@ def _all(
 def _checked(
     at: tuple[str | int, ...], kind: Kind, document: JsonObject, context: Context
 ) -> tuple[JsonObject, list[Mistake]]:
-    """Return an object as it would be stored, and what is wrong with it."""
+    """Return an object as it would be stored, and its mistakes."""
     if not isinstance(document.get("kind"), str) or not isinstance(document.get("apiVersion"), str):
         return document, [Mistake(json_pointer((*at, "kind")), "required", f"must be a {kind.kind}, with apiVersion")]
     if group_kind(document) != kind.group_kind:
@@ -192,7 +192,7 @@ def _checked(
 
 
 def _twice(documents: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mistake]:
-    """Yield the objects whose names another one of their list has."""
+    """Yield the objects whose names another object of their list has."""
     visited_names = set()
     for at, document in documents.items():
         key = at[0], name_of(document)

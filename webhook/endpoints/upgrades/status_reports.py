@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class UpgradeReport(UpgradeRequestStatus):
-    """What changes in the status of a ClusterUpgradeRequest."""
+    """Changes to the status of a ClusterUpgradeRequest."""
 
     operation_id: Annotated[
         str | None,
@@ -64,8 +64,8 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
 
     Args:
         api: Gets the route.
-        reports: Writes them.
-        secrets: Any of them may have signed; without a file, nobody can report.
+        reports: Writes the reports.
+        secrets: Secrets that may sign a report. Without a file, reports are disabled.
         unbound: Whether a report may lack the operation that it is about.
     """
 
@@ -112,7 +112,7 @@ async def _read(secrets: SecretFile) -> tuple[str, ...]:
 
 
 def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbound: bool) -> None:
-    """Check that a report is for the operation of its path, and says everything once.
+    """Check that a report is for the operation of its path, and has no duplicate entries.
 
     Raises:
         ProblemError: It is not.
