@@ -1,4 +1,4 @@
-"""The engine over the present state of the hub, for the HTTP handlers: decisions, and views of members and placements.
+"""The engine over the current state of the hub, for the HTTP handlers: decisions, and views of members and placements.
 
 Source: serving.md 3.1 and 3.2.
 """
@@ -21,7 +21,7 @@ from webhook.kube.listers.placements import children
 
 
 class HubAdvisor(HubDecisions):
-    """Answers from a cache; the arguments are those of `HubDecisions`."""
+    """Answers from a cache. The arguments are those of `HubDecisions`."""
 
     def cluster_names(self) -> Sequence[str]:
         """See `Advisor.cluster_names`."""
@@ -95,7 +95,7 @@ class HubAdvisor(HubDecisions):
         return {**head, **document, "metadata": remaining}
 
     def _timeline(self, family: Family, placement: JsonObject) -> UpdateTimeline | None:
-        """Return the last rolling update of a placement; None: update runs decide about it, and show theirs."""
+        """Return the last rolling update of a placement, or None if update runs roll it out instead."""
         if dict_at(placement, "spec", "strategy").get("type") == StrategyType.EXTERNAL:
             return None
         return rolling_timeline(children(self._cache, family.binding, family.ref(placement))).document()

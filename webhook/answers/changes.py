@@ -1,4 +1,4 @@
-"""Tells viewers when the objects that they show have changed."""
+"""Notifies viewers when the displayed objects change."""
 
 from collections.abc import Callable
 from functools import partial
@@ -49,11 +49,11 @@ class HubChanges:
         self._tell(ViewChange(self._cache.revision, frozenset({name_of(change.document)})))
 
     def _on_upgrade(self, _change: ObjectDelta) -> None:
-        """A member is shown with what upgrades it."""
+        """Notify viewers of the members, whose view includes their upgrades."""
         self._tell(ViewChange(self._cache.revision, clusters=None, runs=True))
 
     def _on_window(self, _change: ObjectDelta) -> None:
-        """A member is shown with its windows."""
+        """Notify viewers of the members, whose view includes their windows."""
         self._tell(ViewChange(self._cache.revision, clusters=None))
 
     def _on_placement(self, family: Family, change: ObjectDelta) -> None:
@@ -67,13 +67,13 @@ class HubChanges:
         self._tell(ViewChange(self._cache.revision, clusters, frozenset({ref})))
 
     def _on_run(self, change: ObjectDelta) -> None:
-        """A run is shown with its placement, and whoever may see the one is told of the other."""
+        """Notify viewers of the placement, which shows the run: users who may read the placement may read the run."""
         placement = text_at(change.document, "spec", "placementName")
         ref = str(placement_ref(placement, namespace_of(change.document)))
         self._tell(ViewChange(self._cache.revision, placements=frozenset({ref}), runs=True))
 
     def _on_request(self, family: Family, change: ObjectDelta) -> None:
-        """An approval request is shown with its run: whether it is given, and how its analysis goes."""
+        """Notify viewers of the run, which shows the approval and the progress of its analysis."""
         name, namespace = text_at(change.document, "spec", "parentStageRollout"), namespace_of(change.document)
         run = self._cache.get(family.run, name, namespace)
         if run is not None:

@@ -1,4 +1,4 @@
-"""Member clusters as ``GET /v1/clusters`` shows them: every state with its reason."""
+"""Member clusters as in ``GET /v1/clusters``: every state with its reason."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -47,15 +47,15 @@ class ReportedProperty(TypedDict):
     """A property as the cluster's agent reports it, or an external score, from an annotation."""
 
     value: str
-    """As reported; of a score that cannot be read, its raw text."""
+    """Value as reported. For an unreadable score, its raw text."""
     observedAt: Instant | None
-    """Null where that is not known."""
+    """Null if unknown."""
     unreadable: NotRequired[Literal[True]]
-    """It is a score, and cannot be read."""
+    """The property is a score that cannot be read."""
     validUntil: NotRequired[Instant]
-    """It is an external score: when it expires or has expired."""
+    """Expiration time of an external score, past or future."""
     expired: NotRequired[Literal[True]]
-    """It has expired, and no longer counts."""
+    """The score has expired, and no longer counts."""
 
 
 class Capacity(TypedDict):
@@ -68,15 +68,15 @@ class Capacity(TypedDict):
 
 
 class MemberHold(TypedDict):
-    """What is disrupting a cluster now; other disruptions wait for it."""
+    """A current disruption of a cluster. Other disruptions wait for it."""
 
     kind: Annotated[str, one_of(*MemberDisruption, "")]
-    """Empty: a reservation for an unknown purpose."""
+    """Kind of disruption, empty for a reservation with an unknown purpose."""
     by: str
-    """Such as `upgrade/kubernetes-1-31`; empty: not known, or nothing that the caller may list."""
+    """Such as `upgrade/kubernetes-1-31`. Empty: unknown, or not listable by the caller."""
     message: str
     until: NotRequired[Instant]
-    """When it ends by itself; absent: when it is done."""
+    """When it ends by itself. Absent: when the work is done."""
 
 
 class Cluster(TypedDict):
@@ -84,9 +84,9 @@ class Cluster(TypedDict):
 
     name: str
     state: Annotated[str, one_of("eligible", *_STATES.values())]
-    """In a word or two."""
+    """State in one or two words."""
     stateDetail: str
-    """The reason in words, empty for eligible clusters."""
+    """Human-readable reason, empty for eligible clusters."""
     eligible: bool
     reason: Annotated[str, one_of("", *_STATES)]
     """The reason as a category, empty for eligible clusters."""
@@ -101,13 +101,13 @@ class Cluster(TypedDict):
     placements: list[str]
     """References of the placements on it, such as `crp/payments`."""
     upkeep: NotRequired[ClusterUpkeep]
-    """Absent: nothing is known."""
+    """Absent: unknown."""
     holds: NotRequired[list[MemberHold]]
-    """Only of a single cluster; absent: nothing disrupts it."""
+    """Only for a single cluster. Absent: not disrupted."""
 
 
 def clusters_view(cache: Cache, names: Iterable[str], now: datetime) -> list[Cluster]:
-    """Return member clusters in the order of *names*, without those that there are not."""
+    """Return the existing member clusters of *names*, in that order."""
     placements = _placements_by_cluster(cache)
     fleet = cache.fleet
     rows = ((name, fleet.row(name)) for name in names)
@@ -147,7 +147,7 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Cl
 
 
 def _detail(fleet: Fleet, rejection: FilterRejection) -> str:
-    """Return why a cluster is not eligible, without an age: the instant of the last heartbeat stands beside it."""
+    """Return why a cluster is not eligible, without an age, as the view has the instant of the last heartbeat."""
     if rejection.category is Category.HEARTBEAT_STALE:
         return f"no heartbeat within {format_duration(fleet.limits.heartbeat)}"
     return rejection.message
@@ -167,7 +167,7 @@ def _properties(member: MemberCluster, now: datetime) -> dict[str, ReportedPrope
 
 
 def _external_score(member: MemberCluster, name: str, now: datetime) -> ReportedProperty:
-    """Return an external score, until when it is valid, and whether it has expired."""
+    """Return an external score, its expiration time, and whether it has expired."""
     reading, score = read_property(member, name), read_score(member.metadata.annotations, name)
     entry: ReportedProperty = {"value": reading.text if reading else "", "observedAt": None}
     if score is None:

@@ -1,7 +1,7 @@
-"""Decisions of the engine over the present state of the hub: rankings and explanations.
+"""Decisions of the engine over the current state of the hub: rankings and explanations.
 
-Answers come from one snapshot of the fleet and one instant. The instant moves in steps, so that a question asked twice
-within a step gets the same bytes, and it moves even when no member reports, so that answers show their silence.
+Answers are computed from one snapshot of the fleet at one instant. The instant advances in steps, so that a repeated
+question gets the same bytes within a step. It advances even if no member reports, so that answers show their silence.
 
 Source: serving.md 3.1 and 3.2.
 """
@@ -31,9 +31,9 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
 
 STEP = timedelta(seconds=10)
-"""How long answers use the same instant."""
+"""Length of a step. Answers within a step use the same instant."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""From which steps are counted: at the same time by all replicas."""
+"""Origin of the steps, the same on all replicas."""
 
 
 class HubDecisions:
@@ -42,7 +42,7 @@ class HubDecisions:
     Args:
         cache: The hub's objects.
         now: The clock.
-        history: Knows what made the scheduler decide last; None: that is not known.
+        history: Has the trigger of the last decision. None: unknown.
     """
 
     def __init__(self, cache: Cache, now: Callable[[], datetime], history: RunHistory | None = None) -> None:
@@ -52,14 +52,14 @@ class HubDecisions:
 
     @property
     def fleet_revision(self) -> str:
-        """The fleet and the step that would be judged now."""
+        """Revision of the fleet, and the current step."""
         return self._revision(self._now())
 
     def _revision(self, now: datetime) -> str:
         return f"{self._cache.fleet.revision}/{(now - EPOCH) // STEP}"
 
     def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
-        """Filter and rank as a first run would, regardless of what is placed already."""
+        """Filter and rank as a first run would, ignoring existing placements."""
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
         moment = self._now()
@@ -76,14 +76,14 @@ class HubDecisions:
         return PlacementVerdict(self._revision(moment), digest, now, eligible, rejected, turned_away)
 
     def explain(self, question: PlacementQuestion) -> ExplainAnswer:
-        """Explain the present decision, bindings included."""
+        """Explain the current decision, bindings included."""
         return self.explaining(question)()
 
     def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:
         """See `Advisor.explaining`.
 
-        Decides here, so that the shared fleet keeps the columns, and again where the answer is made, perhaps in another
-        thread, on a copy of the fleet to which no other task adds columns meanwhile.
+        Decides here, so that the shared fleet keeps the columns, and again when the answer is built, possibly in
+        another thread. The second decision uses a copy of the fleet that no other task changes concurrently.
         """
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
@@ -132,7 +132,7 @@ class HubDecisions:
         return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
 
     def _instant(self, question: PlacementQuestion, moment: datetime) -> datetime:
-        """Return the start of the step of *moment*; for clusters given with the question, *moment* itself."""
+        """Return the start of the step of *moment*. For clusters given in the question, return *moment* itself."""
         if question.clusters is not None:
             return moment
         return EPOCH + (moment - EPOCH) // STEP * STEP
@@ -140,7 +140,7 @@ class HubDecisions:
     def _deciding(
         self, ref: PlacementRef, now: datetime, known_result: ScheduleResult | None = None
     ) -> Callable[[Fleet], ScheduleResult]:
-        """Look up what the decision on a placement depends on; return a function that decides for a fleet."""
+        """Collect the inputs of the decision on a placement, and return a function that decides for a fleet."""
         family, document = FAMILY_OF[ref.kind], self._placement(ref)
         bindings = children(self._cache, family.binding, ref)
         snapshots = children(self._cache, family.policy_snapshot, ref)

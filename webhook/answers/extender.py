@@ -1,7 +1,7 @@
-"""The scheduler extender over the present state of the hub.
+"""The scheduler extender over the current state of the hub.
 
-What answers need of nodes, node pools, upgrade runs and aliases is updated with each change, so that a call reads only
-its candidates.
+The inputs about nodes, node pools, upgrade runs and aliases are updated on each change, so that a call reads only its
+candidates.
 
 Source: serving.md 2.
 """
@@ -37,7 +37,7 @@ from webhook.kube.listers.placements import children
 from webhook.settings.extender import DuringUpdate, ExtenderSettings, OrdinaryNodes, UnknownNodes
 
 ALIASES: Final = "harbormaster.dev/node-aliases"
-"""Annotation of a member cluster: other names by which nodes refer to it, separated by commas."""
+"""Annotation of a member cluster: comma-separated aliases that nodes use for it."""
 WATCHED: Final = (
     kinds.MEMBER_CLUSTER,
     kinds.NODE,
@@ -47,7 +47,7 @@ WATCHED: Final = (
 )
 _LIVE: Final = frozenset({BindingState.SCHEDULED, BindingState.BOUND})
 _MOST_REMEMBERED: Final = 1024
-"""How many parsed placements are kept."""
+"""Maximum number of cached parsed placements."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ class HubExtender:
     """Answers kube-schedulers from a cache.
 
     Args:
-        cache: The hub's objects; it is told to watch the kinds that answers need.
-        settings: How to answer.
+        cache: The hub's objects. The kinds that answers depend on are added to its watches.
+        settings: Settings of the answers.
         now: The clock.
     """
 
@@ -84,7 +84,7 @@ class HubExtender:
         return all(shelf.synced.is_set() for shelf in self._shelves)
 
     def read_args(self, document: JsonObject) -> ExtenderRequest:
-        """Read the body of ``filter`` or ``prioritize``; may be called from any thread.
+        """Parse the body of ``filter`` or ``prioritize``. Safe to call from any thread.
 
         Raises:
             scorer.extender.reading.MalformedArgsError: A member has the wrong type.
@@ -92,7 +92,7 @@ class HubExtender:
         return read_args(document, self._rules.cluster_labels)
 
     def read_preemption(self, document: JsonObject) -> PreemptionArgs:
-        """Read the body of ``preempt``; may be called from any thread.
+        """Parse the body of ``preempt``. Safe to call from any thread.
 
         Raises:
             scorer.extender.reading.MalformedArgsError: A member has the wrong type.
@@ -100,22 +100,22 @@ class HubExtender:
         return read_preemption(document)
 
     def filter(self, args: ExtenderRequest) -> ExtenderFilterResult:
-        """Return which of the candidates the pod may go to."""
+        """Return the candidates that the pod may be scheduled on."""
         return filter_nodes(args, self._surroundings(), self._rules)
 
     def prioritize(self, args: ExtenderRequest) -> list[HostPriority]:
         """Return the score of each candidate.
 
         Raises:
-            scorer.extender.reading.MalformedArgsError: There is no pod, or no list of candidates.
+            scorer.extender.reading.MalformedArgsError: The pod or the list of candidates is missing.
         """
         return prioritize(args, self._surroundings(), self._rules)
 
     def preempt(self, args: PreemptionArgs) -> ExtenderPreemptionResult:
-        """Return on which of the candidates pods may be preempted.
+        """Return the candidates that allow preemption.
 
         Raises:
-            scorer.extender.reading.MalformedArgsError: There is no pod.
+            scorer.extender.reading.MalformedArgsError: The pod is missing.
         """
         return preempt(args, self._surroundings(), self._rules)
 
@@ -218,7 +218,7 @@ class _Nodes:
             self._changed.add(name)
 
     def weigh(self, pool: str, weight: int) -> None:
-        """Note the weight of a pool."""
+        """Record the weight of a pool."""
         if self._weights.get(pool, 0) == weight:
             return
         if weight:
@@ -267,7 +267,7 @@ class _Aliases:
         self._rows = None
 
     def rows(self, fleet: Fleet) -> Mapping[str, int]:
-        """Return the rows of *fleet* by name and alias; names win over aliases, earlier clusters over later ones."""
+        """Return the rows of *fleet* by name and alias. Names win over aliases, earlier clusters over later ones."""
         if self._rows is None or self._names is not fleet.names:
             self._names = fleet.names
             rows = {name: row for row, name in enumerate(fleet.names)}

@@ -1,9 +1,9 @@
 """The last decisions on every placement, so that a new decision can be compared with earlier ones.
 
-The decisions are read from the hub: from the status of the policy snapshots, as the cache sees it change. So whichever
-replica schedules, every replica that watches knows the same from its start on, beginning with the decision that was
-recorded last; the hub does not have earlier ones. The bindings of that last decision tell when it was made. Nothing is
-computed when a member reports: only its name is noted, if something changed that scheduling depends on.
+The decisions are read from the hub: from the status of the policy snapshots, as the cache observes changes. So every
+replica that watches knows the same decisions, regardless of the replica that schedules. Its history starts with the
+last recorded decision, because the hub does not keep earlier ones. The bindings of that decision date it. A report of a
+member triggers no computation: only its name is recorded, if a change matters to scheduling.
 
 Source: scheduling.md 22, property 9.
 """
@@ -43,13 +43,13 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
 
 MOST_RUNS: Final = 20
-"""How many runs of one placement are kept."""
+"""Maximum number of runs of one placement."""
 LONGEST: Final = timedelta(days=7)
-"""How long they are kept; the last run of a placement always is."""
+"""Maximum age of a run. The last run of a placement is always kept."""
 MOST_DECISIONS: Final = 100_000
-"""How many decisions on clusters are kept over all placements; beyond that, placements at rest lose theirs first."""
+"""Maximum number of decisions on clusters over all placements. Beyond it, idle placements lose theirs first."""
 MOST_MEMBERS: Final = 2_000
-"""How many changed members are remembered."""
+"""Maximum number of remembered changed members."""
 MOST_NAMED: Final = 10
 _RECORDED: Final = "Recorded"
 
@@ -61,7 +61,7 @@ class _Past:
     runs: list[RecordedDecision] = field(default_factory=list)
     pending: list[DecisionTrigger] = field(default_factory=list)
     mark: int = 0
-    """The number of the last change of a member before the last run."""
+    """Sequence number of the last member change before the last run."""
 
 
 class RunHistory:
@@ -85,7 +85,7 @@ class RunHistory:
         cache.subscribe(MEMBER_CLUSTER, self._members.note)
 
     def runs(self, ref: PlacementRef) -> list[PastRun] | None:
-        """Return the last runs of a placement, latest first; None when there is no such placement."""
+        """Return the last runs of a placement, latest first, or None if it does not exist."""
         family = FAMILY_OF.get(ref.kind)
         if family is None or self._cache.get(family.placement, ref.name, ref.namespace) is None:
             return None
@@ -94,7 +94,7 @@ class RunHistory:
         return [run_document(run, before) for run, before in pairs][::-1]
 
     def last_trigger(self, ref: PlacementRef) -> Trigger | None:
-        """Return what made the scheduler decide last; None when there is no decision."""
+        """Return the trigger of the last decision, or None without a decision."""
         past = self._pasts.get(ref)
         return past.runs[-1].trigger.document() if past is not None and past.runs else None
 
@@ -103,9 +103,9 @@ class RunHistory:
             self._weight -= sum(map(_weight, past.runs))
 
     def _on_binding(self, family: Family, change: ObjectDelta) -> None:
-        """Note a binding that is deleted although it is wanted: an eviction; the scheduler does the others itself.
+        """Record the deletion of a binding that is still wanted: an eviction, as the scheduler deletes all others.
 
-        The bindings of the first list tell when the recorded decisions were made.
+        The bindings of the initial list date the recorded decisions.
         """
         old, new = change
         if old is None and new is not None and not self._cache.of_kind(family.binding).synced.is_set():
@@ -137,7 +137,7 @@ class RunHistory:
     def _changes(
         self, family: Family, ref: PlacementRef, old: JsonObject | None, new: JsonObject
     ) -> Iterable[DecisionTrigger]:
-        """Yield the triggers that a change of a policy snapshot is for the scheduler."""
+        """Yield the triggers of scheduling in a change of a policy snapshot."""
         name = new["metadata"]["name"]
         if old is None or not is_labelled_latest(old):
             past = self._pasts.get(ref)
@@ -159,7 +159,7 @@ class RunHistory:
             )
 
     def _note(self, family: Family, ref: PlacementRef, trigger: DecisionTrigger) -> None:
-        # After its placement is gone: an entry made now would stay, since no deletion of the placement follows.
+        # After the deletion of its placement: a new entry would never be removed, since no further deletion follows.
         if self._cache.get(family.placement, ref.name, ref.namespace) is None:
             return
         past = self._past(ref)
@@ -172,7 +172,7 @@ class RunHistory:
         return self._pasts[ref]
 
     def _take_in(self, ref: PlacementRef, snapshot: JsonObject) -> None:
-        """Keep a decision that was recorded before this process watched; snapshots are listed in any order."""
+        """Record a decision from before this process started to watch. Snapshots are listed in any order."""
         condition = scheduled(snapshot) or {}
         times = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
         time = max(_times(times), default=self._now())
@@ -188,11 +188,11 @@ class RunHistory:
         self._forget(ref)
 
     def _date(self, ref: PlacementRef, bindings: Iterable[JsonObject]) -> None:
-        """Move recorded decisions to when the last of their bindings was created.
+        """Date recorded decisions by the creation of their last binding.
 
-        The condition keeps the time of its last transition: a decision on another number of clusters that is just as
-        satisfied as the one before leaves no time there, but bindings. Called for both kinds, since either may be
-        listed first.
+        The condition has the time of its last transition. A decision on another number of clusters that is just as
+        satisfied as the previous one does not change that time, but creates bindings. Called for both kinds, since
+        either may be listed first.
         """
         past = self._pasts.get(ref)
         if past is None:
@@ -225,7 +225,7 @@ class RunHistory:
         self._forget(ref)
 
     def _trigger(self, past: _Past, moved_clusters: set[str]) -> DecisionTrigger:
-        """Return what has changed since the last run; of the members, first those that were added or dropped."""
+        """Return the changes since the last run, starting with members that were added or dropped."""
         members = self._members.since(past.mark, moved_clusters)
         words = ", ".join(f"{name} ({', '.join(aspects)})" for name, aspects in members[:MOST_NAMED])
         more = f" and {len(members) - MOST_NAMED} more" if len(members) > MOST_NAMED else ""
@@ -279,10 +279,10 @@ class RunHistory:
 
 
 class _ChangedMembers:
-    """The members with changes that scheduling depends on, latest change last.
+    """Members with changes that matter to scheduling, latest change last.
 
     Args:
-        limits: How long a member may be silent.
+        limits: Limits on the silence of a member.
     """
 
     def __init__(self, limits: EligibilityLimits) -> None:
@@ -304,7 +304,7 @@ class _ChangedMembers:
             self._changed.popitem(last=False)
 
     def since(self, mark: int, first: set[str]) -> list[tuple[str, list[str]]]:
-        """Return the members that changed after *mark*, and their aspects; those in *first* first, then the latest."""
+        """Return the members that changed after *mark*, with their aspects: first those in *first*, then the latest."""
         changes = []
         for name in reversed(self._changed):
             aspects = [aspect for aspect, number in self._changed[name].items() if number > mark]
@@ -315,7 +315,7 @@ class _ChangedMembers:
 
 
 def changed_aspects(change: ObjectDelta, limits: EligibilityLimits) -> list[str]:
-    """Return the changed aspects of a member cluster that scheduling depends on; none for an ordinary heartbeat."""
+    """Return the changed aspects of a member cluster that matter to scheduling. A regular heartbeat has none."""
     old, new = change
     if old is None or new is None:
         return ["new"] if old is None else ["gone"]
@@ -381,7 +381,7 @@ def _silence(before: Mapping[str, Any], after: Mapping[str, Any]) -> timedelta:
 
 
 def _times(texts: Iterable[object]) -> Iterator[datetime]:
-    """Yield the instants among *texts*; skip what is none."""
+    """Yield the instants among *texts*, skipping other texts."""
     for text in texts:
         with suppress(ValueError):
             yield parse_time(str(text))
@@ -397,6 +397,6 @@ def _index(snapshot: JsonObject) -> int:
 
 
 def _differing(before: JsonObject, after: JsonObject) -> list[str]:
-    """Return which parts of the policy differ between two snapshots."""
+    """Return the parts of the policy that differ between two snapshots."""
     was, now = (dict_at(document, "spec", "policy") for document in (before, after))
     return sorted(part for part in {*was, *now} - {"numberOfClusters"} if was.get(part) != now.get(part))

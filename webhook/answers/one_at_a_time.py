@@ -1,4 +1,4 @@
-"""Large answers are made one at a time, each in a thread, so that one delays only others of its kind."""
+"""Serializes large answers, each computed in a thread, so that one delays only others of its kind."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,15 +8,15 @@ from typing import Final
 QUEUE_TIMEOUT_SECONDS: Final = 20.0
 """How long a plan waits for earlier ones."""
 MOST_WAITING: Final = 8
-"""How many plans may wait; each may be large, and all of them are in memory."""
+"""Maximum number of waiting plans. Each may be large, and all of them are in memory."""
 
 
 class PlannerBusyError(Exception):
-    """Too many plans are being made, or one takes too long; a retry may succeed."""
+    """Too many plans are being computed, or one takes too long. A retry may succeed."""
 
 
 class OneAtATime:
-    """Lets one plan be made after the other."""
+    """A queue that runs one plan at a time."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -24,7 +24,7 @@ class OneAtATime:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Wait for the end of all that have come before.
+        """Wait for all earlier plans.
 
         Raises:
             PlannerBusyError: Too many are waiting, or they take too long.

@@ -1,4 +1,4 @@
-"""Placements as ``GET /v1/placements`` shows them: what each wants and has, and what is wrong with it."""
+"""Placements as in ``GET /v1/placements``: wanted and current clusters of each, and its problems."""
 
 from collections.abc import Container, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
@@ -41,7 +41,7 @@ from scorer.rollout.views.timeline import UpdateTimeline
 from webhook.kube.cache.informer import Cache
 
 _NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
-"""States in which a placement does not count as satisfied, even if it has enough clusters."""
+"""States of a placement that is not satisfied, even if it has enough clusters."""
 
 
 ClusterProgress = Literal["available", "applying", "waiting", "failed", "removing", "removal pending"]
@@ -62,19 +62,19 @@ Release = Literal["new", "old", ""]
 
 
 class PlacedCluster(TypedDict):
-    """How far a placement is on one cluster."""
+    """Progress of a placement on one cluster."""
 
     cluster: str
     state: ClusterProgress
     detail: str
-    """Why it is not available."""
+    """Reason why it is not available."""
     serves: Release
-    """Which release is available there: the latest, or an earlier one that waits to be replaced; empty: it is not known
-    that any is."""
+    """The release that is available there: the latest, or an earlier one that waits to be replaced. Empty: none is
+    known."""
 
 
 class Placement(TypedDict):
-    """What a placement wants and has, and why not everything is fine."""
+    """Wanted and current clusters of a placement, and the reason for its state."""
 
     ref: str
     """`crp/<name>` or `rp/<namespace>/<name>`."""
@@ -84,44 +84,45 @@ class Placement(TypedDict):
     name: str
     type: Annotated[str, one_of(*PlacementType)]
     wanted: int | None
-    """How many clusters it wants; null for all."""
+    """Number of clusters that it wants, null for all."""
     picked: int
     available: int
-    """On how many of them everything of the latest release is available."""
+    """Number of them with the latest release available."""
     availableOld: int
-    """On how many others an earlier release is, until their turn comes."""
+    """Number of others with an earlier release available, until their turn in the rollout."""
     satisfied: bool
-    """Whether it has all the clusters it wants, and it is neither failed, nor stalled, nor going."""
+    """Whether it has all the clusters it wants, and is neither failed, nor invalid, nor stalled, nor being removed."""
     judgedAgain: bool
-    """Whether it has been changed and there is no decision on that yet: clusters and states are the last known."""
+    """Whether it changed since the last decision: clusters and states are the last known."""
     stalledSince: Instant | None
-    """When something moved last, where the rollout has stood still for too long; else null."""
+    """Time of the last progress of a stalled rollout, else null."""
     state: PlacementState
     why: str
-    """Why it is in that state, such as the removals that wait for confirmation. Empty otherwise."""
+    """Reason of the state, such as removals that wait for confirmation. Empty otherwise."""
     generation: int
     labels: dict[str, str]
     clusters: list[PlacedCluster]
     conditions: list[Annotated[JsonObject, ShapeOf(Condition)]]
     removalPendingSince: Instant | None
-    """When removals of its content began to wait for confirmation; null: none wait."""
+    """When removals of its content started to wait for confirmation. Null: no pending removals."""
     decidedAt: Instant | None
-    """When the decision last changed; null before the first one, and while it is being judged again."""
+    """When the decision last changed. Null before the first decision, and until a changed placement is decided again.
+    """
 
 
 class PlacementDetail(Placement, TypedDict):
-    """A placement with what it selects and how it is rolled out."""
+    """A placement with its selected resources and its rollout."""
 
     selectedResources: list[Annotated[JsonObject, ShapeOf(ResourceIdentifier)]]
     strategy: Annotated[JsonObject, ShapeOf(RolloutStrategy)]
     removals: list[UnconfirmedRemoval]
-    """What waits for confirmation; the content remains on the clusters until then."""
+    """Removals that wait for confirmation. Until then, the content remains on the clusters."""
     timeline: UpdateTimeline | None
-    """The last rolling update; null where update runs decide."""
+    """The last rolling update. Null if update runs roll it out."""
 
 
 def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placement:
-    """Return one placement: what it wants and has, where, and what is wrong with it."""
+    """Return one placement: wanted clusters, current clusters, and problems."""
     ref = family.ref(document)
     spec, status = document["spec"], status_of(document)
     policy = spec.get("policy") or {}
@@ -137,7 +138,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placem
         if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
     }
     judged_again = bool(live) and is_decision_pending(document)
-    if judged_again:  # until the new decision the status names no cluster, so the bindings tell the state
+    if judged_again:  # before the new decision the status names no cluster, but bindings do
         clusters = [_placed(_last_known(live[name], document), generation_of(live[name])) for name in sorted(live)]
     else:
         reports = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
@@ -188,7 +189,7 @@ def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
 
 
 def _with_binding(entry: PlacedCluster, binding: JsonObject | None) -> PlacedCluster:
-    """Complete the entry of a cluster from its binding; what serves there counts even if the rollout has failed."""
+    """Complete the entry of a cluster from its binding. The serving release counts even if the rollout has failed."""
     complete: PlacedCluster = {**entry, "serves": _serves(entry, binding)}
     if binding is not None and (failure := failure_of(binding)):
         complete["state"], complete["detail"] = "failed", failure
@@ -196,7 +197,7 @@ def _with_binding(entry: PlacedCluster, binding: JsonObject | None) -> PlacedClu
 
 
 def _serves(entry: PlacedCluster, binding: JsonObject | None) -> Release:
-    """Return which release is available on a cluster: ``new``, ``old``, or empty if neither is known to be."""
+    """Return the release that is available on a cluster: ``new``, ``old``, or empty if neither is known to be."""
     if entry["state"] == "available":
         return "new"
     available = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
@@ -214,7 +215,7 @@ def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
 
 
 def _placed(entry: Mapping[str, Any], generation: int) -> PlacedCluster:
-    """Return the progress of one picked cluster: the first condition that is not True decides."""
+    """Return the progress of one picked cluster, which is determined by the first condition that is not True."""
     for condition in entry.get("conditions") or ():
         if condition["type"] == "Scheduled" or (
             condition["status"] == TRUE and condition.get("observedGeneration") == generation
@@ -257,7 +258,7 @@ def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[Pla
 
 
 def _leaving(binding: JsonObject) -> str:
-    """Say how far a cluster is that is losing the placement."""
+    """Return the progress of a cluster that loses the placement."""
     if is_deleting(binding):
         return "its objects are being removed"
     if reason := pending_reason(binding):
@@ -290,7 +291,7 @@ def _placement_state(
 
 
 def _progress_of_all(document: JsonObject, clusters: Iterable[PlacedCluster]) -> tuple[PlacementState, str]:
-    """Return the progress of a placement on its picked clusters, and what holds it up."""
+    """Return the progress of a placement on its picked clusters, and its blocker."""
     by_state: dict[str, list[PlacedCluster]] = {}
     for entry in clusters:
         by_state.setdefault(entry["state"], []).append(entry)

@@ -1,4 +1,4 @@
-"""The answer of ``/v1/plan``: what admission says about a proposal, and what would happen.
+"""The answer of ``/v1/plan``: verdicts of admission on a proposal, and its effects.
 
 Source: scheduling.md 22, property 10; placement-api.md 2.8.
 """
@@ -16,7 +16,7 @@ from webhook.validation.framework.field import Cause, FieldError
 
 
 class AdmissionVerdict(TypedDict):
-    """What admission would say about one of the changes; what it refuses is left out of the plan."""
+    """Verdict of admission on one of the changes. Refused changes are not part of the plan."""
 
     kind: str
     namespace: str
@@ -33,30 +33,30 @@ class Plan(TypedDict):
     placements: list[PlannedPlacement]
     """By namespace and name."""
     runs: list[PlannedRun]
-    """Staged update runs of such placements, by namespace and name: those that are not over, or those asked about."""
+    """Staged update runs of such placements, by namespace and name: unfinished or requested ones."""
     admission: list[AdmissionVerdict]
     """One verdict per object that would be written or deleted."""
     fleet: PlannedFleet
     evaluatedAt: Instant
-    """The instant that everything was judged at."""
+    """The instant of the evaluation."""
 
 
 class FleetOfPlan(TypedDict):
     """The fleet that a plan is for."""
 
     fleetRevision: Annotated[str, Shape({"type": "string", "pattern": "^[0-9]+$"})]
-    """Names the fleet before the changes: `<fleet>` alone, without the step that other answers add, as a plan is judged
-    at its own instant."""
+    """Revision of the fleet before the changes: `<fleet>` alone. The step that other answers add is missing, as a plan
+    has an instant of its own."""
 
 
 class PlanAnswer(FleetOfPlan, Plan, TypedDict):
-    """What would happen, placement by placement."""
+    """Effects of the changes, by placement."""
 
 
 def verdict_document(
     identity: ObjectKey, operation: WriteOperation | Literal["DELETE"], verdict: RehearsalVerdict
 ) -> AdmissionVerdict:
-    """Return a verdict as JSON; a refusal that blames no field has an empty path."""
+    """Return a verdict as JSON. A refusal that concerns no field has an empty path."""
     errors = [_error(error) for error in verdict.errors]
     if verdict.refusal:
         errors.insert(0, {"field": "", "reason": verdict.reason, "message": printable(verdict.refusal), "rule": ""})

@@ -1,6 +1,6 @@
-"""What-if over the present state of the hub: ``/v1/plan``.
+"""Dry-run plans over the current state of the hub: ``/v1/plan``.
 
-A plan works on a copy of the state at one moment, which is cheap to take; judging and planning run in a thread, one
+A plan works on a copy of the state at one moment, which is cheap to take. Judging and planning run in a thread, one
 plan at a time, so that a large plan delays only other plans.
 
 Source: scheduling.md 22, property 10.
@@ -40,16 +40,16 @@ from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 MOST_RIGHTS: Final = 1000
-"""How many rights of the author may be reviewed for one plan."""
+"""Maximum number of the author's rights that are reviewed for one plan."""
 
 
 class HubPlanner:
     """Plans over a cache, without writing anything.
 
     Args:
-        cache: The hub's objects; it is told to watch the kinds that plans need.
-        admission: Returns what admission rules may read.
-        rights: Knows what authors may place.
+        cache: The hub's objects. The kinds that plans depend on are added to its watches.
+        admission: Returns the inputs of admission rules.
+        rights: Reviews the rights of authors.
         now: The clock.
     """
 
@@ -65,29 +65,29 @@ class HubPlanner:
         cache.watch_if_allowed(PLANNED_IF_THERE)
 
     async def plan(self, proposal: Proposal, user: UserInfo, audience: Audience) -> PlanAnswer:
-        """Return the plan of a proposal, with the revision of the fleet that it was made for.
+        """Return the plan of a proposal, with the revision of the fleet that it is for.
 
         Args:
-            proposal: What would be done.
+            proposal: The changes.
             user: The author.
-            audience: What they may be told about.
+            audience: Objects that the author may see.
 
         Raises:
             webhook.answers.proposal.ProposalError: The proposal does not fit the hub.
-            NotReviewedError: The user's rights cannot be reviewed, and nothing may be allowed without that.
+            NotReviewedError: The user's rights cannot be reviewed, and the settings require that.
             BusyError: Too many other plans are waiting, or they take too long.
         """
         async with self._plans.acquire():
             context = replace(self._admission().with_user(user), now=self._now().replace(microsecond=0))
-            # Both before the first await: the watch goes on while rights are reviewed, and the answer must name the
-            # revision that it was made from.
+            # Both before the first await: the watch continues while rights are reviewed, and the answer must have the
+            # revision that it was computed from.
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
             reviews = await _reviews(proposal, context, hub, self._rights, audience)
             document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews)
         return {**document, "fleetRevision": revision}
 
     def _hub(self, context: Context) -> DocumentSet:
-        """Return a copy of the hub as it is now, for the thread; no other task adds columns to its fleet."""
+        """Return a copy of the current hub for the thread. No other task adds columns to its fleet."""
         fleet = self._cache.fleet
         _ = fleet.eligibility, fleet.taints, fleet.namespaces
         shelves: dict[tuple[str, str], Mapping[Key, JsonObject]] = {}
@@ -117,7 +117,7 @@ async def _reviews(
 
     Raises:
         ProposalError: There are too many to review.
-        NotReviewedError: They cannot be reviewed, and nothing may be allowed without that.
+        NotReviewedError: They cannot be reviewed, and the settings require that.
     """
     overlaid_context = context
     if audience.compared is not None:

@@ -1,7 +1,7 @@
-"""How the properties of member clusters went over the last day, for display.
+"""Properties of member clusters over the last day, for display.
 
-Kept in memory, a value per quarter of an hour: a replica knows what it saw since it was started. What is not a number
-is not kept.
+Kept in memory, with one value per quarter of an hour: a replica only has values since its start. Values that are not
+numbers are ignored.
 """
 
 import math
@@ -22,9 +22,9 @@ from webhook.kube.cache.informer import Cache
 
 STEP: Final = timedelta(minutes=15)
 STEPS: Final = 96
-"""A day."""
+"""Steps per day."""
 MOST_SERIES: Final = 20_000
-"""Of all members together, at 0.4 kB each; properties that come later are not kept."""
+"""Maximum number of series of all members together, at 0.4 kB each. Further properties are ignored."""
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _NONE: Final = float("nan")
 _RESOURCES: Final = ("cpu", "memory")
@@ -34,9 +34,9 @@ class PropertySeries(TypedDict):
     """One property over the last day."""
 
     name: str
-    """Of the property; `available cpu` and `available memory` are resources."""
+    """Name of the property. `available cpu` and `available memory` are resources."""
     values: list[float | None]
-    """The last value of every step; null where none was reported."""
+    """The last value of every step, null for a step without a report."""
 
 
 _ClusterHistory = TypedDict(
@@ -49,14 +49,14 @@ _ClusterHistory = TypedDict(
 
 
 class ClusterHistory(_ClusterHistory, TypedDict):
-    """What a cluster has reported over the last day, as far as this server saw it."""
+    """Reports of a cluster over the last day, as far as this server observed them."""
 
     stepSeconds: int
     series: list[PropertySeries]
 
 
 class PropertyHistory:
-    """Remembers the values that members report.
+    """Records the values that members report.
 
     Args:
         cache: The hub's objects.
@@ -70,7 +70,7 @@ class PropertyHistory:
         cache.subscribe(MEMBER_CLUSTER, self._note)
 
     def document(self, cluster: str) -> ClusterHistory:
-        """Return the values of every step, null where none was reported."""
+        """Return the values of every step, null for a step without a report."""
         last = _step(self._now())
         series = self._members.get(cluster, {})
         return {
@@ -110,7 +110,7 @@ class _Series:
         self._last = -1
 
     def put(self, step: int, value: float) -> None:
-        """Note a value; it holds for the step in which it was observed, the last one of a step counts."""
+        """Record a value for the step of its observation. The last value of a step wins."""
         if step <= self._last - STEPS:
             return
         for skipped_step in range(max(self._last + 1, step - STEPS + 1), step):
@@ -119,7 +119,7 @@ class _Series:
         self._last = max(self._last, step)
 
     def values(self, last: int) -> Iterator[float | None]:
-        """Yield the values of a day that ends with the step *last*."""
+        """Yield the values of the day that ends with the step *last*."""
         for step in range(last - STEPS + 1, last + 1):
             value = self._ring[step % STEPS] if self._last - STEPS < step <= self._last else _NONE
             yield None if math.isnan(value) else value
@@ -130,7 +130,7 @@ def _step(instant: datetime) -> int:
 
 
 def _reported(member: JsonObject) -> Iterator[tuple[str, float, datetime | None]]:
-    """Yield the numbers that a member reports, and when each was observed, where it says so."""
+    """Yield the numbers that a member reports, with the time of observation if it is reported."""
     for name, entry in dict_at(member, "status", "properties").items():
         if (value := _number(text_at(entry, "value"))) is not None:
             yield name, value, _instant(text_at(entry, "observationTime"))

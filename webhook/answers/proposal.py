@@ -1,6 +1,6 @@
-"""A proposal: changes that a user would make to a hub, judged by admission and planned by the engine but not made.
+"""A proposal: changes to a hub that are judged by admission and planned by the engine, but not made.
 
-The server and the command line share all of it: they differ in where the hub comes from, a cache or files.
+Server and command line share all of it. They differ only in the source of the hub, a cache or files.
 
 Source: scheduling.md 22, property 10; placement-api.md 2.8.
 """
@@ -48,20 +48,20 @@ _FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "I
 RUNS: Final = tuple(family.run for family in FAMILIES)
 RESOURCE_SNAPSHOTS: Final = tuple(family.resource_snapshot for family in FAMILIES)
 MOST_NAMED: Final = 20
-"""How many members an answer names to a user who named one that does not exist."""
+"""Maximum number of members that the answer to an unknown name lists."""
 NO_STATUS: Final = "status: none is given and none is stored: it counts as not reporting"
 NO_AGENT: Final = "status: it names no agent: it counts as joined, healthy and having just reported"
 
 
 class ProposedObject(NamedTuple):
-    """An object that would be written; its kind, name and namespace have been checked."""
+    """An object that would be written. Its kind, name and namespace have been checked."""
 
     kind: Kind
     document: JsonObject
 
     @property
     def identity(self) -> ObjectKey:
-        """What identifies the object."""
+        """Unique key of the object."""
         return identity_of(self.document)
 
 
@@ -75,14 +75,14 @@ class Deleted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The proposed changes, all made at once.
+    """The proposed changes, all made together.
 
     Args:
         objects: Objects to create or replace.
         adopted: Objects that are on the hub already, but are judged as if they were created now.
         deleted: Objects to delete.
-        lost: Member clusters that would be gone.
-        drained: Member clusters to taint and empty.
+        lost: Member clusters that would be lost.
+        drained: Member clusters to taint and drain.
     """
 
     objects: Sequence[ProposedObject] = ()
@@ -101,7 +101,7 @@ class Misfit(NamedTuple):
 
 
 class ProposalError(Exception):
-    """A proposal that does not fit the hub; lists every mistake."""
+    """A proposal that does not fit the hub. Lists every mistake."""
 
     def __init__(self, mistakes: Sequence[Misfit]) -> None:
         super().__init__("; ".join(f"{mistake.pointer}: {mistake.detail}" for mistake in mistakes))
@@ -110,14 +110,14 @@ class ProposalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """What the caller may see, and asks for.
+    """Visibility and selection of the caller.
 
     Args:
         kinds: The kinds of placements, and of their runs, that the caller may see.
-        only: The placements that the caller asks about; None: all.
-        runs: The staged update runs that the caller asks about; None: all that are not over.
+        only: The requested placements. None: unlimited.
+        runs: The requested staged update runs. None: unset, all unfinished ones.
         contents: The kinds of resource snapshots whose content the caller may see.
-        compared: The kinds with whose objects admission may compare, as group and kind; None: unlimited.
+        compared: The kinds of objects that admission may compare with, as group and kind. None: unlimited.
     """
 
     kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
@@ -127,10 +127,10 @@ class Audience:
     compared: Collection[tuple[str, str]] | None = None
 
     def knows(self, identity: tuple[str, str]) -> bool:
-        """Say whether the caller may see objects of a group and kind.
+        """Return whether the caller may see objects of a group and kind.
 
         Placements may be hidden, together with their bindings, snapshots and runs, and so may all kinds that admission
-        must not compare with. Members never are.
+        must not compare with. Members are always visible.
         """
         if identity not in FIELDS:
             return self.compared is None or identity in self.compared
@@ -140,19 +140,19 @@ class Audience:
 
 
 PLANNED_IF_THERE: Final = (kinds.MAINTENANCE_WINDOW,)
-"""What a plan depends on, on a hub that serves it, and where the caller may read it."""
+"""Kinds that a plan reads if the hub serves them and the caller may read them."""
 PLANNED_KINDS: Final = (
     kinds.MEMBER_CLUSTER,
     *(kind for identity in FIELDS if (kind := KINDS[identity]) not in PLANNED_IF_THERE),
 )
-"""What a plan depends on."""
+"""Kinds that a plan depends on."""
 EVERYBODY: Final = Audience()
 _NO_REVIEWS: Final[Mapping[ObjectKey, Reviewed]] = {}
 
 
 @dataclass(slots=True)
 class _Judged:
-    """The verdicts of admission on a proposal, and what it lets through."""
+    """The verdicts of admission on a proposal, and the admitted changes."""
 
     admission: list[AdmissionVerdict] = field(default_factory=list)
     objects: list[JsonObject] = field(default_factory=list)
@@ -168,14 +168,14 @@ def plan(
     audience: Audience = EVERYBODY,
     reviews: Mapping[ObjectKey, Reviewed] = _NO_REVIEWS,
 ) -> Plan:
-    """Return what admission says about a proposal, and what would happen.
+    """Return the verdicts of admission on a proposal, and its effects.
 
     Args:
-        hub: The hub as it is.
-        proposal: The changes; the plan leaves out those that admission refuses.
-        context: Of admission: the author, the kinds of the hub, the switches, the instant to judge by. Its other
-            objects are not used, those of *hub* are.
-        audience: What the caller may see.
+        hub: The current hub.
+        proposal: The changes. The plan omits those that admission refuses.
+        context: Context of admission: the author, the kinds of the hub, the switches, the instant of the evaluation.
+            The objects of *hub* replace its own.
+        audience: Objects that the caller may see.
         reviews: The reviews of the author's rights, by object.
 
     Raises:
@@ -212,7 +212,7 @@ def plan(
 
 
 def _is_readable(document: JsonObject) -> bool:
-    """Say whether an object has the shape of its kind; one that has not is refused, and judges no other object."""
+    """Return whether an object is well-formed. A malformed one is refused, and affects no other verdict."""
     model = MODELS.get(group_kind(document))
     if model is None:
         return True
@@ -224,7 +224,7 @@ def _is_readable(document: JsonObject) -> bool:
 
 
 def stored(hub: DocumentSet, item: ProposedObject, audience: Audience) -> JsonObject | None:
-    """Return the object that another would replace; None when there is none, or the caller may not see it."""
+    """Return the object that another would replace, or None if it does not exist or is hidden from the caller."""
     if not audience.knows(item.kind.group_kind):
         return None
     return hub.find(item.kind, item.identity.name, item.identity.namespace)
@@ -235,7 +235,7 @@ def as_written(item: ProposedObject, live: JsonObject | None, now: datetime) -> 
 
     As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
     status, except that of a hypothetical member cluster: the given fields count, the others are as stored. A new run
-    has none: it has not begun.
+    has no status, as it has not started.
     """
     document, notes = item.document, []
     if live is not None:
@@ -266,7 +266,7 @@ def _agent(now: datetime) -> JsonObject:
 def _fleet_in_thought(
     fleet: Fleet, written_objects: Sequence[tuple[JsonObject, Any]], lost_members: Sequence[str]
 ) -> Fleet:
-    """Return the fleet that admission judges by; a member that cannot be read is refused by its own verdict."""
+    """Return the fleet that admission judges by. An unreadable member is refused by its own verdict."""
     members = []
     for document, _ in written_objects:
         if identity_of(document)[:2] == kinds.MEMBER_CLUSTER.group_kind:
@@ -287,7 +287,7 @@ def _verdict(
 
 
 def has_rules(document: JsonObject) -> bool:
-    """Say whether admission has rules for an object's kind."""
+    """Return whether admission has rules for an object's kind."""
     group, _, version = str(document.get("apiVersion", "")).rpartition("/")
     return registry.find(group, version, str(document.get("kind", ""))) is not None
 
@@ -356,7 +356,7 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
 
 
 def _defaulted(placement: JsonObject) -> JsonObject:
-    """Return a stored placement with today's defaults, so that spelling out a default is no change."""
+    """Return a stored placement with current defaults, so that spelling out a default is no change."""
     kind = KINDS[group_kind(placement)]
     return default(apply_schema_defaults(kind, placement), None, "CREATE").document
 
@@ -394,7 +394,7 @@ def _resolved(hub: DocumentSet, proposal: Proposal, hub_kinds: HubKinds, audienc
 
 
 def kinds_named(word: str, hub_kinds: HubKinds) -> list[Kind]:
-    """Return the kinds of that name, ours first: several groups may use the same name."""
+    """Return the kinds of that name, ours first, because several groups may use the same name."""
     every = (*OUR_KINDS, *KINDS.values(), *hub_kinds.custom.values())
     return list(dict.fromkeys(kind for kind in every if kind.kind == word))
 

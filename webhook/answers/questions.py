@@ -23,11 +23,11 @@ class PlacementQuestion:
     """A placement, and the clusters that the question is about.
 
     Args:
-        placement: One on the hub, or a policy that is not on the hub.
-        names: Only these clusters; None: no limit.
-        selector: Only clusters with these labels; None: no limit.
-        clusters: A hypothetical fleet; None: the real one.
-        anew: Explain what a first run would do, regardless of what is placed already.
+        placement: A placement on the hub, or a policy that is not on the hub.
+        names: Only these clusters. None: unlimited.
+        selector: Only clusters with these labels. None: unlimited.
+        clusters: A hypothetical fleet. None: unset, the real one.
+        anew: Explain a first run, ignoring existing placements.
     """
 
     placement: PlacementRef | PlacementPolicy
@@ -39,7 +39,7 @@ class PlacementQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Eligible:
-    """A cluster that passes every filter; *rank* counts from 1 over all eligible candidates."""
+    """A cluster that passes every filter. *rank* counts from 1 over all eligible candidates."""
 
     cluster: str
     rank: int
@@ -50,7 +50,7 @@ class Eligible:
 
 @dataclass(frozen=True, slots=True)
 class RejectedCandidate:
-    """A cluster that a filter turns away; *resolvable*: evicting something there could help."""
+    """A cluster that a filter rejects. *resolvable*: freeing capacity there could help."""
 
     cluster: str
     plugin: str
@@ -64,13 +64,12 @@ class PlacementVerdict:
     """The engine's answer to one question.
 
     Args:
-        fleet_revision: Identifies the state that was judged: the same question at the same revision gets the same
-            verdict.
+        fleet_revision: Identifies the judged state: the same question at the same revision gets the same verdict.
         policy_hash: ``sha256:…`` of the policy.
-        evaluated_at: The instant at which ages were measured; the same for the whole revision.
+        evaluated_at: The instant that ages are relative to. It is the same for the whole revision.
         eligible: In the order of the engine (scheduling.md 13).
         rejected: By name.
-        turned_away: How many clusters of the whole fleet each plugin was the first to turn away.
+        turned_away: Number of clusters of the whole fleet by the plugin that rejected them first.
     """
 
     fleet_revision: str
@@ -85,8 +84,8 @@ class InvalidQuestionError(Exception):
     """The question cannot be answered as put.
 
     Args:
-        pointer: JSON Pointer to the culprit in the request body.
-        detail: What is wrong, with the offending value.
+        pointer: JSON Pointer to the invalid member of the request body.
+        detail: The mistake, with the offending value.
     """
 
     def __init__(self, pointer: str, detail: str) -> None:
@@ -100,7 +99,7 @@ class Advisor(Protocol):
 
     @property
     def fleet_revision(self) -> str:
-        """The state that would be judged now."""
+        """Revision of the state that answers are based on."""
         ...
 
     def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
@@ -119,7 +118,7 @@ class Advisor(Protocol):
         ...
 
     def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:
-        """Look up what `explain` needs; return a function that makes the answer, slowly, in any thread.
+        """Collect the inputs of `explain`, and return a function that builds the answer slowly, in any thread.
 
         Raises:
             UnknownObjectError: No such placement or cluster.
@@ -132,7 +131,7 @@ class Advisor(Protocol):
         ...
 
     def clusters(self, names: Iterable[str]) -> "list[Cluster]":
-        """Return member clusters as the engine sees them, in the order of *names*, without those that there are not."""
+        """Return the existing member clusters of *names* as the engine sees them, in that order."""
         ...
 
     def placement_refs(self) -> list[PlacementRef]:
@@ -144,11 +143,11 @@ class Advisor(Protocol):
         ...
 
     def removals(self, refs: Iterable[PlacementRef]) -> "list[PlacementRemovals]":
-        """Return what waits for confirmation on placements, in the order of *refs*."""
+        """Return the pending removals of placements, in the order of *refs*."""
         ...
 
     def placements(self, refs: Iterable[PlacementRef]) -> "list[Placement]":
-        """Return placements with their picks, in the order of *refs*, without those that there are not."""
+        """Return the existing placements of *refs* with their picks, in that order."""
         ...
 
     def placement(self, ref: PlacementRef) -> "PlacementDetail | None":
@@ -162,13 +161,13 @@ class Advisor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """A change of what viewers show.
+    """A change of displayed objects.
 
     Args:
         revision: Grows with every change.
-        clusters: Names of the changed clusters; None: any of them may have changed.
+        clusters: Names of the changed clusters. None: unknown, any of them may have changed.
         placements: References of the changed placements, such as ``crp/payments``.
-        runs: Some update run changed.
+        runs: Whether any update run changed.
     """
 
     revision: int
@@ -186,7 +185,7 @@ class ViewChange:
 
 
 class ChangeFeed(Protocol):
-    """Tells viewers when to refresh."""
+    """Notifies viewers when to refresh."""
 
     def everything(self) -> ViewChange:
         """Return the change that covers everything, for a new viewer."""

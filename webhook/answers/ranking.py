@@ -1,4 +1,4 @@
-"""The answer to a ranking question as lazy sequences over the engine's columns: items are built when they are read.
+"""The answer to a ranking question as lazy sequences over the engine's columns: items are built on access.
 
 The cost of a page of a long answer depends on the page, not on the fleet.
 """
@@ -20,7 +20,7 @@ class RankedClusters(Sequence[Eligible]):
     Args:
         run: The decision.
         selected: Names of the clusters that have the placement, or would get it.
-        wanted: Shape (clusters,): the clusters that the question is about; None: all.
+        wanted: Shape (clusters,): the clusters that the question is about. None: unlimited.
     """
 
     def __init__(self, run: ScheduleResult, selected: frozenset[str], mask: BoolColumn | None) -> None:
@@ -30,7 +30,7 @@ class RankedClusters(Sequence[Eligible]):
         self._picked = [(rank, pick) for rank, pick in picks if mask is None or _is_in(mask, run, pick)]
         self._count = 0 if run.last is None else run.last.candidates.rows.size - run.last.picked
         self._wanted: tuple[RowColumn, RowColumn] | None = None
-        """The losers that the question is about, best first, and the place of each among all; None: all of them."""
+        """The losers that the question is about, best first, with their positions among all losers. None: unlimited."""
         if mask is not None and run.last is not None:
             losers = run.last.losing()
             places = np.flatnonzero(mask[run.last.candidates.rows[losers]])
@@ -58,7 +58,7 @@ class RankedClusters(Sequence[Eligible]):
         if self._run.last is not None and stop > count:
             first, end = max(0, start - count), min(stop - count, self._count)
             if self._wanted is None:
-                # Ranked as far as the page reaches: to rank a large fleet whole takes longer than to judge it.
+                # Rank only as far as the page reaches: ranking a large fleet completely takes longer than judging it.
                 losers, places = self._run.last.losing(end)[first:], np.arange(first, end)
             else:
                 losers, places = (column[first:end] for column in self._wanted)
@@ -73,7 +73,7 @@ class RankedClusters(Sequence[Eligible]):
 
     @property
     def affinities(self) -> tuple[int, int]:
-        """The smallest and the largest affinity score; 0 and 0 when there is no cluster."""
+        """The smallest and the largest affinity score, 0 and 0 without clusters."""
         affinities = [pick.affinity for _, pick in self._picked]
         if self._run.last is not None and self._count:
             column = self._run.last.candidates.affinity
@@ -88,11 +88,11 @@ class RankedClusters(Sequence[Eligible]):
 
 
 class RejectedClusters(Sequence[RejectedCandidate]):
-    """The clusters that a filter turns away, by name.
+    """The clusters that a filter rejects, by name.
 
     Args:
         run: The decision.
-        wanted: Shape (clusters,): the clusters that the question is about; None: all.
+        wanted: Shape (clusters,): the clusters that the question is about. None: unlimited.
     """
 
     def __init__(self, run: ScheduleResult, mask: BoolColumn | None) -> None:
@@ -129,7 +129,7 @@ class RejectedClusters(Sequence[RejectedCandidate]):
 
 
 def affinity_range(eligible: Sequence[Eligible]) -> tuple[int, int]:
-    """Return the smallest and the largest affinity score of *eligible*; 0 and 0 when it is empty."""
+    """Return the smallest and the largest affinity score of *eligible*, 0 and 0 if it is empty."""
     if isinstance(eligible, RankedClusters):
         return eligible.affinities
     scores = [item.affinity for item in eligible]
@@ -148,5 +148,5 @@ def _rejected(name: str, rejection: FilterRejection) -> RejectedCandidate:
 
 
 def _is_resolvable(rejection: FilterRejection) -> bool:
-    """Say whether freeing capacity there could help: that changes only properties of available capacity."""
+    """Return whether freeing capacity there could help, which changes only properties of available capacity."""
     return "resources.kubernetes-fleet.io/available-" in rejection.message

@@ -1,4 +1,4 @@
-"""Runs through clusters as ``GET /v1/runs`` shows them: staged updates of placements, and upgrades."""
+"""Update and upgrade runs as in ``GET /v1/runs``."""
 
 from typing import Annotated, NotRequired
 
@@ -11,23 +11,23 @@ from scorer.rollout.views.timeline import UpdateTimeline
 
 
 class UpdateRunWait(TypedDict):
-    """One thing that a run waits for."""
+    """A condition that a run waits for."""
 
     kind: Annotated[str, one_of("State", "Approval", "TimedWait", "Held")]
-    """Approval: also a gate that opens at a time. Held: a cluster that may not be touched now."""
+    """Approval: also a gate that opens at a time. Held: a cluster that must not be disrupted now."""
     message: str
-    """It goes on after "the run waits for"."""
+    """Completes the sentence "the run waits for"."""
     stage: str
-    """Empty: it is not about a stage."""
+    """Empty: not about a stage."""
     cluster: str
-    """Empty: it is not about a cluster."""
+    """Empty: not about a cluster."""
     request: str
-    """Name of the approval request, or of the gate; empty: it is not about an approval."""
+    """Name of the approval request, or of the gate. Empty: not about an approval."""
     since: Instant | None
     until: Instant | None
-    """When it ends by itself; null where nobody knows."""
+    """When it ends by itself, null if unknown."""
     command: str
-    """What answers it; empty: nobody has to do anything."""
+    """The command that answers it. Empty: no action required."""
 
 
 class UpdateRun(TypedDict):
@@ -37,22 +37,22 @@ class UpdateRun(TypedDict):
     """`csur/<name>`, `sur/<namespace>/<name>` or `cuprun/<name>`."""
     kind: Annotated[str, one_of("ClusterStagedUpdateRun", "StagedUpdateRun", "ClusterUpgradeRun")]
     namespace: str
-    """Of a StagedUpdateRun; the others have none."""
+    """Namespace of a StagedUpdateRun, empty for the other kinds."""
     name: str
     placement: str
-    """Reference of the placement; empty for an upgrade."""
+    """Reference of the placement, empty for an upgrade."""
     upgrade: NotRequired[str]
-    """What an upgrade brings, such as `Kubernetes 1.31.2`."""
+    """Content of an upgrade, such as `Kubernetes 1.31.2`."""
     expectedEnd: NotRequired[Instant | None]
-    """When an upgrade is expected to be over, by its plan; null: it is over, or no end is in sight."""
+    """Expected finish of an upgrade, by its plan. Null: finished, or unknown."""
     strategy: str
-    """Empty: an upgrade without one."""
+    """Empty: an upgrade without a strategy."""
     resourceSnapshotIndex: str
-    """The version that it rolls out; empty while that is not decided."""
+    """The version that it rolls out, empty until it is determined."""
     rollbackOf: str
-    """The run that it takes back; empty: none."""
+    """The run that it rolls back, empty if none."""
     rejected: str
-    """Which approval was refused, and why, while it is stopped for that; else empty."""
+    """The rejected approval that stopped the run, with its reason, else empty."""
     state: Annotated[
         str,
         one_of(
@@ -70,20 +70,20 @@ class UpdateRun(TypedDict):
             "skipped",
         ),
     ]
-    """Failed: a staged update that could not be initialised, or an upgrade with too many failures."""
+    """Failed: a staged update that could not be initialized, or an upgrade with too many failures."""
     stage: str
-    """The stage that it is at; empty: none."""
+    """The current stage, empty if none."""
     why: str
-    """What is wrong with it, or missing."""
+    """Problem of the run, or its missing input."""
     waits: list[UpdateRunWait]
-    """What a person has to answer comes first. Clusters that are being updated are not among them: the timeline has
-    those. Of clusters that may not be touched now, ten are named."""
+    """Conditions that a user has to answer come first. Clusters in progress are omitted, as the timeline has them. At
+    most ten clusters that must not be disrupted now are named."""
     clusters: int
     updated: int
     createdAt: Instant | None
     startedAt: Instant | None
     endedAt: Instant | None
-    """Null while it is not over."""
+    """Null until it is finished."""
 
 
 class UpdateRunDetail(UpdateRun, TypedDict):

@@ -16,14 +16,14 @@ _LOCAL: Final = Path("/etc/localtime")
 
 
 class UnknownZoneError(Exception):
-    """There is no such zone; the message shows the name and an example of a good one."""
+    """No such time zone exists. The message has the name, and an example of a valid one."""
 
 
 def find_zone(name: str) -> ZoneInfo:
     """Return the zone called *name* in the IANA database.
 
     Raises:
-        UnknownZoneError: There is none.
+        UnknownZoneError: No such zone exists.
     """
     if name and len(name) <= LONGEST_NAME:
         try:

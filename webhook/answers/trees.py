@@ -1,6 +1,6 @@
-"""What is below a placement on one cluster, for display: binding, Works and objects, as ``harbormaster tree`` shows it.
+"""The tree of a placement on one cluster, for display: binding, Works and objects, as in ``harbormaster tree``.
 
-Works are read from the hub when somebody asks: with their content, they are too large to be kept.
+Works are read from the hub on request: with their content, they are too large for the cache.
 """
 
 from typing import Annotated
@@ -27,16 +27,16 @@ TreeCluster = Annotated[
 
 
 class PlacementTree(TypedDict):
-    """What is below a placement on one cluster."""
+    """The tree of a placement on one cluster."""
 
     clusters: list[TreeCluster]
-    """Empty where the placement has no binding there."""
+    """Empty if the placement has no binding there."""
     objectsKnown: bool
-    """Whether the server may read Works; where it may not, `works` is empty."""
+    """Whether the server may read Works. If not, `works` is empty."""
 
 
 class Trees:
-    """Looks below placements.
+    """Builds the trees of placements.
 
     Args:
         cache: The hub's objects.
@@ -48,10 +48,10 @@ class Trees:
         self._store = store
 
     async def tree(self, ref: PlacementRef, cluster: str) -> PlacementTree | None:
-        """Return what is below a placement on one cluster; None: there is no such placement.
+        """Return the tree of a placement on one cluster, or None if the placement does not exist.
 
         Raises:
-            webhook.kube.ports.StoreError: The hub does not answer.
+            webhook.kube.ports.StoreError: The hub does not respond.
         """
         family = FAMILY_OF.get(ref.kind)
         placement = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
@@ -76,7 +76,7 @@ class Trees:
         return {"clusters": placement_tree(sources)["clusters"], "objectsKnown": works is not None}
 
     async def _works(self, ref: PlacementRef, cluster: str) -> list[JsonObject] | None:
-        """Return the Works of a placement for a cluster; None: we may not read them."""
+        """Return the Works of a placement for a cluster, or None if the server may not read them."""
         try:
             listing = await self._store.list(WORK, member_namespace(cluster), {PARENT_PLACEMENT: ref.name})
         except ForbiddenError:

@@ -1,6 +1,6 @@
-"""Staged update runs for display: how far each is, what it waits for, and its timeline.
+"""Staged update runs for display: progress, pending conditions and timeline of each.
 
-Shapes are those of ``GET /v1/runs``; the page shows nothing else.
+The types are those of ``GET /v1/runs``, and the page shows only those.
 """
 
 import shlex
@@ -27,16 +27,16 @@ from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.ports import Key, key_of
 
 MOST_HELD: Final = 10
-"""How many clusters that may not be touched now are named; the timeline has all of them."""
+"""Maximum number of named clusters that must not be disrupted now. The timeline has all of them."""
 
 _TROUBLED: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.STUCK, RunPhase.INITIALIZING})
-"""In these phases the message of a run says what is wrong, or what is missing."""
+"""Phases whose message explains a problem or a missing input."""
 
 _OVER: Final = frozenset(str(phase).lower() for phase in OVER)
 
 
 def run_ref(name: str, namespace: str = "") -> str:
-    """Return how answers name a run: ``csur/web-3``, ``sur/shop/web-3``."""
+    """Return the reference of a run: ``csur/web-3``, ``sur/shop/web-3``."""
     (prefix,) = family_in(namespace).run.short_names
     return f"{prefix}/{namespace}/{name}" if namespace else f"{prefix}/{name}"
 
@@ -50,7 +50,7 @@ class HubRuns:
     """Answers from a cache.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed.
+        cache: The hub's objects. The required kinds are added to its watches.
         now: The clock.
     """
 
@@ -58,8 +58,8 @@ class HubRuns:
         self._cache = cache
         self._now = now
         self._over: dict[Kind, dict[Key, tuple[JsonObject, UpdateRun]]] = {}
-        """The runs that are over, by kind, with what the list says of each: they only grow in number, and are listed
-        whenever anything on the hub changes."""
+        """Cached list items of finished runs, by kind: they only grow in number, and are listed on every change of the
+        hub."""
         for family in FAMILIES:
             cache.of_kind(family.run)
         cache.watch_if_allowed((UPGRADE_RUN, MAINTENANCE_WINDOW))
@@ -68,7 +68,7 @@ class HubRuns:
         self.upkeep = Upkeep(cache, windows, now)
         cache.watch_if_allowed(
             family.approval_request for family in FAMILIES
-        )  # without that right, an analysis is not told of
+        )  # without that right, analyses are omitted
 
     def runs(self, kinds: Container[Kind]) -> UpdateRunList:
         """Return the runs of these kinds, the latest first."""
@@ -81,7 +81,7 @@ class HubRuns:
         return {"items": runs}
 
     def _views(self, kind: Kind, now: datetime) -> Iterator[UpdateRun]:
-        """Yield what the list says of the runs of a kind."""
+        """Yield the list items of the runs of a kind."""
         known_runs, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, UpdateRun]]()
         requests = self._requests(kind)
         for run in self._cache.list(kind):
@@ -95,16 +95,16 @@ class HubRuns:
         self._over[kind] = over
 
     async def catch_up(self, kinds: Container[Kind]) -> None:
-        """Read what has changed of these kinds little by little, so that `runs` keeps nobody waiting."""
+        """Parse changed runs of these kinds in small steps, so that `runs` does not block the event loop."""
         if UPGRADE_RUN in kinds:
             await self._upgrades.catch_up()
 
     async def upgrade(self, name: str) -> UpdateRunDetail | None:
-        """Return one upgrade run with its timeline, None when there is none of that name."""
+        """Return one upgrade run with its timeline, or None if it does not exist."""
         return await self._upgrades.detail(name)
 
     def run(self, name: str, namespace: str = "") -> UpdateRunDetail | None:
-        """Return one run with its timeline, None when there is none of that name."""
+        """Return one run with its timeline, or None if it does not exist."""
         kind = family_in(namespace).run
         document = self._cache.get(kind, name, namespace)
         if document is None:
@@ -112,7 +112,7 @@ class HubRuns:
         return run_detail(document, self._now(), self._requests(kind).get(key_of(document), ()))
 
     def _requests(self, kind: Kind) -> Mapping[Key, Sequence[JsonObject]]:
-        """Return the approval requests of the runs of a kind: they say how an analysis goes."""
+        """Return the approval requests of the runs of a kind, which report the progress of analyses."""
         requests_of = defaultdict[Key, list[JsonObject]](list)
         for family in FAMILIES:
             if family.run == kind:
@@ -124,7 +124,7 @@ class HubRuns:
 
 
 def run_view(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> UpdateRun:
-    """Return one run: of which placement, how far, and what it waits for, by what its approval requests say as well."""
+    """Return one run with its placement, progress and pending conditions, those of its approval requests included."""
     return _view(run, run_timeline(run), now, requests)
 
 
@@ -163,7 +163,7 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
 
 
 def _told(waits: Sequence[RunWait]) -> list[RunWait]:
-    """Return what a run waits for, what needs a person first; clusters in flight are seen in the timeline."""
+    """Return the pending conditions of a run, those for users first. Clusters in flight are only in the timeline."""
     other_waits = [wait for wait in waits if wait.kind not in (RunWaitKind.CLUSTER, RunWaitKind.HELD)]
     held_clusters = islice((wait for wait in waits if wait.kind is RunWaitKind.HELD), MOST_HELD)
     return sorted((*other_waits, *held_clusters), key=lambda wait: not wait.needs_person)

@@ -1,8 +1,8 @@
-"""What callers order of upgrade runs, gates and profiles: the only answers that write something that users write, too.
+"""Orders of callers on upgrade runs, gates and profiles: the only answers that write objects that users write, too.
 
-An order is a change of an object, over the version that it was decided on. It is made with our own account, so the
-caller's rights are reviewed first, and admission judges the change as one of the caller: our own writes may not meet
-the hooks on the way. What is ordered of a run and refused is told on it, as the loop does where a run itself refuses.
+An order is a change of an object, based on the version that was read. It is written with our own account, so the
+caller's rights are reviewed first, and admission judges the change as one of the caller: our own writes may bypass the
+hooks. A refused order on a run is recorded as an Event of the run, as the loop does for refusals of a run itself.
 
 Source: upgrade-runs.md 9, 10.2 and 12.
 """
@@ -58,31 +58,31 @@ from webhook.kube.ports import AlreadyExistsError, ConflictError, InvalidObjectE
 from webhook.validation.framework.context import Context
 
 REQUESTED_BY: Final = OURS + "requested-by"
-"""On a ClusterUpgradeRun or ClusterUpgradeGate: who has given the last order over HTTP."""
+"""On a ClusterUpgradeRun or ClusterUpgradeGate: the user who gave the last order over HTTP."""
 
 _ATTEMPTS: Final = 5
 _TOKEN_BYTES: Final = 8
 _LONGEST_NAME: Final = 320
 
 Order = Callable[[ClusterUpgradeRun], JsonObject | None]
-"""Makes the change of a run; None: it is so already. Raises `UpgradeOrderRefusedError`."""
+"""Returns the patch of a run, None if it is already in that state. Raises `UpgradeOrderRefusedError`."""
 
 
 class UnknownOrderError(Exception):
-    """What is ordered about is not there, or the caller may not see it."""
+    """The object of an order does not exist, or the caller may not see it."""
 
 
 class NotAllowedError(Exception):
-    """The caller may not order this; the message says which right is missing."""
+    """The caller may not give this order. The message names the missing right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """What has come of an order.
+    """Result of an order.
 
     Args:
-        changed: Whether anything has been written.
-        document: The object as it is now.
+        changed: Whether anything was written.
+        document: The object after the order.
     """
 
     changed: bool
@@ -90,16 +90,16 @@ class Ordered:
 
 
 class UpgradeOrders:
-    """Carries out orders.
+    """Executes orders.
 
     Args:
         store: The hub.
-        upgrades: Knows the catalog.
-        authorizer: Says what callers may do.
-        rights: Says what the authors of runs must be allowed to do.
-        admission: What admission rules may look at; called once per order.
+        upgrades: Has the catalog.
+        authorizer: Reviews the rights of callers.
+        rights: Reviews the rights that authors of runs need.
+        admission: Returns the other inputs of admission rules besides the object. Called once per order.
         now: The clock.
-        record: Takes events.
+        record: Records Events.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class UpgradeOrders:
         self._record = record
 
     async def start(self, name: str, user: UserInfo) -> Ordered:
-        """Start a run, or start it again; one that has started is not started a second time. See `_order`."""
+        """Start or restart a run. A run that has already started is refused. See `_order` for the errors."""
         token = secrets.token_hex(_TOKEN_BYTES)
 
         def order(run: ClusterUpgradeRun) -> JsonObject | None:
@@ -136,19 +136,19 @@ class UpgradeOrders:
         return await self._order(name, user, order)
 
     async def stop(self, name: str, user: UserInfo) -> Ordered:
-        """Stop a run; see `_order` for the errors."""
+        """Stop a run. See `_order` for the errors."""
         return await self._order(name, user, order_stop)
 
     async def skip(self, name: str, user: UserInfo, targets: Sequence[SkipTarget]) -> Ordered:
-        """Leave parts of a run out; see `_order` for the errors."""
+        """Skip parts of a run. See `_order` for the errors."""
         return await self._order(name, user, lambda run: order_skip(run, targets))
 
     async def retry(self, name: str, user: UserInfo, new_name: str) -> JsonObject:
-        """Return a run that does again what another one has not done; nothing is written; see `_order`."""
+        """Return a new run for the unfinished part of another one, without writing it. See `_order` for the errors."""
         return retry_run(_read(await self._get(UPGRADE_RUN, name, user)), new_name)
 
     async def answer(self, name: str, user: UserInfo, message: str, *, approve: bool) -> Ordered:
-        """Approve or reject a gate; see `_order` for the errors."""
+        """Approve or reject a gate. See `_order` for the errors."""
         for attempt in range(_ATTEMPTS):
             document = await self._get(UPGRADE_GATE, name, user)
             await self._require(user, Access("update", UPGRADE_GATE.group, f"{UPGRADE_GATE.plural}/status", name))
@@ -167,15 +167,15 @@ class UpgradeOrders:
             return Ordered(False, gate)
         answered_gate = {**gate, "status": {**status_of(gate), "conditions": conditions}}
         await self._judge(UPGRADE_GATE, answered_gate, gate, user, subresource="status")
-        # Who answers is noted first: a note without an answer is harmless, an answer without a note is not.
+        # Write the user first: a user without an answer is harmless, an answer without a user is not.
         requested_gate = await self._store.replace_metadata(UPGRADE_GATE, _requested(gate, user))
         answered_gate = {**requested_gate, "status": {**status_of(requested_gate), "conditions": conditions}}
         return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered_gate))
 
     async def generate(self, name: str, user: UserInfo) -> Ordered:
-        """Make the run of a profile for what is published now, not started; see `_order` for the errors.
+        """Create the run of a profile for the current release, without starting it. See `_order` for the errors.
 
-        A run for the same target that is there already is left as it is; one that another profile has made is refused.
+        An existing run for the same target is left unchanged. If another profile created it, the order is refused.
         """
         document = await self._get(UPGRADE_PROFILE, name, user)
         await self._require(user, Access("create", UPGRADE_RUN.group, UPGRADE_RUN.plural))
@@ -200,14 +200,14 @@ class UpgradeOrders:
         return Ordered(False, stored_run)
 
     async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:
-        """Change a run as *order* says.
+        """Change a run by an order.
 
         Raises:
-            UnknownOrderError: There is no such run, or the caller may not see it.
-            NotAllowedError: The caller may not change it so.
-            UpgradeOrderRefusedError: The run cannot do that now, or admission refuses the change.
-            NotReviewedError: The hub does not say what the caller may do.
-            StoreError: The hub does not take the change.
+            UnknownOrderError: The run does not exist, or the caller may not see it.
+            NotAllowedError: The caller may not change it in this way.
+            UpgradeOrderRefusedError: The run does not allow that now, or admission refuses the change.
+            NotReviewedError: The caller's rights cannot be reviewed.
+            StoreError: The hub does not accept the change.
         """
         for attempt in range(_ATTEMPTS):
             document = await self._get(UPGRADE_RUN, name, user)
@@ -230,7 +230,7 @@ class UpgradeOrders:
 
     @contextmanager
     def _telling(self, run: JsonObject, user: UserInfo) -> Iterator[None]:
-        """Tell on a run that an order is refused; who may not give it cannot have that told."""
+        """Record the refusal of an order as an Event of the run, unless the caller may not give the order."""
         try:
             yield
         except (UpgradeOrderRefusedError, InvalidObjectError) as error:
@@ -239,7 +239,7 @@ class UpgradeOrders:
             raise
 
     async def _get(self, kind: Kind, name: str, user: UserInfo) -> JsonObject:
-        """Return an object as it is on the hub; one that the caller may not see is not there."""
+        """Return an object from the hub. One that the caller may not see is reported as missing."""
         unknown = UnknownOrderError(f"there is no {kind.kind} {quote(name)}")
         if name_error(kind, name):
             raise unknown
@@ -257,7 +257,7 @@ class UpgradeOrders:
     async def _judge(
         self, kind: Kind, new: JsonObject, old: JsonObject | None, user: UserInfo, *, subresource: str = ""
     ) -> None:
-        """Ask admission about a change as one of the caller."""
+        """Run admission for a change by the caller."""
         context = replace(self._admission().with_user(user), now=self._now())
         operation = "CREATE" if old is None else "UPDATE"
         write: JsonObject = {
@@ -288,7 +288,7 @@ def _read(document: JsonObject) -> ClusterUpgradeRun:
 
 
 def _run_of(gate: JsonObject) -> JsonObject:
-    """Return the run of a gate as far as an event needs it; a gate that no run has made stands for itself."""
+    """Return the run of a gate as the subject of an Event. A gate without a run is its own subject."""
     for owner in dicts_at(gate, "metadata", "ownerReferences"):
         if owner.get("kind") == UPGRADE_RUN.kind:
             return {**owner, "metadata": {"name": text_at(owner, "name"), "uid": text_at(owner, "uid")}}
@@ -304,20 +304,20 @@ def _shown(user: UserInfo) -> str:
 
 
 class OrderAnswer(TypedDict):
-    """What has come of an order."""
+    """Result of an order."""
 
     name: str
-    """Of the object."""
+    """Name of the object."""
     changed: bool
-    """False: it was so already."""
+    """False: it was already in that state."""
     generation: Count
-    """The loop has taken the order in when `status.observedGeneration` of the object has got there."""
+    """The loop has processed the order when `status.observedGeneration` of the object reaches this value."""
     state: str
-    """Where the object stood when the order was given; empty: it has no status yet."""
+    """State of the object at the time of the order, empty without a status."""
 
 
 def ordered_document(order: Ordered) -> OrderAnswer:
-    """Return what has come of an order; the loop has taken it in when ``observedGeneration`` has got there."""
+    """Return the result of an order. The loop has processed it when ``observedGeneration`` reaches the generation."""
     return {
         "name": name_of(order.document),
         "changed": order.changed,

@@ -1,7 +1,7 @@
-"""When an upgrade run reaches each member, and what would come of changes: ``/v1/upgrade/plan`` and ``whatif``.
+"""Plans of upgrade runs, and effects of changes to them: ``/v1/upgrade/plan`` and ``whatif``.
 
-The plan is that of the loop: the engine on a moved clock, over what the cache has. What back ends would say if they
-were asked is taken from what they reported last; that they can do the upgrade is taken for granted.
+The plan is that of the loop: the engine with an advanced clock, over the content of the cache. Back ends are not
+queried. Their last reports are used instead, and they are assumed to support the upgrade.
 
 Source: upgrade-runs.md 14.1 and 14.7.
 """
@@ -44,28 +44,28 @@ from webhook.kube.listers.upgrades import HubUpgrades, UnreadableRunError, catal
 from webhook.runtime.clock import patience
 
 LONGEST_SECONDS: Final = 20.0
-"""How long one plan may be worked on: a run whose members have thousands of windows has no end."""
+"""Time limit of one plan: a run whose members have thousands of windows would take forever."""
 HUB_SECONDS: Final = 10.0
-"""How long the hub may take for what a plan needs of it."""
+"""Time limit for reading the inputs of a plan from the hub."""
 
 
 class UnplannableError(Exception):
-    """There is nothing to plan; the message says why."""
+    """The run has nothing to plan. The message has the reason."""
 
 
 class UnknownRunError(Exception):
-    """There is no such run."""
+    """The run does not exist."""
 
 
 class UnfitStrategyError(Exception):
-    """The run does not follow the strategy that is given with it; the message says why."""
+    """The run does not follow the strategy in the question. The message has the reason."""
 
 
 PlanDocument = Annotated[JsonObject, ShapeOf(UpgradePlan)]
 
 
 class UpgradeWhatIfAnswer(TypedDict):
-    """The plan of an upgrade run as things are, and after the changes."""
+    """The plan of an upgrade run before and after the changes."""
 
     before: PlanDocument
     after: PlanDocument
@@ -74,16 +74,16 @@ class UpgradeWhatIfAnswer(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeQuestion:
-    """What is to be planned; what is None is as the hub has it.
+    """A run to plan. None: unset, for each member that is read from the hub.
 
     Args:
-        run: The name of a run of the hub, or a ClusterUpgradeRun that need not be there: one that is not started.
+        run: The name of a run of the hub, or a ClusterUpgradeRun that need not exist there and has not started.
         strategy: The ClusterUpgradeStrategy that it refers to.
         windows: All ClusterMaintenanceWindows.
         catalogs: All ClusterVersionCatalogs.
         members: All MemberClusters.
-        approve_after: How long after its opening a gate is approved.
-        changes: What if; empty: as it is.
+        approve_after: Time from the opening of a gate to its approval.
+        changes: Hypothetical changes. If empty, the current state.
     """
 
     run: str | JsonObject
@@ -97,7 +97,7 @@ class UpgradeQuestion:
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """What a plan is made from, read from the cache at one moment; nothing in it changes any more."""
+    """Inputs of a plan, read from the cache at one moment. They are immutable."""
 
     question: UpgradeQuestion
     run: ClusterUpgradeRun
@@ -114,7 +114,7 @@ class HubUpgradePlanner:
     """Plans over a cache, without writing anything.
 
     Args:
-        cache: The hub's objects; it is made to watch what is needed, where the account may.
+        cache: The hub's objects. The required kinds are added to its watches, as far as the account may read them.
         upgrades: The upgrade runs of that hub.
         windows: Its maintenance windows.
         now: The clock.
@@ -133,15 +133,15 @@ class HubUpgradePlanner:
         """Return the plan of a run.
 
         Args:
-            question: What is asked.
-            readable: Says which placements the caller may be told about.
+            question: The question.
+            readable: Returns whether the caller may see a placement.
 
         Raises:
-            UnknownRunError: There is no such run.
-            UnfitStrategyError: The run does not follow the strategy that is given.
-            UnplannableError: There is nothing to plan in it.
+            UnknownRunError: The run does not exist.
+            UnfitStrategyError: The run does not follow the strategy in the question.
+            UnplannableError: The run has nothing to plan.
             PlannerBusyError: Too many other plans are waiting, or this one takes too long.
-            StoreError: The hub does not answer.
+            StoreError: The hub does not respond.
         """
         async with self._plans.acquire():
             pulse = _patience()
@@ -151,7 +151,7 @@ class HubUpgradePlanner:
     async def what_if(
         self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]
     ) -> UpgradeWhatIfAnswer:
-        """Return the plan of a run before and after its changes, and what is different; raises as `plan`.
+        """Return the plan of a run before and after its changes, and the differences. Raises as `plan`.
 
         Raises:
             scorer.upgrade.planning.changes.UnfitChangeError: A change cannot be made.
@@ -162,7 +162,7 @@ class HubUpgradePlanner:
             return await asyncio.to_thread(_what_if, inputs, pulse)
 
     async def _gathered(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> _Gathered:
-        """Return what `_gather` does; others wait for their plans meanwhile, so the hub has to answer soon."""
+        """Return the result of `_gather`, with a timeout for the hub, because other plans are waiting."""
         try:
             async with asyncio.timeout(HUB_SECONDS):
                 return await self._gather(question, readable)
@@ -191,7 +191,7 @@ class HubUpgradePlanner:
         return _Gathered(question, run, facts, members, default, requests, samples, placements, placements_shown)
 
     async def _read_runs(self) -> None:
-        """Read the runs that have changed one by one: others are answered between them."""
+        """Parse changed runs one by one, so that other requests are served in between."""
         for document in self._cache.list(UPGRADE_RUN):
             with suppress(UnreadableRunError):
                 self._upgrades.run(document)
@@ -224,10 +224,10 @@ def unknown_run(name: str) -> str:
 
 
 def _check_strategy(run: ClusterUpgradeRun, name: str) -> None:
-    """Check that a run would follow a strategy that is given with it.
+    """Require that a run follows the strategy in the question.
 
     Raises:
-        UnfitStrategyError: It would not.
+        UnfitStrategyError: It does not.
     """
     strategy_name = run.spec.strategy_ref.name if run.spec.strategy_ref is not None else ""
     if run.status.start_time is not None:
@@ -273,7 +273,7 @@ def _planned(inputs: _Gathered, pulse: Callable[[], None]) -> Planned:
 
 
 def _given(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts:
-    """Return the hub as it is in a question."""
+    """Return the facts with the objects in the question in place of the hub's."""
     if question.strategy is not None:
         facts = replace(facts, strategy=ClusterUpgradeStrategy.read(question.strategy).spec)
     if question.windows is not None:
@@ -304,6 +304,6 @@ def _members(
 
 
 def _able(members: Iterable[Member]) -> Mapping[str, Capabilities]:
-    """Return what back ends can do: all of it, as none is asked."""
+    """Return all capabilities for each back end, as none is queried."""
     names: Collection[str] = {member.upgrader for member in members}
     return {name: Capabilities() for name in names}

@@ -1,8 +1,8 @@
-"""What upgraders outside report of operations that they were told of by HTTP: it goes into the request.
+"""Reports of external upgraders on operations that they received over HTTP. They are written into the request.
 
-A report may arrive late, and be sent again by a client that has seen it. So it counts for the latest attempt only, and
-changes nothing once the attempt has ended. Within a phase, progress never falls, an earlier heartbeat is refused, and
-nothing is ever reported of the future.
+A report may arrive late, or be replayed by a client that has intercepted it. So it counts for the latest attempt only,
+and changes nothing once the attempt has ended. Within a phase, progress never decreases, an earlier heartbeat is
+refused, and times in the future are not accepted.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -23,26 +23,26 @@ from webhook.validation.framework.context import Context
 
 _ATTEMPTS: Final = 5
 _REPORTED: Final = set(UpgradeRequestStatus.model_fields)
-"""A report may say more, which is not for the request."""
+"""Fields of a report that are written into the request. Others are ignored."""
 
 
 class UnknownOperationError(Exception):
-    """There is no request for the operation."""
+    """No request exists for the operation."""
 
 
 class ReportRefusedError(Exception):
-    """A report contradicts an earlier one; the message says how."""
+    """A report contradicts an earlier one. The message has the details."""
 
 
 class ReportInvalidError(Exception):
-    """The hub does not take a report, and never will; the message says why."""
+    """The hub refuses a report permanently. The message has the reason."""
 
 
 class UpgradeReports:
     """Writes reports into requests.
 
     Args:
-        cache: Finds them.
+        cache: The hub's objects, to find requests.
         store: The hub.
         now: The clock.
     """
@@ -53,17 +53,17 @@ class UpgradeReports:
         self._now = now
 
     async def record(self, operation: str, report: UpgradeRequestStatus) -> None:
-        """Write what is reported of an operation; what the report leaves out stays as it is.
+        """Write a report on an operation. Fields that the report omits are unchanged.
 
         Args:
-            operation: The id.
+            operation: The ID.
             report: The report.
 
         Raises:
-            UnknownOperationError: There is no request for it.
-            ReportRefusedError: It goes back behind what was reported before, or a later attempt was started.
-            ReportInvalidError: The hub refuses what it says.
-            StoreError: The hub does not take it.
+            UnknownOperationError: No request exists for it.
+            ReportRefusedError: It is older than an earlier report, or a later attempt was started.
+            ReportInvalidError: The hub refuses its content.
+            StoreError: The hub does not accept it.
         """
         requests = self._cache.list(UPGRADE_REQUEST)
         name = next((name_of(request) for request in requests if is_of(request, operation)), None)
@@ -75,7 +75,7 @@ class UpgradeReports:
             request = await self._get(name, operation)
             updated_request = {**request, "status": self._status(request, report)}
             if status_of(request).get("phase") in ENDED and _content(updated_request) == _content(request):
-                return  # sent again; a later heartbeat would make old content count as new
+                return  # a replay, and a later heartbeat would make old content count as new
             verdict = judge("UPDATE", updated_request, request, Context(), subresource="status")
             if not verdict.allowed:
                 raise ReportRefusedError(verdict.message)
@@ -116,12 +116,12 @@ class UpgradeReports:
 
 
 def _content(request: JsonObject) -> JsonObject:
-    """Return what a status reports, without its times: those in the future are replaced when a report arrives."""
+    """Return the content of a status without its times: those in the future are replaced when a report arrives."""
     return {key: value for key, value in status_of(request).items() if key not in ("heartbeatTime", "finishedTime")}
 
 
 def _goes_back(before: JsonObject, report: UpgradeRequestStatus) -> str:
-    """Return why a report comes too late; empty: it does not.
+    """Return why a report is too late, or an empty string if it is not.
 
     Phases only move forward, so a report that changes the phase was never accepted before. In phase Accepted, the
     heartbeat may be the hub's, and the clock of an upgrader may be behind.

@@ -1,9 +1,9 @@
-"""Upgrade runs for display: how far each is, what it waits for, and its timeline.
+"""Upgrade runs for display: progress, pending conditions and timeline of each.
 
-Shapes are those of ``GET /v1/runs``, where staged updates are, too.
+The types are those of ``GET /v1/runs``, which also lists staged updates.
 
-Runs stay after their end, and may have a thousand members, so what the list says of one is kept until it changes. When
-windows are open is searched in a thread: a thousand members may have as many sets of windows.
+Runs remain after they finish, and may have a thousand members, so list items are cached until the run changes. Openings
+of windows are computed in a thread: a thousand members may have as many sets of windows.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import readable_runs
 
 AT_LEAST: Final = timedelta(days=1)
-"""How far ahead windows are shown of a run whose end is nearer, or not known."""
+"""Minimum look-ahead of displayed windows, for a run with a nearer or unknown end."""
 AT_MOST: Final = timedelta(days=90)
 
 _STATES: Final[Mapping[UpgradeState, str]] = {
@@ -59,13 +59,13 @@ _WORDS: Final[Mapping[UpgradeType, str]] = {
 
 
 def upgrade_ref(name: str) -> str:
-    """Return how answers name an upgrade run: ``cuprun/kubernetes-1-31``."""
+    """Return the reference of an upgrade run: ``cuprun/kubernetes-1-31``."""
     (prefix,) = UPGRADE_RUN.short_names
     return f"{prefix}/{name}"
 
 
 class UpgradeViews:
-    """Shows the upgrade runs of a cache.
+    """Builds the views of the upgrade runs in a cache.
 
     Args:
         cache: The hub's objects.
@@ -78,20 +78,20 @@ class UpgradeViews:
         self._now = now
         self._windows = windows
         self._known: dict[str, tuple[JsonObject, UpdateRun | None]] = {}
-        """By name: the run, and what the list says of it; None: it cannot be read."""
+        """By name: the run and its list item. None: unknown, the run cannot be read."""
         self._shown: tuple[JsonObject, ClusterUpgradeRun | None] = {}, None
-        """The run that was shown last, as it was read: who looks at one asks again and again."""
+        """The last displayed run and its parsed form, because viewers of a run poll it."""
         self._open = _Open(now(), now(), {})
         self._searching = asyncio.Lock()
 
     def views(self) -> list[UpdateRun]:
-        """Return what the list says of every run; see `catch_up`."""
+        """Return the list items of all runs. See `catch_up`."""
         documents = self._cache.list(UPGRADE_RUN)
         self._known = {name_of(document): (document, self._view(document)) for document in documents}
         return [view for _, view in self._known.values() if view is not None]
 
     async def catch_up(self) -> None:
-        """Read the runs that have changed one by one, so that `views` keeps nobody waiting."""
+        """Parse changed runs one by one, so that `views` does not block the event loop."""
         for document in self._cache.list(UPGRADE_RUN):
             if not self._has_seen(document):
                 self._known[name_of(document)] = document, self._view(document)
@@ -108,7 +108,7 @@ class UpgradeViews:
         return None if run is None else _view(run, upgrade_timeline(run, {}))
 
     async def detail(self, name: str) -> UpdateRunDetail | None:
-        """Return one run with its timeline, None when there is none of that name that can be read."""
+        """Return one run with its timeline, or None if it does not exist or cannot be read."""
         document = self._cache.get(UPGRADE_RUN, name)
         if document is None:
             return None
@@ -123,7 +123,7 @@ class UpgradeViews:
         return {**_view(run, timeline), "conditions": conditions, "timeline": timeline.document()}
 
     async def _openings(self, run: ClusterUpgradeRun) -> dict[str, tuple[TimeSpan, ...]]:
-        """Return when the members of a run may be upgraded from now on, those left out that may at any time."""
+        """Return the future upgrade periods of the members of a run. Members without a restriction are omitted."""
         if run.status.state in OVER:
             return {}
         now, plan = self._now().replace(second=0, microsecond=0), run.status.plan
@@ -135,7 +135,7 @@ class UpgradeViews:
             if document is not None and (names := self._windows.of_upgrades(document, targets).names):
                 windows[name] = names
         definitions = self._windows.definitions
-        async with self._searching:  # who comes second finds what the first has searched
+        async with self._searching:  # a concurrent second caller uses the result of the first
             if not self._open.is_for(now, end, definitions):
                 self._open = _Open(now, end, definitions)
             openings = self._open
@@ -145,11 +145,11 @@ class UpgradeViews:
 
 
 class _Open:
-    """When windows are open between two instants.
+    """Openings of windows between two instants.
 
     Args:
         begin: The first instant.
-        end: The last one.
+        end: The last instant.
         definitions: All windows, by name.
     """
 
@@ -158,14 +158,14 @@ class _Open:
         self._end = end
         self._definitions = definitions
         self.spans: dict[tuple[str, ...], tuple[TimeSpan, ...]] = {}
-        """By names of windows: when one of them is open."""
+        """Openings by names of windows: the periods with at least one of them open."""
 
     def is_for(self, begin: datetime, end: datetime, definitions: Mapping[str, WindowDefinition]) -> bool:
-        """Say whether it is about these."""
+        """Return whether the openings are for these arguments."""
         return (begin, end) == (self._begin, self._end) and definitions is self._definitions
 
     def search(self, names_of_windows: Collection[tuple[str, ...]]) -> None:
-        """Find out when these are open; takes long where there are many."""
+        """Compute the openings of these windows. Takes long if there are many."""
         for names in names_of_windows:
             windows = (definition.window for name in names if (definition := self._definitions.get(name)) is not None)
             spans = openings([window for window in windows if window is not None], self._begin, self._end, MOST_WINDOWS)
@@ -206,7 +206,7 @@ def _view(run: ClusterUpgradeRun, timeline: Timeline) -> UpdateRun:
 
 
 def _upgrade(run: ClusterUpgradeRun) -> str:
-    """Return what a run brings to its members, in a few words."""
+    """Return the content of a run in a few words."""
     upgrade = run.spec.upgrade
     version = run.status.resolved.kubernetes_version or upgrade.kubernetes_version or ""
     return f"{_WORDS[upgrade.type]} {version}".rstrip()

@@ -1,4 +1,4 @@
-"""The upkeep of member clusters, for display: what they run, when they may be upgraded, and what upgrades them.
+"""The upkeep of member clusters, for display: versions, maintenance windows, and upgrades.
 
 Source: upgrade-runs.md 3.1, 3.4 and 11.
 """
@@ -26,60 +26,60 @@ from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 
 _SHOWN: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.FAILED})
 _PLANNED: Final = _SHOWN | {UpgradeState.NOT_STARTED}
-"""Of a single member, it is said as well which run is going to reach it."""
+"""States of a member in the view of a single cluster, which includes planned runs."""
 
 
 class MemberWindow(TypedDict):
     """One of the maintenance windows of a cluster."""
 
     name: str
-    """Of the ClusterMaintenanceWindow."""
+    """Name of the ClusterMaintenanceWindow."""
     target: NotRequired[Annotated[str, ShapeOf(WindowTarget)]]
-    """Which upgrades it is for; absent: the window is not there, or cannot be read."""
+    """The upgrades that it applies to. Absent: the window is missing, or cannot be read."""
     open: NotRequired[bool]
     until: NotRequired[Instant]
-    """When it closes or opens; absent: never."""
+    """When it closes or opens. Absent: never."""
     missing: NotRequired[Literal[True]]
-    """The cluster names it, and there is none of that name."""
+    """The cluster names a window that does not exist."""
     unreadable: NotRequired[Literal[True]]
     """It cannot be read, and counts as closed."""
 
 
 class MemberUpgrade(TypedDict):
-    """What an upgrade run that is not over says of a cluster."""
+    """State of a cluster in an unfinished upgrade run."""
 
     run: str
     """Name of the ClusterUpgradeRun."""
     state: Annotated[str, one_of("Running", "Pending", "Failed", "NotStarted")]
-    """`NotStarted` only of a single cluster: the run is going to reach it."""
+    """`NotStarted` only for a single cluster that the run has yet to reach."""
     message: str
-    """What it waits for, or what is wrong."""
+    """Pending condition or problem."""
     fromVersion: NotRequired[str]
-    """What it ran before; absent: its upgrade has not begun."""
+    """Version before the upgrade. Absent: the upgrade has not started."""
     toVersion: NotRequired[str]
-    """What it is upgraded to; absent: as before, or only node images change."""
+    """Target version. Absent: unchanged, or only node images change."""
     expected: NotRequired[TimelineSpan]
-    """When its upgrade is expected; only of a single cluster, absent: not known."""
+    """Expected period of its upgrade. Only for a single cluster. Absent: unknown."""
 
 
 class ClusterUpkeep(TypedDict):
-    """What a cluster runs, when it may be upgraded, and what upgrades it."""
+    """Versions, maintenance windows and upgrades of a cluster."""
 
     version: NotRequired[str]
-    """Of its control plane, as its upgrader has reported."""
+    """Version of its control plane, as reported by its upgrader."""
     onHold: NotRequired[Literal[True]]
-    """Nothing upgrades it: annotation `harbormaster.dev/upgrade-hold`."""
+    """Excluded from upgrades by annotation `harbormaster.dev/upgrade-hold`."""
     windowOpen: NotRequired[bool]
-    """Whether one of its maintenance windows is open; absent: it has none."""
+    """Whether one of its maintenance windows is open. Absent: it has none."""
     windowUntil: NotRequired[Instant]
-    """When that changes."""
+    """When `windowOpen` changes."""
     upgrade: NotRequired[MemberUpgrade]
     windows: NotRequired[list[MemberWindow]]
-    """All of them; only of a single cluster."""
+    """All its windows. Only for a single cluster."""
 
 
 class Upkeep:
-    """Knows the upkeep of the members of a hub.
+    """Determines the upkeep of the members of a hub.
 
     Args:
         cache: The hub's objects.
@@ -92,10 +92,10 @@ class Upkeep:
         self._windows = windows
         self._now = now
         self._versions: dict[str, tuple[str, str]] = {}
-        """By member: the note of what it runs, and the version in it."""
+        """By member: the annotation with its version, and the parsed version."""
 
     def every(self) -> dict[str, ClusterUpkeep]:
-        """Return the upkeep of the members of which there is something to be said."""
+        """Return the upkeep of all members with known facts."""
         upgrades = dict(self._upgrades())
         members = {name_of(member): member for member in self._cache.list(MEMBER_CLUSTER)}
         for name in self._versions.keys() - members.keys():
@@ -104,7 +104,7 @@ class Upkeep:
         return {name: document for name, document in upkeeps if document}
 
     def one(self, name: str) -> ClusterUpkeep | None:
-        """Return the upkeep of one member in full, with each of its windows; None: there is nothing to be said."""
+        """Return the full upkeep of one member, with each of its windows, or None if nothing is known."""
         member = self._cache.get(MEMBER_CLUSTER, name)
         if member is None:
             return None
@@ -150,7 +150,7 @@ class Upkeep:
         return entry[1]
 
     def _upgrades(self, *, planned: bool = False) -> Iterator[tuple[str, MemberUpgrade]]:
-        """Yield the members that runs are concerned with now, with what they say of each, and perhaps plan for it."""
+        """Yield the members in unfinished runs, with their state, and optionally with their planned upgrade."""
         for run in self._cache.list(UPGRADE_RUN):
             if text_at(run, "status", "state") in OVER:
                 continue
