@@ -1,7 +1,7 @@
-"""The interface described: the table of operations, and the OpenAPI document made of it.
+"""The description of the API: the table of operations, and the OpenAPI document generated from it.
 
-Answers are typed where they are built, requests where they are read; the document is made from these types.
+Responses are typed where they are built, requests where they are parsed. The document is generated from these types.
 
-Nothing of this runs while harbormaster serves: the document is made by ``python -m webhook.description``, kept as
-``webhook/openapi.json`` and served from there.
+The server runs none of this code: ``python -m webhook.description`` generates ``webhook/openapi.json``, which the
+server sends.
 """

@@ -1,4 +1,4 @@
-"""The OpenAPI document, put together.
+"""Assembly of the OpenAPI document.
 
 Source: serving.md 3.1; OpenAPI 3.1.
 """
@@ -258,7 +258,7 @@ def document() -> JsonObject:
 
 
 def text() -> str:
-    """Return the document as it is kept and served."""
+    """Return the document as it is stored and served."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -290,7 +290,7 @@ def _schemas() -> dict[str, JsonObject]:
     extender = {
         name for operation in OPERATIONS if operation.tag == "Extender" for name in _parts(operation, request_schemas)
     }
-    for name in extender:  # schedulers may send what newer versions know
+    for name in extender:  # newer schedulers may send members that are unknown here
         if request_schemas[name].get("additionalProperties") is False:
             del request_schemas[name]["additionalProperties"]
     return {**open_, **request_schemas}
@@ -370,7 +370,7 @@ def _one_of(models: Sequence[type]) -> JsonObject:
 
 
 def _stream(operation: OpenApiOperation) -> JsonObject:
-    """Return the schema of server-sent events: what one of them consists of, its data as JSON."""
+    """Return the schema of server-sent events: the fields of one event, with its data as JSON."""
     assert operation.answer is not None
     data = {
         "type": "string",
@@ -399,7 +399,7 @@ _RENAMED: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "RequestEntityTooLarge",
     HTTPStatus.UNPROCESSABLE_ENTITY: "UnprocessableEntity",
 }
-"""Statuses that have other names from Python 3.13 on: the document is the same, whichever makes it."""
+"""Statuses that Python 3.13 renamed. With it, the document is the same for every version of Python."""
 
 
 def _name_of(status: HTTPStatus) -> str:

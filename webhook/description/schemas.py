@@ -1,9 +1,9 @@
 """Models and typed dictionaries as JSON Schema, named and cleaned for readers who do not know our code.
 
 * The schemas of requests are closed, because unknown members are refused. Those of answers are open.
-* A member of a model that has a default is shown with its type alone: null counts as absent there. A member of a typed
-  dictionary can be null where its type includes None, whether it is required or not.
-* Defaults that only mean "not given" are left out; of a docstring only the first paragraph is shown.
+* A model's member with a default has its type alone, because null counts as absent there. A member of a typed
+  dictionary can be null if its type includes None, whether it is required or not.
+* Defaults that only mean "not given" are omitted. Only the first paragraph of a docstring is used.
 * The string below a member is its description (`scorer.api.crd.descriptions`).
 """
 
@@ -40,11 +40,11 @@ def reference(name: str) -> JsonObject:
 
 
 def schemas_of(models: Iterable[type], purpose: Purpose, names: Mapping[str, str]) -> dict[str, JsonObject]:
-    """Return the schemas of *models* and of all they consist of.
+    """Return the schemas of *models* and of all models that they refer to.
 
     Args:
-        models: Where to begin.
-        purpose: What they are for; requests are closed.
+        models: The top-level models.
+        purpose: Request or response. Schemas of requests are closed.
         names: Names that differ from those of the classes.
 
     Raises:
@@ -117,7 +117,7 @@ def _let_absence_be_absence(schema: JsonObject, optional: Collection[str]) -> No
 
 
 def prose(text: str) -> str:
-    """Return the first paragraph of a docstring in one line, its literals as in Markdown."""
+    """Return the first paragraph of a docstring in one line, with its literals in Markdown."""
     first = _PARAGRAPH.split(text.strip(), maxsplit=1)[0]
     return " ".join(first.replace("``", "`").split())
 

@@ -25,22 +25,22 @@ class OpenApiOperation:
 
     Args:
         name: ``operationId``, and the name of its example.
-        method: Lower case.
-        path: With its parameters in braces.
+        method: In lower case.
+        path: Path with parameters in braces.
         tag: One of `webhook.description.operations.table.TAGS`.
         summary: A few words.
-        description: Sentences; literals in backticks.
-        answer: Model of a good answer; None: described by *media* alone.
+        description: Sentences, with literals in backticks.
+        answer: Model of a successful response. None: unset, described by *media* alone.
         request: Model of the body.
-        problems: What can go wrong, in addition to what can go wrong everywhere.
-        tagged: Whether answers carry an ``ETag``.
-        many: The answer is a bare list of *answer*.
+        problems: Possible problems in addition to those of every operation.
+        tagged: Whether responses have an ``ETag``.
+        many: The response is a bare list of *answer*.
         batch: Models of several questions in one body, and of their answers.
         query: Names of its parameters in the query of the URL.
-        status: Of a good answer; 204: it has no content.
-        media: Type of the answer.
+        status: Status of a successful response. 204 has no content.
+        media: Media type of the response.
         open_to_all: Callers need not authenticate.
-        body_optional: The body may be left out.
+        body_optional: The body is optional.
     """
 
     name: str
@@ -63,17 +63,17 @@ class OpenApiOperation:
 
     @property
     def requests(self) -> tuple[type, ...]:
-        """Models of the body: any of them."""
+        """Alternative models of the body."""
         return () if self.request is None else (self.request, *(self.batch or ())[:1])
 
     @property
     def answers(self) -> tuple[type, ...]:
-        """Models of the answer: any of them."""
+        """Alternative models of the response."""
         return () if self.answer is None else (self.answer, *(self.batch or ())[1:])
 
     @property
     def every_problem(self) -> tuple[Problem, ...]:
-        """All that can go wrong, by status."""
+        """All possible problems, by status."""
         return tuple(sorted({*self._common(), *self.problems}, key=lambda problem: (problem.status, problem.slug)))
 
     def _common(self) -> tuple[Problem, ...]:

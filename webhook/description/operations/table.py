@@ -69,7 +69,7 @@ NAMES: Final[Mapping[str, str]] = {
 """Names in the document that differ from those of the models, by the names of the models."""
 
 GATE_QUESTIONS: Final = ("DisruptionQuestion", "RolloutQuestion", "ClusterUpdateQuestion")
-"""What a reservation may ask, by the names in the document."""
+"""Questions that a reservation may contain, by their names in the document."""
 
 TAGS: Final[Mapping[str, str]] = {
     "Placement": "Where would it go, why, and what if? These change nothing.",
