@@ -128,6 +128,7 @@ class _Judge:
         self._confirmation = Confirmation.of(facts.placement, facts.now)
         self._carried_out = CarriedOut.of(facts.placement)
         self._record = self._carried_out.without_expired(facts.now)
+        self._by_kind: dict[tuple[str, str, str], str] | None = None
 
     def judgement(self) -> ObjectJudgement:
         facts = self._facts
@@ -189,18 +190,20 @@ class _Judge:
         if not self._confirmation.digests:
             return ""
         shown = {group for identity in members for group in self._placed[identity].groups}
-        candidates = (item.digest(self._uid), *sorted(shown), self._whole_kind(item))
+        candidates = (item.digest(self._uid), *sorted(shown), self._whole_kinds().get(item.identity[:3], ""))
         return next(filter(self._counts, candidates), "")
 
-    def _whole_kind(self, item: RemovalItem) -> str:
-        """Return the digest of all placed objects of the kind and namespace of an item: a deletion of all of them."""
-        group, kind, namespace, _ = item.identity
-        items = [
-            RemovalItem(RemovalEffect.OBJECT, identity, placed.uid)
-            for identity, placed in self._placed.items()
-            if identity[:3] == (group, kind, namespace)
-        ]
-        return rolled_up_digest(self._uid, items)
+    def _whole_kinds(self) -> Mapping[tuple[str, str, str], str]:
+        """Return the digest of all placed objects of each kind and namespace: a deletion of all of them.
+
+        They are made once: of 10,000 objects that are pending, each asks for that of its kind.
+        """
+        if self._by_kind is None:
+            items: dict[tuple[str, str, str], list[RemovalItem]] = defaultdict(list)
+            for identity, placed in self._placed.items():
+                items[identity[:3]].append(RemovalItem(RemovalEffect.OBJECT, identity, placed.uid))
+            self._by_kind = {kind: rolled_up_digest(self._uid, those) for kind, those in items.items()}
+        return self._by_kind
 
     def _are_many(self, confirmed: set[ObjectIdentity]) -> bool:
         """Return whether the objects that were lost within the window are everything, or many."""

@@ -193,10 +193,10 @@ def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotG
     documents = []
     for document in group.documents:
         pairs = list(zip(selected_resources(document), sources_of(document), strict=True))
-        later = [content for content, source in pairs if source.since is not None and source.since < created]
-        absent.update(map(object_identity, later))
-        contents = [content for content, _ in pairs if content not in later] if later else None
-        documents.append(with_spec(document, selectedResources=contents) if contents is not None else document)
+        later = {object_identity(content) for content, source in pairs if source.since and source.since < created}
+        absent |= later
+        contents = [content for content, _ in pairs if object_identity(content) not in later]
+        documents.append(with_spec(document, selectedResources=contents) if later else document)
     if not absent:
         return group
     left_out = format_left_out((), group.left_out() | absent)

@@ -163,6 +163,22 @@ def test_exempt_namespaces_neither_wait_nor_count():
     assert judge([preview, *inside], [], policy=policy).pending
 
 
+def test_confirming_one_of_many_makes_the_digest_of_their_kind_once(monkeypatch):
+    """Made for each of 10,000 pending objects, these digests would keep the loop from all other placements."""
+    made = []
+
+    def counted(uid, items):
+        made.append(uid)
+        return rolled_up_digest(uid, items)
+
+    monkeypatch.setattr("scorer.rollout.confirmation.objects.rolled_up_digest", counted)
+    many = config_maps(200)
+    digest = item_of(many[0]).digest(UID)
+    judgement = judge([SHOP, *many], [SHOP], placement=make_placement(confirm(digest)), namespaces=LIVE)
+    assert (len(judgement.pending), judgement.confirmed) == (199, {digest})
+    assert len(made) == len({"Namespace", "ConfigMap"})
+
+
 def test_a_confirmed_removal_is_carried_out_once():
     digest = item_of(DATABASE).digest(UID)
     before, after = [SHOP, DATABASE, *MAPS], [SHOP, *MAPS]
