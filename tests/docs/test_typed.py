@@ -40,7 +40,9 @@ OF_THE_READER = re.compile(
     r"no such (file|folder)|there is no \w|NotFound: |is also in|has no (stage|Member|AfterStageWait)"
     r"|is over \(|waits for no approval|does not wait for|nothing to undo"
     r"|run \S+ is (Pending|Running|Stopped|Completed)|without confirmation"
+    r"|not confirmed: standard input is no terminal"
 )
+"""What a reader changes, or answers at a terminal."""
 REFUSED = {
     "apply -f examples/refused/two-mistakes.yaml",
     "lint . --ignore vendor --ignore charts/**/ci",
