@@ -89,7 +89,7 @@ class Placed:
 def placed(bare_hub: Cluster, start_service: Callable[..., Service]) -> Iterator[Placed]:
     """A placed Namespace, and a replica that asks for confirmation."""
     hub, name = bare_hub, f"removed-{next(NUMBERS)}"
-    start_service(hub).register()
+    start_service(hub, removal_confirmation="").register()
     stored, _ = hub.request("POST", NAMESPACES, {"metadata": {"name": name, "labels": LABEL}})
     term = {"group": "", "version": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": LABEL}}
     placement = make_placement("shop", pick_n(3), selectors=[term])

@@ -231,7 +231,7 @@ def test_who_may_read_nothing_is_told_so(installation):
     code, document = examine(installation.hub, user=installation.hub.kubeconfigs["bob"])
     said = not_well(document)
     assert code == 1
-    assert set(said) == {*CHECKS} - {"hub"}
+    assert set(said) == {*CHECKS} - {"hub", "confirmation"}
     assert all(each.startswith("unchecked not checked: you may not ") for each in said.values()), said
     assert said["definitions"].endswith("you may not list customresourcedefinitions")
 

@@ -83,7 +83,8 @@ class Service:
         secret_file = folder / "secret"
         secret_file.touch(mode=0o600)
         secret_file.write_text(self.secret, encoding="ascii")
-        self.settings = {"webhook_secret_file": secret_file} | dict(settings or {})
+        # Most tests delete what they have placed: those about removals set the product's default.
+        self.settings = {"webhook_secret_file": secret_file, "removal_confirmation": "Off"} | dict(settings or {})
         environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
         files = (f"--tls-cert={self._certificate}", f"--tls-key={self._key}", f"--tls-ca={self.ca_file}")
         self._clock = folder / "clock"
