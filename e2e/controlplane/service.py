@@ -29,6 +29,8 @@ QUICK = {
     "HARBORMASTER_DRAIN_LIMIT_SECONDS": "100",
     "HARBORMASTER_LIVE_SECONDS": "5",
 }
+UNCONFIRMED: Mapping[str, Any] = {"removal_confirmation": "Off"}
+"""Settings of servers and loops. Most tests delete what they have placed: those about removals set the default."""
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 
 
@@ -83,8 +85,7 @@ class Service:
         secret_file = folder / "secret"
         secret_file.touch(mode=0o600)
         secret_file.write_text(self.secret, encoding="ascii")
-        # Most tests delete what they have placed: those about removals set the product's default.
-        self.settings = {"webhook_secret_file": secret_file, "removal_confirmation": "Off"} | dict(settings or {})
+        self.settings = {"webhook_secret_file": secret_file, **UNCONFIRMED} | dict(settings or {})
         environment = {f"HARBORMASTER_{name.upper()}": str(value) for name, value in self.settings.items()}
         files = (f"--tls-cert={self._certificate}", f"--tls-key={self._key}", f"--tls-ca={self.ca_file}")
         self._clock = folder / "clock"

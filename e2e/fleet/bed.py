@@ -41,9 +41,8 @@ COLLECTORS = ("garbage-collector-controller", "namespace-controller")
 QUICK: Mapping[str, Any] = {
     "resource_snapshot_interval_seconds": 0,
     "resource_collection_seconds": 0.5,
-    "removal_confirmation": "Off",
 }
-"""Changed content waits for half a second, not for half a minute. Most tests delete what they have placed."""
+"""Changed content waits for half a second, not for half a minute."""
 
 InstallDefinitions = Callable[[Cluster], None]
 

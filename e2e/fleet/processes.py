@@ -8,7 +8,7 @@ from typing import Any
 
 from e2e.controlplane.cluster import LOOPBACK
 from e2e.controlplane.process import PATIENCE, Program, free_port
-from e2e.controlplane.service import HARBORMASTER
+from e2e.controlplane.service import HARBORMASTER, UNCONFIRMED
 from e2e.fleet.shifted_clock import program_with_clock
 
 SYSTEM = "harbormaster-system"
@@ -106,7 +106,7 @@ class Reconciler(Role):
     ) -> None:
         self.identity = identity
         words = ["reconcile", f"--kubeconfig={kubeconfig}", f"--namespace={SYSTEM}", f"--identity={identity}"]
-        super().__init__(words, folder / f"{identity}.log", settings, program)
+        super().__init__(words, folder / f"{identity}.log", {**UNCONFIRMED, **settings}, program)
 
 
 class Agent(Role):

@@ -33,7 +33,7 @@ EVERYTHING: Final[JsonObject] = {
     "settings": {"extenderAllowAnonymous": True, "resourceSnapshotIntervalSeconds": 0, "resourceCollectionSeconds": 0},
 }
 """Values that install all there is."""
-QUICK: Final[JsonObject] = {"serve": {"minReadySeconds": 1}}
+QUICK: Final[JsonObject] = {"serve": {"minReadySeconds": 1}, "settings": {"removalConfirmation": "Off"}}
 """Values for tests that do not wait for what only caution waits for."""
 _VERSION: Final = re.compile(r'^harbormaster_build_info\{.*version="([^"]*)"', re.MULTILINE)
 
