@@ -150,7 +150,7 @@ def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNod
 def _may_be(node: NewNode, capacity_type: str) -> bool:
     """Return whether a new node may have a capacity type: it is allowed, and some type has such an offering.
 
-    Karpenter checks only the requirements (DK-2 in scorer/README.md).
+    Karpenter checks only the requirements (DK-2 in differences.md).
     """
     requirements = {**node.requirements, CAPACITY_TYPE: _only(node.requirements, capacity_type)}
     return any(True for instance_type in node.types for _ in instance_type.offered(requirements))

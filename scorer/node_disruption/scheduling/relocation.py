@@ -4,7 +4,7 @@ As in Karpenter, pods on draining nodes are planned together with those of the c
 need counts. A launching node accepts them, but is too uncertain for other pods.
 
 Pending pods are placed first and only once, and keep their places. New nodes for them do not count (DK-1 in
-scorer/README.md). A node that will receive a pending pod, or one from a draining node, is nominated and is not a
+differences.md). A node that will receive a pending pod, or one from a draining node, is nominated and is not a
 candidate.
 
 Source: nodepool-disruption.md 5.4, 5.6, 6.3 and 6.5; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go``.
