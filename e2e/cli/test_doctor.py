@@ -124,8 +124,9 @@ class Installation:
         self.hub, self.objects, self.folder = hub, Objects(hub), folder
         for process, account in (("serve", SERVER_ACCOUNT), ("reconcile", ACCOUNT)):
             grant(hub, process, account)
-        self.loop = Reconciler(self.login(ACCOUNT), folder, "loop", {})
-        self.service: Service = start_service(hub, self.login(SERVER_ACCOUNT), wait=False)
+        defaults = {"removal_confirmation": ""}  # as doctor expects the hooks
+        self.loop = Reconciler(self.login(ACCOUNT), folder, "loop", defaults)
+        self.service: Service = start_service(hub, self.login(SERVER_ACCOUNT), wait=False, **defaults)
         self.agent = self.make_agent()
 
     def start(self) -> None:
