@@ -258,16 +258,17 @@ def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetim
         master: The master of the snapshot.
         now: The present time.
     """
-    removed_in, index = annotation(master, CONTENT_REMOVED_IN), _index(spec_of(document).get("resourceSnapshotName"))
+    removed_in = annotation(master, CONTENT_REMOVED_IN)
+    index = snapshot_index(spec_of(document).get("resourceSnapshotName"))
     if not removed_in.isdecimal() or index is None or index >= int(removed_in):
         return document
     return with_metadata(document, annotations={CONTENT_REMOVED_AT: format_time(now)})
 
 
-def _index(master: object) -> int | None:
+def snapshot_index(master: object) -> int | None:
     """Return the index in the name of a master snapshot. None: unknown."""
     index = str(master or "").removesuffix("-snapshot").rpartition("-")[2]
-    return int(index) if index.isdecimal() else None
+    return int(index) if index.isascii() and index.isdigit() else None
 
 
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:

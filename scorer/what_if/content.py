@@ -13,6 +13,7 @@ from typing import Any
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import RESOURCE_INDEX
 from scorer.api.unstructured.documents import index_of, name_of, namespace_of, spec_of
+from scorer.rollout.bindings import snapshot_index
 from scorer.rollout.selection.selector import DocumentInventory, Selection, select_resources
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
 from scorer.what_if.state import ObjectKey, identity_of
@@ -47,8 +48,8 @@ def snapshot_to_roll_out(
 
 def _index(snapshot: str) -> tuple[int, str]:
     """Sort key: names of master snapshots by their index."""
-    index = snapshot.removesuffix("-snapshot").rpartition("-")[2]
-    return (int(index) if index.isascii() and index.isdigit() else -1), snapshot
+    index = snapshot_index(snapshot)
+    return (-1 if index is None else index), snapshot
 
 
 def _selectors(placement: Mapping[str, Any]) -> Sequence[JsonObject]:

@@ -74,7 +74,7 @@ def hits_in(kind: str, path: str, prose: Iterator[tuple[int, str]]) -> Iterator[
 
 
 def pages() -> list[Path]:
-    """Return the documents, except specifications and generated lists of the reference."""
+    """Return the documents, except the specifications."""
     roots = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
     return [*roots, *sorted(page for page in (ROOT / "docs").rglob("*.md") if "specifications" not in page.parts)]
 

@@ -271,16 +271,11 @@ class CarriedOut:
         for digest, expiry in sorted(self.until.items()):
             by_order = entries.setdefault(format_time(expiry), {})
             by_order.setdefault(self.orders.get(digest, ""), []).append(digest)
-        return (
-            dump_json(
-                {
-                    expiry: {order: " ".join(digests) for order, digests in sorted(by_order.items())}
-                    for expiry, by_order in sorted(entries.items())
-                }
-            ).decode()
-            if entries
-            else ""
-        )
+        record = {
+            expiry: {order: " ".join(digests) for order, digests in sorted(by_order.items())}
+            for expiry, by_order in sorted(entries.items())
+        }
+        return dump_json(record).decode() if record else ""
 
 
 def work_version(work: Mapping[str, Any]) -> str:

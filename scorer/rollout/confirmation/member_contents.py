@@ -7,7 +7,7 @@ Source: docs/specifications/removal.md 4.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -107,7 +107,7 @@ def describe_contents(contents: MemberContents | None, now: datetime) -> str:
         return f"volume claims and objects of others in it: {where}"
     claims, others = contents["volumeClaims"], contents["others"]
     bound = "at least " if contents["atLeast"] else ""
-    age = format_duration(max(now - parse_time(contents["countedAt"]), now - now))
+    age = format_duration(max(now - parse_time(contents["countedAt"]), timedelta()))
     counted = (
         f"with {bound}{claims} volume claim{'s' if claims != 1 else ''} and {others} "
         f"object{'s' if others != 1 else ''} of others on the members, counted {age} ago"

@@ -112,19 +112,14 @@ def _restored_hub(bindings: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def _counted(items: Sequence[RemovalItem]) -> Iterable[str]:
-    objects, clusters = _numbers(items)
+    objects = sum(item.objects for item in items if item.effect is RemovalEffect.OBJECT)
+    clusters = sum(item.effect is RemovalEffect.CLUSTER for item in items)
     if objects:
         yield f"{objects} object{'s' if objects > 1 else ''} stay{'' if objects > 1 else 's'} on the members"
     if clusters:
         yield f"the content stays on {clusters} dropped cluster{'s' if clusters > 1 else ''}"
     if any(item.effect is RemovalEffect.PLACEMENT for item in items):
         yield "the content of the deleted placement stays"
-
-
-def _numbers(items: Sequence[RemovalItem]) -> tuple[int, int]:
-    """Return the numbers of objects and of clusters."""
-    objects = sum(item.objects for item in items if item.effect is RemovalEffect.OBJECT)
-    return objects, sum(item.effect is RemovalEffect.CLUSTER for item in items)
 
 
 def confirmation_problem(placement: JsonObject, now: datetime) -> str:

@@ -24,7 +24,7 @@ def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datet
         window: How far back they count.
         now: The present time.
     """
-    return [group for group, superseded in _superseded(groups, now) if superseded >= now - window]
+    return [group for group, _ in _recent(groups, window, now)]
 
 
 def retained_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -> frozenset[str]:
@@ -33,7 +33,7 @@ def retained_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: dat
     These are the oldest, and the largest of each part of the window. A part is the same one at any time, so that a
     snapshot that was not kept is not needed later.
     """
-    recent = [(group, superseded) for group, superseded in _superseded(groups, now) if superseded >= now - window]
+    recent = _recent(groups, window, now)
     largest: dict[int, SnapshotGroup] = {}
     for group, superseded in recent:
         part = int(superseded.timestamp() // (window.total_seconds() / PARTS))
@@ -42,16 +42,19 @@ def retained_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: dat
     return frozenset(group.name for group in (*largest.values(), *(group for group, _ in recent[-1:])))
 
 
-def _superseded(groups: Sequence[SnapshotGroup], now: datetime) -> list[tuple[SnapshotGroup, datetime]]:
-    """Return the complete groups, the latest first, and when the next one took the place of each; the latest: now."""
-    found: list[tuple[SnapshotGroup, datetime]] = []
+def _recent(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -> list[tuple[SnapshotGroup, datetime]]:
+    """Return the complete groups of the window, the latest first, each with the time at which it was superseded.
+
+    The latest group is superseded now.
+    """
+    superseded: list[tuple[SnapshotGroup, datetime]] = []
     later = now
     for group in reversed(groups):
         if group.is_complete:
-            text = annotation(group.master or {}, SUPERSEDED_AT) if found else ""
-            found.append((group, _time(text, later)))
+            text = annotation(group.master or {}, SUPERSEDED_AT) if superseded else ""
+            superseded.append((group, _time(text, later)))
             later = _time(metadata_of(group.master or {}).get("creationTimestamp"), now)
-    return found
+    return [(group, time) for group, time in superseded if time >= now - window]
 
 
 def _time(text: Any, default: datetime) -> datetime:

@@ -46,7 +46,6 @@ SILENT_AFTER = LIMIT + timedelta(seconds=1)
 class World:
     """The hub and everything that runs on it.
 
-
     Args:
         data: Folder that keeps the hub and the members for the next world. None: disabled.
         settings: Of the loop.
