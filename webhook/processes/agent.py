@@ -225,7 +225,7 @@ class Agent:
             self._hub,
             self._member,
             time=Time(self._now, lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - start)),
-            word=self.membership.hub_state,
+            read_hub_state=self.membership.hub_state,
             count=self._counts.passed,
             hub_uid=hub_uid,
             limits=MemberLimits(

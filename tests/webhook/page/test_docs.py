@@ -143,7 +143,7 @@ async def test_the_stream_is_asked_for_unbuffered_and_its_events_are_described(r
     assert (await card.locator("pre").first.inner_text()).startswith("curl -N --cacert")
     await card.locator("details.inside", has_text="members").locator("> summary").click()
     await card.locator("details.inside", has_text="Change").last.locator("> summary").click()
-    await expect(card.get_by_text("References of the placements that are different.")).to_be_visible()
+    await expect(card.get_by_text("References of the changed placements.")).to_be_visible()
 
 
 async def test_both_pages_lead_to_the_same_views(read, caller):
@@ -264,7 +264,7 @@ async def test_members_of_members_can_be_opened_without_end(read):
     reader = await read("#score")
     card = reader.page.locator("details#score")
     await card.locator("details.inside", has_text="PlacementInQuestion").first.locator("> summary").click()
-    await expect(card.get_by_text("evaluated as if nothing had been placed")).to_be_visible()
+    await expect(card.get_by_text("evaluated as if it had placed nothing yet")).to_be_visible()
     await reader.page.get_by_text("PlacementPolicy", exact=True).last.click()
     await expect(card.get_by_text("topologySpreadConstraints")).to_be_visible()
 

@@ -77,7 +77,7 @@ class Applying:
         hub: Store of the Works.
         member: Store of their objects.
         time: The clocks.
-        word: Reads the hub's state of the member, before the content of a deleted Work is removed.
+        read_hub_state: Reads the hub's state of the member, before the content of a deleted Work is removed.
         count: Called after every pass.
         hub_uid: The uid of the hub, empty if unknown.
         limits: Objects that the agent must not touch, regardless of the Works.
@@ -90,7 +90,7 @@ class Applying:
         member: MemberStore,
         *,
         time: Time,
-        word: MemberStateReader,
+        read_hub_state: MemberStateReader,
         count: Callable[[PassResult], None] = lambda _: None,
         hub_uid: str = "",
         limits: MemberLimits = DEFAULT_LIMITS,
@@ -99,7 +99,7 @@ class Applying:
         self._hub = hub
         self._member = member
         self._time = time
-        self._word = word
+        self._read_hub_state = read_hub_state
         self._count = count
         self._hub_uid = hub_uid
         self._limits = limits
@@ -241,7 +241,13 @@ class Applying:
         early, key = self._early.get(name), Key(name, self._namespace)
         if early is not None:
             outcome = await clean_up_after(
-                early, self._hub, self._member, self._time.now(), self._word, hub_uid=self._hub_uid, limits=self._limits
+                early,
+                self._hub,
+                self._member,
+                self._time.now(),
+                self._read_hub_state,
+                hub_uid=self._hub_uid,
+                limits=self._limits,
             )
         else:
             outcome = await reconcile_work(
@@ -250,7 +256,7 @@ class Applying:
                 self._member,
                 self._time.now(),
                 self._memory,
-                self._word,
+                self._read_hub_state,
                 hub_uid=self._hub_uid,
                 limits=self._limits,
             )

@@ -121,7 +121,7 @@ async def reconcile_work(
     member: MemberStore,
     now: datetime,
     memory: Memory | None = None,
-    word: MemberStateReader = always_remains,
+    read_hub_state: MemberStateReader = always_remains,
     *,
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
@@ -139,7 +139,8 @@ async def reconcile_work(
         memory: State that the caller keeps between passes. Without it, every pass queries the member about each object
             that
             it stores differently from the manifest, and other writers are not detected.
-        word: Reads the hub's state of the member, before content of a deleted Work is removed, and for an older Work.
+        read_hub_state: Reads the hub's state of the member, before the content of a deleted Work is removed and before
+            an older Work is applied.
         hub_uid: The uid of the hub, empty if unknown.
         limits: Objects that the agent must not touch, regardless of the Work.
 
@@ -154,12 +155,12 @@ async def reconcile_work(
     except NotFoundError:
         return GONE
     if is_deleting(work):
-        return await _clean_up(work, word, hub, member, now, hub_uid, limits)
+        return await _clean_up(work, read_hub_state, hub, member, now, hub_uid, limits)
     # Before any apply: a Work that is deleted from here on waits for our clean-up, so no object is left behind.
     work = await _hold(work, hub)
     us = HubMember(hub_uid, key.namespace)
     try:
-        outcome, owner = await _apply(work, hub, member, now, memory or Memory(), word, us, limits)
+        outcome, owner = await _apply(work, hub, member, now, memory or Memory(), read_hub_state, us, limits)
     except ForbiddenError as error:
         work = await hub.get(WORK, key)  # the pass may have written its status
         if (status := forbidden_status(work, str(error), now)) != work.get("status"):
@@ -178,7 +179,7 @@ async def _apply(
     member: MemberStore,
     now: datetime,
     memory: Memory,
-    word: MemberStateReader,
+    read_hub_state: MemberStateReader,
     us: HubMember,
     limits: MemberLimits,
 ) -> tuple[WorkOutcome, JsonObject | None]:
@@ -197,7 +198,7 @@ async def _apply(
         return await _store(work, status, hub), None
     if not written_down(owner):
         await adopt_freed(work, owner, member, us)
-    if await is_held(work, owner, word, hub, member, now):
+    if await is_held(work, owner, read_hub_state, hub, member, now):
         return HELD, None
     limits = limits_of(work, limits)
     manifests = manifests_of(work)
@@ -351,7 +352,7 @@ async def _defined(
 
 async def _clean_up(
     work: JsonObject,
-    word: MemberStateReader,
+    read_hub_state: MemberStateReader,
     hub: Store,
     member: MemberStore,
     now: datetime,
@@ -364,7 +365,7 @@ async def _clean_up(
         return GONE
     us = HubMember(hub_uid, metadata["namespace"])
     try:
-        content = await _what_is_known(work, us, word, hub, member, now)
+        content = await _what_is_known(work, us, read_hub_state, hub, member, now)
         if content.leaving:  # `webhook.member.membership.controller` or the hub removes the finalizer
             return WorkOutcome(metadata.get("generation", 0), "leaving")
         if content.older:
@@ -401,7 +402,7 @@ async def clean_up_after(
     hub: Store,
     member: MemberStore,
     now: datetime,
-    word: MemberStateReader = always_remains,
+    read_hub_state: MemberStateReader = always_remains,
     *,
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
@@ -416,7 +417,7 @@ async def clean_up_after(
         hub: Store of the Work.
         member: Store of its objects.
         now: Time of the pass.
-        word: Reads the hub's state of the member.
+        read_hub_state: Reads the hub's state of the member.
         hub_uid: The uid of the hub, empty if unknown.
         limits: Objects that the agent must not touch.
 
@@ -427,7 +428,7 @@ async def clean_up_after(
         await hub.get(WORK, key_of(work))
     except NotFoundError:
         us = HubMember(hub_uid, work["metadata"]["namespace"])
-        content = await _what_is_known(work, us, word, hub, member, now)
+        content = await _what_is_known(work, us, read_hub_state, hub, member, now)
         if not await remove_content(work, content, hub, member, now, us, limits):
             return WorkOutcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
@@ -471,25 +472,25 @@ async def clean_up_without_work(
 
 
 async def _what_is_known(
-    work: JsonObject, us: HubMember, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
+    work: JsonObject, us: HubMember, read_hub_state: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> RemovalFacts:
     """Return the facts that decide about a deleted Work's content. Records an Event if its removal was not ordered."""
     is_ordered = is_marked_for_removal(work)
     if not is_ordered:
         await record_event(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
-    is_leaving = is_ordered and (await word()).leaving  # without an order everything is kept anyway
+    is_leaving = is_ordered and (await read_hub_state()).leaving  # without an order everything is kept anyway
     is_abandoned = annotation(work, ABANDON) == "true"
-    older = is_ordered and not is_leaving and await _is_older(work, us, word, hub, member, now)
+    older = is_ordered and not is_leaving and await _is_older(work, us, read_hub_state, hub, member, now)
     return RemovalFacts(going=True, ordered=is_ordered, abandoned=is_abandoned, leaving=is_leaving, older=older)
 
 
 async def _is_older(
-    work: JsonObject, us: HubMember, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
+    work: JsonObject, us: HubMember, read_hub_state: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> bool:
     try:
         owner = await member.get(APPLIED_WORK, Key(work["metadata"]["name"]))
         return ownership_of(owner, us) is not AppliedWorkOwnership.ANOTHERS and await is_held(
-            work, owner, word, hub, member, now
+            work, owner, read_hub_state, hub, member, now
         )
     except NotFoundError:  # no AppliedWork to compare with, or a Work that was deleted early and has no status to write
         return False

@@ -25,14 +25,19 @@ from webhook.member.store.ports import MemberStore
 
 
 async def is_held(
-    work: JsonObject, owner: JsonObject, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
+    work: JsonObject,
+    owner: JsonObject,
+    read_hub_state: MemberStateReader,
+    hub: Store,
+    member: MemberStore,
+    now: datetime,
 ) -> bool:
     """Return whether a Work is held because it is older than the applied state. If so, record that on both sides.
 
     Args:
         work: As it is on the hub.
         owner: Its AppliedWork.
-        word: Reads whether the hub lets the member accept older Works.
+        read_hub_state: Reads whether the hub lets the member accept older Works.
         hub: Store of the Work.
         member: Store of its AppliedWork.
         now: The time of day.
@@ -40,7 +45,7 @@ async def is_held(
     Raises:
         StoreError: The hub or the member did not answer.
     """
-    if not is_older(work, owner) or (await word()).accepts_older:
+    if not is_older(work, owner) or (await read_hub_state()).accepts_older:
         return False
     # The member first: if the agent stops before the hub is updated, the hold remains, even if the hub rewrites the
     # Work.

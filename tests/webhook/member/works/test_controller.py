@@ -40,14 +40,14 @@ class World:
             self.hub,
             ObservedStore(self.member),
             time=Time(self.now, self.now, self.sleep),
-            word=self.word,
+            read_hub_state=self.read_hub_state,
             count=self.passes.append,
         )
 
     def now(self):
         return self.time
 
-    async def word(self):
+    async def read_hub_state(self):
         return HubMemberState(leaving=self.leaves)
 
     async def sleep(self, seconds):
@@ -236,7 +236,11 @@ async def restart(world, *, hub=None, member=None, while_away=None):
     await while_away()
     member = ObservedStore(world.member) if member is None else member
     world.applying = Applying(
-        SPACE, hub or world.hub, member, time=Time(world.now, world.now, world.sleep), word=world.word
+        SPACE,
+        hub or world.hub,
+        member,
+        time=Time(world.now, world.now, world.sleep),
+        read_hub_state=world.read_hub_state,
     )
     world.task = asyncio.create_task(world.applying.run())
     await world.pass_time(2)
@@ -519,7 +523,7 @@ async def test_a_hub_that_does_not_say_whether_the_member_leaves_has_nothing_rem
         raise ForbiddenError("namespaces is forbidden")
 
     await world.place("shop", config_map("cart", a="1"))
-    world.applying._word = silent
+    world.applying._read_hub_state = silent
     await world.order("shop")
     await world.hub.delete(WORK, Key("shop", SPACE))
     await world.pass_time(30)

@@ -999,11 +999,11 @@ async def all_on_the_member(cluster):
 async def test_a_work_from_a_backup_changes_nothing_until_that_is_accepted(cluster):
     accepted = []
 
-    async def word():
+    async def read_hub_state():
         return HubMemberState(accepts_older=bool(accepted))
 
     async def look():
-        return await reconcile_work(KEY, cluster.hub, ObservedStore(cluster.member), cluster.time, None, word)
+        return await reconcile_work(KEY, cluster.hub, ObservedStore(cluster.member), cluster.time, None, read_hub_state)
 
     await cluster.place(namespace(), config_map(level="one"), config_map("old"))
     await look()
