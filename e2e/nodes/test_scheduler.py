@@ -2,8 +2,7 @@
 
 Four schedulers run beside each other, each with an extender of its own: ``by-name`` sends names, ``by-object`` sends
 whole nodes, ``strict`` sends names and does not go on without an answer, ``unknown`` is as strict and shows no
-certificate. Nodes are objects without a kubelet: their
-pods stay Pending, but they are bound.
+certificate. Nodes are objects without a kubelet: their pods stay Pending, but they are bound.
 """
 
 import http.client

@@ -23,9 +23,8 @@ has nothing to do with placements, so no setting turns it off.
 This module works out what to ask; `webhook.kube.access.authorization` asks.
 
 Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides"; upgrade-runs.md 4.4
-    for windows. Differs from it: a
-    placement's author is also reviewed when the policy changes, since a policy that adds a member hands the Secrets to
-    the users who may read that member, and when the apply strategy changes.
+    for windows. Differs from it: a placement's author is also reviewed when the policy changes, since a policy that
+    adds a member hands the Secrets to the users who may read that member, and when the apply strategy changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

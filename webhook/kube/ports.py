@@ -187,8 +187,7 @@ class Store(Protocol):
             NotFoundError: It does not exist.
             ConflictError: It has another version, or the name belongs to another object.
             InvalidObjectError: Its metadata breaks a rule, or it is of a custom kind and has no ``resourceVersion``
-                (``"0"``
-                does not count as one).
+                (``"0"`` does not count as one).
         """
         ...
 

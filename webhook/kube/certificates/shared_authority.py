@@ -60,8 +60,7 @@ class CertificateProfile:
         authority_life: Validity of an authority.
         leaf_life: Validity of a leaf.
         jitter: Share of an authority's life, between -0.05 and 0.05. Each replica adds its own jitter to the two thirds
-            of
-            that life after which the next authority is made.
+            of that life after which the next authority is made.
     """
 
     dns_names: Sequence[str]

@@ -149,8 +149,7 @@ class ApiServer:
             accept: Accepted media type.
             seconds: Timeout, including the wait for other requests.
             fence: Called right before the request is sent, after all waits. Its error is raised here, and the server
-                has then
-                not received the complete request.
+                has then not received the complete request.
 
         Raises:
             StoreError: The subclass that matches the refusal. `UnavailableError` if there was no answer, or if the

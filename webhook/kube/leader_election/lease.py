@@ -48,8 +48,7 @@ def believed_duration(record: JsonObject, default: float) -> float:
     Args:
         record: The Lease.
         default: The candidate's own duration, and the minimum: the term of a holder that has not noticed a change may
-            last
-            longer than a shorter duration.
+            last longer than a shorter duration.
     """
     return min(max(duration_of(record, default), default), LONGEST_LEASE)
 

@@ -103,8 +103,7 @@ class RolloutState:
             promised: Clusters on which a reservation changes the placement. They count as changed, and are skipped.
             held: Clusters under another disruption.
             removal_needs_budget: Whether removals wait for the limits even if the binding has failed, or if the
-                placement
-                asks for no cluster any more.
+                placement asks for no cluster any more.
         """
         return plan_rollout(
             self.wanted,

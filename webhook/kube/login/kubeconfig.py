@@ -222,8 +222,7 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
 
     Raises:
         ConfigurationError: The context is missing or unusable, or kubectl would take its cluster or its user from
-            another
-            file.
+            another file.
     """
     files = ", ".join(str(kubeconfig.file) for kubeconfig in kubeconfigs)
     context_name = name or next(filter(None, (kubeconfig.current_context for kubeconfig in kubeconfigs)), "")

@@ -56,8 +56,7 @@ class LeftOvers(NamedTuple):
 
     Args:
         remaining: Objects to retry in the next pass: the member refused, the Work is not signed, the object is left
-            out,
-            another Work may be about to hold it, or it is being deleted.
+            out, another Work may be about to hold it, or it is being deleted.
         deleting: Whether some are being deleted.
         obstacles: Obstacles to those deletions that have lasted for a minute, empty without obstacles.
     """

@@ -137,8 +137,7 @@ async def reconcile_work(
         member: Store of its objects.
         now: Time of the pass.
         memory: State that the caller keeps between passes. Without it, every pass queries the member about each object
-            that
-            it stores differently from the manifest, and other writers are not detected.
+            that it stores differently from the manifest, and other writers are not detected.
         read_hub_state: Reads the hub's state of the member, before the content of a deleted Work is removed and before
             an older Work is applied.
         hub_uid: The uid of the hub, empty if unknown.
