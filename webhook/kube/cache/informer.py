@@ -293,7 +293,9 @@ class Cache:
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str | None = None) -> list[JsonObject]:
         """Return the objects of *kind* with one of the indexed labels, sorted by namespace and name."""
-        objects = self.of_kind(kind).labelled.get((label, value), {})
+        objects = self.of_kind(kind).labelled.get((label, value))
+        if not objects:
+            return []
         keys = (key for key in objects if namespace is None or key.namespace == namespace)
         return [objects[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
 

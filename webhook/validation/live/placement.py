@@ -142,8 +142,8 @@ def warn_about_unknown_clusters(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
     """A listed cluster is not in the fleet (X-07)."""
-    named, before = (texts_at(state, "spec", "policy", "clusterNames") for state in (document, old))
-    for i, name in enumerate(named):
+    before = texts_at(old, "spec", "policy", "clusterNames")
+    for i, name in enumerate(texts_at(document, "spec", "policy", "clusterNames")):
         if name not in before and context.hub.get(MEMBER_CLUSTER, name) is None:
             yield FieldWarning(POLICY / "clusterNames" / i, f"there is no member cluster {quote(name)} yet", "X-07")
 
@@ -226,13 +226,15 @@ def warn_about_empty_selectors(
     """A selector matches nothing on the hub (X-25): the object may be created later, or its name is misspelt."""
     before = dicts_at(old, "spec", "resourceSelectors")
     terms = dicts_at(document, "spec", "resourceSelectors")
-    home = namespace_of(document or {}) or selected_home(terms)
     for i, term in enumerate(terms):
         kind = context.kinds.find(text_at(term, "group"), text_at(term, "kind"))
-        if term in before or kind is None or (kind.namespaced and not home):
+        if term in before or kind is None:
+            continue
+        namespace = (namespace_of(document or {}) or selected_home(terms)) if kind.namespaced else ""
+        if kind.namespaced and not namespace:
             continue
         try:
-            finds = _finds_anything(term, kind, home if kind.namespaced else "", context)
+            finds = _finds_anything(term, kind, namespace, context)
         except UnknownStateError:
             continue
         if not finds:
@@ -250,7 +252,10 @@ def selected_home(terms: list[JsonObject]) -> str:
 def _finds_anything(term: JsonObject, kind: Kind, namespace: str, context: Context) -> bool:
     if name := text_at(term, "name"):
         return context.hub.get(kind, name, namespace) is not None
-    objects, selector = context.hub.list(kind, namespace), selector_of(term)
+    objects = context.hub.list(kind, namespace)
+    if not objects:
+        return False
+    selector = selector_of(term)
     return any(selector.matches(labels_of(item)) for item in timed(objects, context) if not is_deleting(item))
 
 
@@ -295,10 +300,8 @@ def _others_selecting(named: JsonObject, document: JsonObject, context: Context)
     """
     kind, namespace = family_of(document).placement, namespace_of(document)
     group, selected, name = (text_at(named, part) for part in ("group", "kind", "name"))
-    by_name, by_labels = (
-        context.hub.labelled(kind, SELECTED_OBJECTS, selection_key(group, selected, key), namespace)
-        for key in (name, "")
-    )
+    by_name = context.hub.labelled(kind, SELECTED_OBJECTS, selection_key(group, selected, name), namespace)
+    by_labels = context.hub.labelled(kind, SELECTED_OBJECTS, selection_key(group, selected, ""), namespace)
     for other in timed(chain(by_name, _fitting(by_labels, named, context)), context):
         is_other = not is_same_object(document, other) and not is_deleting(other)
         if is_other and not (_shares(document) and _shares(other)):
