@@ -54,7 +54,8 @@ def fair_shares(count: int, working: Mapping[str, frozenset[int]]) -> dict[str, 
         working: The live replicas, at least one, and the shards of each. A shard has at most one replica.
     """
     least, larger = divmod(count, len(working))
-    # One more for those that have the most already, so that nothing moves when there are as many as before.
+    # The replicas with the most shards get the larger share, so that nothing moves without need. Example: of 5 shards,
+    # a works on 3 and b on 2. With the larger share for b, a would have to stop a shard only for b to start it.
     by_load = sorted(working, key=lambda replica: (-len(working[replica]), replica))
     room = {replica: least + (place < larger) for place, replica in enumerate(by_load)}
     shares: dict[str, set[int]] = {replica: set() for replica in working}

@@ -88,8 +88,9 @@ class Loop:
         cache.require(self._kinds)
         try:
             # The order matters: first the cache syncs all kinds, then the last writes of the previous leader arrive.
-            # Only
-            # then may changes wake controllers. Otherwise they would create objects that already exist.
+            # Only then may changes wake controllers. Example: the previous leader picked 3 clusters and stored 3
+            # bindings just before it stopped. A controller that does not see them yet would pick 3 clusters again, and
+            # not necessarily the same ones.
             await cache.wait_synced(self._kinds)
             await cache.catch_up(_once(kind for controller in self.controllers for kind in controller.makes))
             for prepare in _once(prepare for controller in self.controllers for prepare in controller.prepares):
@@ -128,6 +129,8 @@ class Loop:
 
     async def _resync(self) -> None:
         while True:
+            # Enqueued one by one. Example: with 1,200 keys, one every 0.5 s. Together they would keep the workers busy
+            # for seconds, and the change of a user would wait behind them.
             keys = (
                 (self.queues[controller.name], key) for controller in self.controllers for key in controller.resync()
             )

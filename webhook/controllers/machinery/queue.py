@@ -171,6 +171,9 @@ class WorkQueue(Generic[K]):
             return
         state = self._states[key]
         state.cancel_timer()
+        # A running key must not be queued, as a second worker would take it, and must not be ignored. Example: a
+        # reconcile reads a placement that asks for 3 clusters, and a user changes it to 5 before the reconcile ends.
+        # Without the mark, the other 2 clusters would have to wait for the next resync.
         if state.phase is _Phase.RUNNING:
             state.phase = _Phase.DIRTY
         elif state.phase is _Phase.IDLE:
@@ -189,6 +192,9 @@ class WorkQueue(Generic[K]):
 
     def _set_timer(self, key: K, seconds: float) -> None:
         loop, state = asyncio.get_running_loop(), self._states[key]
+        # The earliest timer wins. Example: a rollout that waits 6 hours for a window learns that a binding has changed
+        # (`Later`, 1 s). Its reconcile then sets the 6 hours anew. The other way round, the result of a reconcile, 6
+        # hours, must not replace a `Later` of 1 s that arrived while the reconcile ran.
         if state.timer is None or state.timer.when() > loop.time() + seconds:
             state.cancel_timer()
             state.timer = loop.call_later(seconds, self._due, key)
@@ -217,8 +223,10 @@ class WorkQueue(Generic[K]):
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        while not task.cancelling():  # a reconcile may have turned its cancellation into another error
-            # Checked again after the wait: one event wakes all workers, and another worker may have taken the key.
+        # Not `while True`: a library below a reconcile may turn the cancellation into an error of its own, which `_one`
+        # logs as a failure. The worker would then reconcile on after its leadership has ended.
+        while not task.cancelling():
+            # A loop: one event wakes all workers, and another worker may have taken the key.
             while not len(self):
                 self._wake.clear()
                 await self._wake.wait()
@@ -254,9 +262,8 @@ class WorkQueue(Generic[K]):
                 result = await self._reconcile(key)
         except TerminalError as error:
             state.failures = 0
-            self._tell(
-                key, error, REPORTED_AFTER_FAILURES
-            )  # reported now: without a retry there will be no third failure
+            # Reported now: without a retry there will be no third failure.
+            self._tell(key, error, REPORTED_AFTER_FAILURES)
             log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except RetryError as error:
             outcome = ReconcileOutcome.REQUEUE

@@ -32,6 +32,11 @@ class TerminalError(Exception):
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Return whether an error is the cancellation of the current task itself."""
+    """Return whether an error is the cancellation of the current task itself.
+
+    Example: a reconcile awaits a token request that it shares with others, and another caller cancels the request. The
+    reconcile gets a ``CancelledError`` although its worker was not cancelled. A task group takes a child that ends with
+    this error for cancelled, and logs nothing: the controller would silently lose one worker each time.
+    """
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
