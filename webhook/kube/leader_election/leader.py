@@ -122,15 +122,14 @@ class Leader(LeaseClient):
 
         Returns:
             The end of the term on the clock. None: unset, because another candidate holds the Lease, or it is
-                unreachable
-            (`trouble`).
+            unreachable (`trouble`).
         """
         for _ in range(2):
             try:
                 until = await self._take() if term is None else await self._renew()
             except (ConflictError, AlreadyExistsError):
-                # Another candidate wrote first, or our write was stored and its response was lost: read, and retry
-                # once.
+                # Another candidate wrote first, or our write was stored and its response was lost. Only a read can tell
+                # the two apart: in the second case, this process is the holder.
                 self._is_fresh = False
             except (StoreError, TimeoutError) as error:
                 self._is_fresh = False
@@ -172,7 +171,10 @@ class Leader(LeaseClient):
 
     async def _read(self) -> JsonObject | None:
         record = await self._get()
-        if record is None:  # deleted, maybe not noticed by its holder yet, so `_taken_until` is kept
+        if record is None:
+            # `_taken_until` is kept: the holder may not have noticed yet. Example: it renewed a Lease of 15 s at 100 s,
+            # and a user deletes the Lease at 101 s. The holder may write until 110 s, so this candidate waits until
+            # 115 s before it creates the Lease again.
             self._record = None
         else:
             self._observe(record)
@@ -185,12 +187,16 @@ class Leader(LeaseClient):
         """Store the Lease as last read, and track when it was last renewed."""
         self._is_fresh = True
         before, self._record = self._record, record
+        # A renewal changes renewTime. Without a change, or with one in the metadata only (a label), the holder's time
+        # runs on: otherwise, a candidate that polls every 2 s would wait for a dead leader forever.
         if before is not None and spec_of(record) == spec_of(before):
-            return  # only metadata has changed, while a renewal changes renewTime: the holder's time continues to run
+            return
         holder = holder_of(record)
+        # Any other holder leaves the wait as it is. Example: while another candidate leads, a user empties the holder,
+        # or writes this process into it. The other one may write until its term ends, so it is still waited for.
         if is_released(record):
             self._taken_until = float("-inf")
-        elif holder not in {"", self.identity}:  # otherwise a user may have written it while another candidate leads
+        elif holder not in {"", self.identity}:
             self._taken_until = self._clock() + believed_duration(record, self._times.lease)
             if holder != holder_of(before):
                 log.info("follows", extra={"lease": str(self._lease), "holder": holder})

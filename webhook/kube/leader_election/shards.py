@@ -197,8 +197,10 @@ class Shards(LeaseClient):
             self._distrust()
         working = {name: entry.shards for name, entry in others.items()}
         share = fair_shares(self.count, {**working, self.identity: frozenset(self._holdings)})[self.identity]
+        # The entry keeps a surplus shard until its work has stopped, and only a later renewal removes it. If this one
+        # did, another replica could start on the shard while this one still writes for it.
         for shard in self._holdings.keys() - share:
-            self._holdings[shard].task.cancel()  # the entry keeps it until its work has stopped
+            self._holdings[shard].task.cancel()
         may_take = self._clock() >= self._wary_until
         free_shards = share - elsewhere - self._holdings.keys() if may_take else frozenset[int]()
         self._beat += 1
@@ -257,11 +259,14 @@ class Shards(LeaseClient):
             except ValueError as error:
                 log.warning("lease damaged", extra={"lease": str(self._lease), "error": str(error)})
                 self._distrust()
+        # Our entry is missing, or from an earlier beat: a user has edited the Lease or restored it from a file. Others
+        # read the same, so they may already have acquired our shards.
         if self._enrolled and (self.identity not in roll or roll[self.identity].beat < self._enrolled):
             self._distrust()
         if now - self._renewed > self._times.renew:
-            # Others could not renew either, so all get time for another beat before they expire. Only that much time:
-            # with a slow hub they would otherwise never expire.
+            # Others could not renew either, so all get time for another beat before they expire. Example: the hub is
+            # down for 20 s. Without this, the first replica that reaches it finds all others expired, and acquires all
+            # shards. Only that much time: with a slow hub they would otherwise never expire.
             least = now - self._times.lease + 2 * self._times.retry
             self._seen = {name: (beat, max(since, least)) for name, (beat, since) in self._seen.items()}
         sightings = {name: self._seen.get(name, (None, 0.0)) for name in roll if name != self.identity}

@@ -6,6 +6,10 @@ sent. Another candidate starts to wait only when it sees the renewed Lease, whic
 would have had to set. The work of a term is cancelled at the deadline, some seconds before another candidate may start.
 If it does not stop in time, the process exits.
 
+Example, with the default times: a renewal is sent at 100.0 s and stored at 100.4 s, and is the last one. The term ends
+at 110.0 s, and every write is refused from then on. The work has until 113.0 s to stop. The other candidate sees the
+renewal at 100.4 s at the earliest, so it may acquire the Lease at 115.4 s at the earliest.
+
 Liveness of another process is judged by observed renewals, not by the times in the Lease, because clocks differ. The
 duration that a holder asks for is respected up to `LONGEST_LEASE`, also after the Lease was deleted. Otherwise, any
 client with permission to write Leases could stop the loop for a day.

@@ -5,6 +5,10 @@ whole process was suspended. A check before the request would be too early. Ther
 before its bytes are written to the socket. The library sends the headers together with the first bytes of the body, so
 no byte was sent before. No other step of the event loop runs between the check and the system call that sends.
 
+Example: a leader whose term has 2 s left creates a binding, and the request waits 8 s for a free connection in the
+pool. By then another replica may be picking clusters for the same placement. The body refuses, so the placement does
+not get two sets of bindings.
+
 A long body is sent in pieces. Each is handed to the kernel as a whole before the next starts, and the check is repeated
 before each: a server does not execute an incomplete request. One gap remains: a peer that stops reading, so that a
 piece remains in the buffer of the connection.
