@@ -234,8 +234,8 @@ class Hub:
                 for _ in range(STATUS_WRITERS):
                     tasks.create_task(self._store_statuses())
         finally:
-            # The cache outlives the term. In the next term, these statuses would be taken for stored and never be
-            # written.
+            # The cache outlives the term, and a status that is only shown looks like a stored one. In the next term,
+            # `report` would find it unchanged and never write it.
             for pending in self._pending.values():
                 self.cache.of_kind(pending.kind).unshow(pending.shown, pending.base)
             self._pending.clear()
@@ -298,7 +298,8 @@ class Hub:
         """Store one status on top of the newest known version of its object."""
         kind, shelf = pending.kind, self.cache.of_kind(pending.kind)
         cached_object = shelf.objects.get(place[2])
-        # The watch may have brought a newer version. A write on top of the old one would only be a conflict.
+        # The watch may have brought a newer version, such as a label from a user, while the status was pending. A write
+        # over the old version would be a conflict, and without a rebase each retry would repeat it.
         if cached_object is not pending.shown and not self._rebase(pending, cached_object):
             del self._pending[place]
             return
@@ -332,7 +333,12 @@ class Hub:
             del self._pending[place]
 
     def _rebase(self, pending: _Pending, live: JsonObject | None) -> bool:
-        """Move a status to a newer version of its object, or return False if the uid or generation has changed."""
+        """Move a status to a newer version of its object, or return False if the uid or generation has changed.
+
+        Example: the status of binding ``web-1`` was decided for generation 4, and a rollout now stores generation 5.
+        A status that reports the old content as applied is dropped: the change enqueues the binding, and its
+        reconcile decides anew. A change of labels keeps the generation, so the status still holds and moves along.
+        """
         if live is None or any(
             live["metadata"].get(member) != pending.base["metadata"].get(member) for member in ("uid", "generation")
         ):

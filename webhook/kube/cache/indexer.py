@@ -124,7 +124,9 @@ class KindCache:
         key = key_of(document)
         old = self.objects.get(key)
         self.note_version(_version(document))
-        # Own writes arrive before their watch events. Events from before those writes are stale.
+        # Own writes arrive before their watch events. Example: the loop writes versions 8 and 9 of a binding, and then
+        # the watch delivers 8. If 8 replaced 9, the next reconcile would repeat the second write and get a conflict. If
+        # the loop has deleted the binding, only its tombstone shows that 8 is stale.
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return
         if not is_reduced:
@@ -143,7 +145,9 @@ class KindCache:
             version: Resource version of the list.
             before: The `snapshot` from before the list was requested.
         """
-        if _version_of(version) < before.heard:  # a restored store: its versions do not identify content
+        # A restored store counts on from its backup and assigns versions again: version 900 of a binding may differ
+        # from the version 900 that is cached.
+        if _version_of(version) < before.heard:
             return [self.reduced(document) for document in documents]
         return [self._unchanged_object(document) or self.reduced(document) for document in documents]
 
@@ -243,7 +247,9 @@ class KindCache:
             self.gone.clear()
         for uid in deletions.intersection(map(_uid, listed.values())):
             self.gone.pop(uid, None)
-        # `<= at`: an object written after the list was made is missing only for that reason.
+        # `<= at`: an object that was written after the list was made is missing only for that reason. Example: the list
+        # is as of version 100, and while its pages arrive, the loop creates a binding as version 105. If the binding
+        # were dropped, the next reconcile would try to create it again.
         for old in [
             old for key, old in self.objects.items() if key not in listed and (is_restored or _version(old) <= at)
         ]:

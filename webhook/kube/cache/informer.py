@@ -141,8 +141,9 @@ class Cache:
     async def _list(self, shelf: KindCache) -> None:
         failures = 0
         while True:
-            # Before the request: the watch continues during the list. Its events must not make the list look older than
-            # the known state, which is the sign of a restored store.
+            # Before the request: the watch continues during the list. Example: the list is as of version 100, and an
+            # event of version 103 arrives before its last page. Compared with 103, the list would look like that of a
+            # restored store, and would overwrite newer objects.
             before = shelf.snapshot()
             try:
                 items, version = await self._read_all(shelf, before)
@@ -355,8 +356,8 @@ class Cache:
                 async for event in self._store.watch(kind, version):
                     shelf.apply_event(event)
                     if event.more and time.monotonic() - turn > _TURN_SECONDS:
-                        # Reading a backlog never suspends: without this, requests would wait for the end of an event
-                        # storm.
+                        # Reading a backlog never suspends. Example: the heartbeats of a large fleet arrive during a
+                        # relist. Without this pause, every admission request would wait for the last of them.
                         await asyncio.sleep(0)
                         turn = time.monotonic()
             except NotFoundError as error:
