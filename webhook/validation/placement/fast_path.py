@@ -1,20 +1,23 @@
-"""The fast path of placement rules: a placement is judged part by part, and a part that repeats is judged once.
+"""The fast path of placement rules: a placement is validated part by part, and a repeated part only once.
 
-The rules in `webhook.validation.placement.placement` read a whole object through its model, which takes most of the
-time of a review. Almost every placement is in order, and the same few policies and strategies come again and again, so
+The rules in `webhook.validation.placement.placement` parse a whole object into its model, which takes most of the time
+of a review. Almost every placement is valid, and the same few policies and strategies recur. Therefore:
 
-* one call of a compiled validator accepts plain metadata;
-* the findings of a spec without its resource selectors depend on nothing else: `judged` returns them, and remembers
-  those of short specs by their very text. A compiled validator accepts plain specs, and only others are read through
-  the model;
-* resource selectors depend on the hub, so the rules judge them every time.
+* One call of a compiled validator accepts plain metadata.
+* The findings of a spec without its resource selectors depend on nothing else. `judged` returns them, and caches those
+  of short specs by their JSON text. A compiled validator accepts plain specs. Only others are parsed into the model.
+* Resource selectors depend on the hub, so the rules validate them every time.
 
-The validators know a part of what the rules allow without a finding: the spellings that API servers store. They accept
-an object only where the rules would be silent. Where one of these functions returns None, the rules judge the whole
-object. ``test_fast_path`` holds both against each other.
+The two sides may differ in one direction only. A validator may reject an object that the rules allow, which costs time.
+It must never accept one that has a finding, which would admit it. Each pattern is therefore narrower than its rule: it
+covers the spellings that API servers store. Where a function returns None, the rules validate the whole object.
+``test_fast_path`` compares both.
 
-A client that makes up new specs gains nothing by that, and costs no more than one reading. The number of requirements
-is bounded below that of X-28, and lists whose items must differ are compared in Python.
+Example: 29 February is a valid day in leap years only. No pattern here accepts it, so a placement that was created on
+that day is parsed into its model, with the same result as any other.
+
+A client that sends ever new specs costs no more than without the cache. The number of requirements is bounded below
+that of X-28, and lists whose items must differ are compared in Python.
 """
 
 from collections.abc import Mapping
@@ -38,19 +41,19 @@ from webhook.validation.placement.policy import validate_policy
 from webhook.validation.placement.strategy import validate_strategy
 
 _MOST_REQUIREMENTS: Final = 8
-"""In a selector, and of one sort. With `_MOST_TERMS` required and as many preferred terms there are at most 400."""
+"""Per selector and kind of requirement. With `_MOST_TERMS` required and as many preferred terms, at most 400."""
 _MOST_TERMS: Final = 10
 _MOST_CONSTRAINTS: Final = 10
 MOST_KNOWN: Final = 256
-"""Specs whose findings are remembered."""
+"""Number of specs whose findings are cached."""
 MOST_READ: Final = 64
-"""Specs whose models are remembered."""
+"""Number of specs whose models are cached."""
 LONGEST_KNOWN: Final = 4096
-"""Bytes of the longest spec that is remembered."""
+"""Size in bytes of the longest cached spec."""
 MOST_FINDINGS: Final = 16
-"""Findings of a spec that are remembered. With more, the rules judge the whole object."""
+"""With this many findings or more, the rules validate the whole object."""
 _ANY_SELECTOR: Final[JsonObject] = {"group": "", "version": "v1", "kind": "Namespace", "name": "any"}
-"""A spec needs one to be read."""
+"""Placeholder: a spec without a selector does not parse."""
 _LONGEST_PAUSE: Final = 3600
 _LONGEST_NAME: Final = 63
 
@@ -63,6 +66,8 @@ _INSTANT: Final = f"20[0-9]{{2}}-(?:{_DAY})T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5
 
 
 def _text(pattern: str, longest: int = 253) -> CoreSchema:
+    # The validator uses Rust's regular expressions, where `$` matches at the very end only. In Python it also matches
+    # before a trailing newline, and `name\n` would be accepted.
     return core_schema.str_schema(strict=True, pattern=f"^(?:{pattern})$", max_length=longest)
 
 
@@ -83,7 +88,7 @@ def _words(*words: str) -> CoreSchema:
 
 
 def _object(needed: dict[str, CoreSchema] | None = None, /, **optional: CoreSchema) -> CoreSchema:
-    """Return an object with exactly these members."""
+    """Return the schema of an object with the *needed* fields, any of the *optional* ones, and no others."""
     fields = {name: core_schema.typed_dict_field(schema, required=True) for name, schema in (needed or {}).items()}
     fields |= {name: core_schema.typed_dict_field(schema, required=False) for name, schema in optional.items()}
     return core_schema.typed_dict_schema(fields, strict=True, extra_behavior="forbid")
@@ -242,7 +247,7 @@ _SPEC: Final = SchemaValidator(_spec())
 
 
 def has_plain_metadata(wish: Mapping[str, Any]) -> bool:
-    """Return whether a placement has the usual members, and no rule finds anything in its metadata.
+    """Return whether a placement has only the usual fields, and the rules have no finding about its metadata.
 
     Labels and annotations with the system's prefix are not checked (X-97).
 
@@ -263,9 +268,9 @@ def rest_of(spec: Any) -> bytes | None:
 
 
 def judged(rest: bytes) -> tuple[Finding, ...] | None:
-    """Return what the rules find in a spec apart from its resource selectors.
+    """Return the findings of the rules about a spec without its resource selectors.
 
-    None: unknown, because its shape is wrong, it has too many mistakes, or the verdict depends on the selectors.
+    None: unknown, because its shape is wrong, it has too many findings, or the verdict depends on the selectors.
 
     Args:
         rest: The spec without its resource selectors, see `rest_of`.
@@ -274,7 +279,7 @@ def judged(rest: bytes) -> tuple[Finding, ...] | None:
 
 
 def read_rest(rest: bytes) -> PlacementSpec | None:
-    """Return a spec as its model, with any selector. None: unknown, because its shape is wrong."""
+    """Return a spec as its model, with a placeholder selector. None: unknown, because its shape is wrong."""
     return _read_rest(rest) if len(rest) <= LONGEST_KNOWN else _read_rest.__wrapped__(rest)
 
 
@@ -283,6 +288,8 @@ def _judged(rest: bytes) -> tuple[Finding, ...] | None:
     if _is_plain(orjson.loads(rest)):
         return ()
     spec = read_rest(rest)
+    # NamespaceAccessible allows only selectors of one Namespace, and *rest* has no selectors. A cached result would
+    # apply to placements with any selectors.
     if spec is None or spec.status_reporting_scope == "NamespaceAccessible":
         return None
     findings: list[Finding] = []
@@ -306,7 +313,7 @@ def _is_plain(rest: JsonObject) -> bool:
 
 
 def _is_consistent(policy: JsonObject | None) -> bool:
-    """Check in a policy what the compiled validator cannot: that items differ, and the names of properties."""
+    """Check what the compiled validator cannot check in a policy: that items differ, and the names of properties."""
     if policy is None:
         return True
     tolerations = policy.get("tolerations", ())
@@ -328,7 +335,7 @@ def _is_consistent(policy: JsonObject | None) -> bool:
 
 
 def _chooses(affinity: JsonObject) -> bool:
-    """Whether each term chooses, and no property is compared twice in one term."""
+    """Return whether each term selects something, and no property is compared twice in one term."""
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     for term in () if required is None else required["clusterSelectorTerms"]:
         if not term or term.get("labelSelector") == {}:
@@ -349,7 +356,7 @@ def _chooses(affinity: JsonObject) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_usual(name: str) -> bool:
-    """Whether no rule has anything to say about the name of a property."""
+    """Return whether the rules have no finding about the name of a property."""
     return not any(validate_property_name(name, FieldPath(), ""))
 
 
