@@ -138,6 +138,7 @@ class _Tally:
         self.domains_with[before] -= 1
         self.domains_with[before + 1] += 1
         self.high = max(self.high, before + 1)
+        # No search for the new minimum: the domain that left the old one last is now one above it.
         if not self.domains_with[self.low]:
             self.low += 1
 
@@ -194,6 +195,11 @@ class _Groups:
         """Put *group* into the heap of its counts.
 
         Its entries in other heaps are not removed but are stale from now on. `best` drops them when they reach the top.
+        Removing an entry from the middle of a heap would be linear in its size, and each pick moves whole domains.
+
+        Example: a group moves from heap (4,) to heap (5,). Counts only grow, so it never returns to (4,). Its old entry
+        there fails `_stands` by its counts. A group outside every domain stays in heap (-1,) after a pick. Its old
+        entry fails by the rank, which is that of the picked candidate.
         """
         end, start = self.end[group], self.start[group]
         while end > start and self.order[end - 1] in self.gone:
@@ -227,6 +233,8 @@ class _Groups:
         head = self.head[group]
         assert head is not None
         score = best_group[0], self.affinity[head]
+        # The tie bonus ranks below both scores, so it only decides among equals. It is not part of the heaps' order
+        # because it counts in the first batch only: all heaps would have to be sorted again for the second one.
         rivals = (
             rival
             for rival in sticky

@@ -319,7 +319,14 @@ SOME_LOSERS = 20
 
 
 def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Round]:
-    """Pick one cluster per batch, and rebuild the last batch."""
+    """Pick one cluster per batch, and rebuild the last batch.
+
+    `pick_spread` finds the picks without scoring the losers. Only the record and the explanation of a run need those,
+    and only the ones of the last batch. So one batch is evaluated for the whole fleet, not every batch.
+
+    Example: 3 clusters are needed. The last batch is rebuilt with the first two picks as placed, and the third wins it.
+    If there were only two picks, it is rebuilt with both as placed, and shows why no third candidate was left.
+    """
     cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
     picks, starved = pick_spread(cycle.fleet, spread.constraints, ranks, cycle.placed, needed)
     positions = np.array([pick.position for pick in picks], dtype=np.intp)
@@ -335,6 +342,8 @@ def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
     """Return the batch that follows once the candidates at positions *earlier* of the first batch have been picked."""
     cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
     number = earlier.size + 1
+    # The tie bonus counts in the first batch only: after it, the reference has marked the obsolete bindings Unscheduled
+    # (scheduling.md 11).
     placed = cycle.placed.copy()
     placed[ranks.rows[earlier]] = True
     batch_cycle = replace(

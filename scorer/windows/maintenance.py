@@ -4,7 +4,8 @@ Everything is computed in whole minutes, the resolution of a window. Local time 
 window, without daylight-saving shifts.
 
 Example: a window at 02:00 with offset +01:00 opens at 01:00 UTC all year. In summer, that is 03:00 on a clock in
-Berlin.
+Berlin. With a time zone instead of an offset, its start would not exist on the last Sunday in March, when clocks there
+skip from 02:00 to 03:00, and would occur twice on the last Sunday in October.
 
 Source: upgrade-runs.md 11.
 """
@@ -98,6 +99,9 @@ class MaintenanceWindow:
 
     def openings(self, since: int) -> Iterator[OpenInterval]:
         """Yield its openings in order, without those that have ended by the minute *since*."""
+        # From two days earlier: an opening lasts up to a day, and an offset moves a local day by up to one more.
+        # Example: an opening on Monday at 23:00 for 24 hours, with offset -12:00, is still open on Wednesday at 03:00
+        # UTC.
         day: int | None = since // DAY_MINUTES + 1 - 2
         last = min(since // DAY_MINUTES + 1 + HORIZON_DAYS + 1, date.max.toordinal())
         while day is not None and day <= last:

@@ -136,6 +136,8 @@ class BudgetWindow:
         days = -(-(skipped + count) // DAY_MINUTES)
         begun = self.schedule.firing_days(date.fromordinal(_EPOCH_DAY + day), days)
         minutes = self._of_few_days(begun, days) if days <= _FEW_DAYS else self._of_many_days(begun, days)
+        # A window that opened before the first of these days may still be open. Example: ``0 22 * * 5`` with ``60h``
+        # opens on Friday, and is open on Sunday although the schedule fires on neither Saturday nor Sunday.
         fire = self.schedule.last_at(_EPOCH + day * DAY_MINUTES * MINUTE)
         if fire is not None:
             left = (fire - _EPOCH) // MINUTE + self.duration // MINUTE - day * DAY_MINUTES
@@ -234,7 +236,11 @@ def _pattern(window: BudgetWindow) -> _Pattern:
 
 
 def _drawn_out(bits: int, length: int) -> int:
-    """Return *bits* with each set bit extended over *length* bits, by doubling. The result is 0 for a length of 0."""
+    """Return *bits* with each set bit extended over *length* bits, by doubling. The result is 0 for a length of 0.
+
+    Example: a length of 5 takes 3 steps, to 2, to 4 and then by 1 more. A month of windows of 8 hours takes 9 shifts of
+    one long integer, however often the schedule fires.
+    """
     drawn = 1
     while drawn < length:
         more = min(drawn, length - drawn)

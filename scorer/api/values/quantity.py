@@ -156,7 +156,14 @@ def _binary(sign: int, whole: str, fraction: str, digits: int, power: int) -> tu
 
 
 def _scaled(unscaled: int, scale: int) -> float:
-    """Return ``double(unscaled) * 10**scale`` in the reference's order of operations."""
+    """Return ``double(unscaled) * 10**scale`` in the reference's order of operations.
+
+    ``unscaled / 10**-scale`` would be closer to the exact amount, but it is not the reference's number. Example:
+    ``0.3`` becomes ``3 * (1 / 10)``, which is 0.30000000000000004, where ``3 / 10`` is 0.3. With 0.1 and 0.5 as
+    minimum and maximum and a weight of 5, that bit makes the score 3 instead of 2.
+
+    Source: scheduling.md 8, example E8.
+    """
     try:
         return float(unscaled) * (10.0**scale if scale >= 0 else 1 / 10.0**-scale)
     except OverflowError:
