@@ -90,12 +90,17 @@ class PendingReason(StrEnum):
 
     CONFIRMATION = "ConfirmationRequired"
     REPLACEMENT = "ReplacementNotAvailable"
+    UPDATE_RUN = "UpdateRunRequired"
 
     def describe(self) -> str:
         """Return the reason as the end of a sentence about a cluster."""
-        if self is PendingReason.CONFIRMATION:
-            return "its removal waits for confirmation"
-        return "its removal waits until a cluster picked instead is available"
+        match self:
+            case PendingReason.CONFIRMATION:
+                return "its removal waits for confirmation"
+            case PendingReason.REPLACEMENT:
+                return "its removal waits until a cluster picked instead is available"
+            case PendingReason.UPDATE_RUN:
+                return "its removal waits for an update run"
 
 
 def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
@@ -106,7 +111,11 @@ def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
     text = annotation(binding, REMOVAL_PENDING)
     if not text or spec_of(binding).get("state") != BindingState.UNSCHEDULED:
         return None
-    return PendingReason.REPLACEMENT if text.startswith(PendingReason.REPLACEMENT) else PendingReason.CONFIRMATION
+    word = text.partition(" ")[0]
+    return PendingReason(word) if word in _REASONS else PendingReason.CONFIRMATION
+
+
+_REASONS = frozenset(PendingReason)
 
 
 @dataclass(frozen=True, slots=True)

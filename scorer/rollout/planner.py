@@ -356,7 +356,7 @@ def _classify(
     classes = _Classes()
     for binding in bindings:
         is_held = binding.cluster in held
-        if binding.pending is PendingReason.CONFIRMATION and not binding.deleting:
+        if binding.pending not in (None, PendingReason.REPLACEMENT) and not binding.deleting:
             continue  # it may remain for long: it neither lends room to updates nor takes room from new clusters
         if binding.state is not BindingState.UNSCHEDULED:
             classes.targeted += 1

@@ -130,6 +130,7 @@ class ClusterFacts:
         largest: The largest number of clusters that it has had within the window.
         confirmation: What is confirmed now.
         now: The present time.
+        external: Update runs remove the content. It is judged when the strategy changes.
     """
 
     policy: RemovalPolicy
@@ -140,6 +141,7 @@ class ClusterFacts:
     largest: int = 0
     confirmation: Confirmation = field(default_factory=Confirmation)
     now: datetime = _UNKNOWN
+    external: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,9 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
     asked = _mode(facts, rest, total, len(facts.replacements))
     waits = _mode(facts, rest, total, sum(facts.replacements.values()))
     pending: dict[str, PendingRemoval] = {}
-    if rest and ConfirmationMode.CONFIRM in (asked, waits):
+    if facts.external:
+        pending = _pending(rest, PendingReason.UPDATE_RUN, facts)
+    elif rest and ConfirmationMode.CONFIRM in (asked, waits):
         is_asked = asked is ConfirmationMode.CONFIRM
         pending = _pending(rest, PendingReason.CONFIRMATION if is_asked else PendingReason.REPLACEMENT, facts)
     names = {name_of(each.binding) for each in facts.dropped}

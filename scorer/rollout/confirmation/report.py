@@ -163,7 +163,7 @@ def with_removal_pending(
     now: datetime,
     bindings: Iterable[JsonObject] = (),
 ) -> JsonObject:
-    """Return a status with the condition RemovalPending, or without it if nothing is pending.
+    """Return a status with the condition RemovalPending, or without it if nothing is pending or left to update runs.
 
     Args:
         placement: With its stored status, which has the time of the last transition.
@@ -172,12 +172,24 @@ def with_removal_pending(
         now: The time of a transition.
         bindings: All of its bindings: some of the digests carried out are on record there.
     """
-    made = []
+    made, bindings = [], tuple(bindings)
+    left_to_runs = [each for each in bindings if pending_reason(each) is PendingReason.UPDATE_RUN]
     if items:
         message = pending_message(placement, items, now, bindings)
         since = oldest(items) or now
         made.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
+    elif left_to_runs:
+        made.append(_left_to_runs(placement, left_to_runs, now))
     return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
+
+
+def _left_to_runs(placement: JsonObject, bindings: Sequence[JsonObject], now: datetime) -> JsonObject:
+    """Return the condition about dropped clusters of an External placement, which update runs remove."""
+    items = sorted(map(cluster_item, bindings))
+    clusters = _named([item.cluster for item in items])
+    message = f"{', '.join(_counted(items))} until an update run removes it: {clusters}"
+    reason = str(PendingReason.UPDATE_RUN)
+    return _condition(placement, REMOVAL_PENDING_CONDITION, TRUE, reason, message, oldest(items) or now)
 
 
 def with_resources_selected(placement: JsonObject, status: JsonObject, count: int, now: datetime) -> JsonObject:
@@ -202,7 +214,11 @@ def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable
     old = {condition.get("type"): condition for condition in conditions_of(placement)}
     new = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     pending, before = new.get(REMOVAL_PENDING_CONDITION), old.get(REMOVAL_PENDING_CONDITION)
-    if pending and pending.get("message") != (before or {}).get("message"):
+    if (
+        pending
+        and pending.get("reason") == CONFIRMATION_REQUIRED
+        and pending.get("message") != (before or {}).get("message")
+    ):
         yield Event(REMOVAL_PENDING_CONDITION, str(pending.get("message"))[:1024], "Warning")
     had_content = bool(status_of(placement).get("selectedResources"))
     if RESOURCES_SELECTED in new and RESOURCES_SELECTED not in old and had_content:
@@ -228,7 +244,7 @@ def bypassed_event(placement: JsonObject) -> Event | None:
     """Return the Event about removals that were pending when confirmation was switched off. None: nothing was."""
     kinds = {condition.get("type"): condition for condition in conditions_of(placement)}
     pending = kinds.get(REMOVAL_PENDING_CONDITION)
-    if pending is None or pending.get("status") != TRUE:
+    if pending is None or pending.get("reason") != CONFIRMATION_REQUIRED:
         return None
     source = f"the annotation {REMOVAL_CONFIRMATION}" if annotation(placement, REMOVAL_CONFIRMATION) else "the settings"
     message = f"{source} switched confirmation off, and these removals proceed: {pending.get('message')}"

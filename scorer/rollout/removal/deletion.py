@@ -29,12 +29,14 @@ from scorer.api.unstructured.documents import (
     with_metadata,
     with_spec,
 )
-from scorer.rollout.bindings import pending_reason
+from scorer.rollout.bindings import PendingReason, pending_reason
 from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished
 from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal, unmeant
 from scorer.rollout.writes import Write, delete, replace
 
 _LIVE: Final = frozenset(BindingState) - {BindingState.UNSCHEDULED}
+_REMOVABLE: Final = (None, PendingReason.UPDATE_RUN)
+"""Reasons with which a binding may be marked for removal without an eviction: the loop or an update run removes it."""
 
 
 def leaves_objects(placement: Mapping[str, Any]) -> bool:
@@ -139,7 +141,7 @@ def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[s
     writes = []
     for binding in marked:
         left = with_metadata(binding, annotations={ABANDON: None})
-        is_ordered = _is_unscheduled(binding) and pending_reason(binding) is None
+        is_ordered = _is_unscheduled(binding) and pending_reason(binding) in _REMOVABLE
         if not is_ordered and uid_of(binding) not in behind:
             left = unmeant(left)
         if left != binding:

@@ -19,7 +19,15 @@ from scorer.api.unstructured.documents import (
     namespace_of,
     spec_of,
 )
-from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    WORK_SYNCHRONIZED,
+    PendingReason,
+)
 from scorer.rollout.object_size import OBJECTS_TOO_LARGE
 from scorer.rollout.status.progress import STALLED
 
@@ -170,7 +178,8 @@ def removal_pending_condition(placement: JsonObject) -> Mapping[str, Any] | None
     One about an earlier generation counts too: an edit of the placement confirms nothing.
     """
     found = (each for each in conditions_of(placement) if each.get("type") == REMOVAL_PENDING_CONDITION)
-    return next((each for each in found if each.get("status") == TRUE), None)
+    asked = (each for each in found if each.get("reason") != PendingReason.UPDATE_RUN)
+    return next((each for each in asked if each.get("status") == TRUE), None)
 
 
 def is_removal_pending(placement: JsonObject) -> bool:

@@ -18,7 +18,6 @@ from scorer.api.placement.placement import StrategyType
 from scorer.api.unstructured.documents import (
     annotation,
     current_condition,
-    dict_at,
     is_deleting,
     name_of,
     text_at,
@@ -110,8 +109,7 @@ class ClusterRemovals:
             for document in by_name.values()
             if pending_reason(document) and not is_deleting(document) and _cluster(document) not in picked
         ]
-        policy = self._policy.of(placement)
-        if policy.is_off or dict_at(placement, "spec", "strategy").get("type") == StrategyType.EXTERNAL:
+        if self._policy.of(placement).is_off:
             return JudgedDecision(changed=tuple(self._ordered(document) for document in pending))
         dangling = {binding.name for binding in run.holdings.dangling}
         dropped = [
@@ -162,6 +160,7 @@ class ClusterRemovals:
             clusters_held(snapshots, now, policy.window),
             Confirmation.of(placement, now),
             now,
+            text_at(placement, "spec", "strategy", "type") == StrategyType.EXTERNAL,
         )
 
     def _judged(self, document: JsonObject, judgement: ClusterJudgement, facts: ClusterFacts) -> JsonObject:

@@ -22,7 +22,7 @@ from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from tests.scorer.rollout.confirmation.placed_content import DEFAULTS, HOUR, NOW, UID
 from webhook.validation.framework.object_meta import LONGEST_ANNOTATIONS
 
-ASKED, WAITS = PendingReason.CONFIRMATION, PendingReason.REPLACEMENT
+ASKED, WAITS, LEFT_TO_RUNS = PendingReason
 
 
 def make_binding(cluster, pending=None, carried_out=""):
@@ -47,7 +47,7 @@ def named(count, start=0):
     return [f"m{number:02}" for number in range(start, start + count)]
 
 
-def judge(lost, kept=0, *, replacements=(), available=(), largest=0, confirmed=(), policy=DEFAULTS):
+def judge(lost, kept=0, *, replacements=(), available=(), largest=0, confirmed=(), policy=DEFAULTS, external=False):
     """Judge lost clusters, given as names or as `DroppedCluster`."""
     gone = tuple(each if isinstance(each, DroppedCluster) else dropped(each)[0] for each in lost)
     facts = ClusterFacts(
@@ -59,6 +59,7 @@ def judge(lost, kept=0, *, replacements=(), available=(), largest=0, confirmed=(
         largest=largest,
         confirmation=Confirmation(frozenset(confirmed), NOW + HOUR),
         now=NOW,
+        external=external,
     )
     return judge_clusters(facts)
 
@@ -153,6 +154,16 @@ def test_a_cluster_that_waited_for_confirmation_does_so_again_without_its_replac
 def test_confirming_some_clusters_does_not_confirm_the_others():
     judgement = judge(dropped(*named(4), pending=PendingRemoval(ASKED, NOW)), 4, confirmed=[digest("m00")])
     assert judgement.pending.keys() == {"shop-m01", "shop-m02", "shop-m03"}
+
+
+def test_an_external_placement_leaves_its_clusters_to_update_runs():
+    (alone,) = judge(["m00"], 5, external=True).pending.values()
+    assert (alone.reason, alone.is_asked) == (LEFT_TO_RUNS, False)
+    waited = judge(dropped("m10", pending=PendingRemoval(ASKED, NOW)), 5, external=True).pending["shop-m10"]
+    stored = PendingRemoval.of(make_binding("m10", waited))
+    assert (stored.reason, stored.is_asked) == (LEFT_TO_RUNS, True)
+    assert judge(dropped("m10", pending=stored), 5).pending["shop-m10"].reason is ASKED
+    assert not judge(dropped("m10", pending=alone), 5).pending
 
 
 def test_a_digest_counts_once_per_binding():
