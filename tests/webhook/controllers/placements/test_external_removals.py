@@ -3,7 +3,7 @@
 from scorer.api.kinds import BINDING, PLACEMENT
 from scorer.api.names import REMOVAL_PENDING
 from scorer.api.unstructured.documents import annotation
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal
 from tests.builders.placement import fixed
 from tests.webhook.controllers.placements.confirmed_world import (
     MEMBERS,
@@ -80,7 +80,7 @@ async def test_a_second_pass_writes_nothing_and_a_mark_without_a_run_removes_not
         world.again()
         await world.until(lambda: True)
         assert world.store.resource_version == before
-        assert marked_for_removal(bindings(world)["fish"]) is not None, "the stale mark is taken off"
+        assert not is_marked_for_removal(bindings(world)["fish"]), "the stale mark is taken off"
         assert await on_members(world, STATEFUL_SET, "db") == list(MEMBERS)
 
 
