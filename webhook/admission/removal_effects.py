@@ -56,6 +56,7 @@ from scorer.rollout.confirmation.digests import (
     confirmable_groups,
     rolled_up_digest,
 )
+from scorer.rollout.confirmation.exemption import Exemptions
 from scorer.rollout.confirmation.member_contents import (
     NamespaceCounts,
     describe_contents,
@@ -63,7 +64,7 @@ from scorer.rollout.confirmation.member_contents import (
     member_contents,
     namespace_counts,
 )
-from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects, places_only_exempt
+from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.rollout.confirmation.sources import sources_of
 from scorer.rollout.object_size import ObjectIdentity, object_identity
@@ -237,7 +238,7 @@ def _of_deletion(placement: JsonObject, write: _Write) -> PlacementLoss:
     family = FAMILY_OF[str(placement.get("kind"))]
     name, namespace = name_of(placement), namespace_of(placement)
     groups = snapshot_groups(children(family.resource_snapshot, name, namespace, context))
-    exempt = places_only_exempt(groups, policy, write.namespace, context.now)
+    exempt = Exemptions.of(placement, groups, policy, write.namespace, context.now).covers_all()
     home = write.namespace(namespace) if namespace else None
     bindings = children(family.binding, name, namespace, context)
     judged = judge_deletion(placement, bindings, policy, home, context.now, exempt=exempt)

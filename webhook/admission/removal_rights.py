@@ -13,6 +13,7 @@ from scorer.api.names import (
     CARRIED_OUT,
     CLUSTERS_HELD,
     CONFIRM_REMOVAL,
+    EXEMPT_SINCE,
     OBJECTS_PENDING,
     PARENT_PLACEMENT,
     REMOVAL_CONFIRMATION,
@@ -131,12 +132,15 @@ def _of_annotations(
 
 
 def _forges_record(document: JsonObject, old: JsonObject) -> bool:
-    """Return whether a write changes what was carried out: a deletion on record counts as confirmed (RC-10).
+    """Return whether a write changes what was carried out, or since when a placement is exempt.
 
-    Dropping the record together with the confirmation, as a replacement of the whole object does, confirms nothing.
+    A deletion on record counts as confirmed (RC-10). Dropping the record together with the confirmation, as a
+    replacement of the whole object does, confirms nothing. Without the record of the exemption, it counts from now on.
     """
     record, before = annotation(document, CARRIED_OUT), annotation(old, CARRIED_OUT)
-    return record != before and bool(record or annotation(document, CONFIRM_REMOVAL))
+    since = annotation(document, EXEMPT_SINCE)
+    is_dated_back = bool(since) and since != annotation(old, EXEMPT_SINCE)
+    return is_dated_back or (record != before and bool(record or annotation(document, CONFIRM_REMOVAL)))
 
 
 def _digests(text: str) -> frozenset[str]:

@@ -24,6 +24,7 @@ from scorer.rollout.confirmation.digests import (
     fitting_digests,
     rolled_up_digest,
 )
+from scorer.rollout.confirmation.exemption import Exemptions
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
 from scorer.rollout.confirmation.sources import (
     MOST_GROUPS,
@@ -124,7 +125,8 @@ class _Judge:
         leaving = sorted(self._placed.keys() - self._selected - set(facts.released))
         earlier = [each for each in self._recent if each is not base] if leaving else []
         self._recently_placed = [self._placed, *map(placed_objects, earlier)]
-        self._leaving = [identity for identity in leaving if not self._is_exempt(identity)]
+        self._exemptions = Exemptions(facts.policy, facts.placement, self._recently_placed, facts.namespace, facts.now)
+        self._leaving = [identity for identity in leaving if not self._exemptions.covers(identity)]
         self._confirmation = Confirmation.of(facts.placement, facts.now)
         self._carried_out = CarriedOut.of(facts.placement)
         self._record = self._carried_out.without_expired(facts.now)
@@ -182,9 +184,6 @@ class _Judge:
         confirmation = self._confirmation
         return digest in confirmation.digests and not self._record.is_spent(digest, confirmation.expiry, self._index)
 
-    def _is_exempt(self, identity: ObjectIdentity) -> bool:
-        return is_exempt(identity, self._facts.policy, self._recently_placed, self._facts.namespace)
-
     def _accepted(self, item: RemovalItem, members: Iterable[ObjectIdentity]) -> str:
         """Return the digest that confirms an item. Empty: unconfirmed."""
         if not self._confirmation.digests:
@@ -220,7 +219,8 @@ class _Judge:
         return {
             identity
             for identity, each in placed.items()
-            if identity in self._selected or not (self._is_exempt(identity) or self._is_carried_out(identity, each))
+            if identity in self._selected
+            or not (self._exemptions.covers(identity) or self._is_carried_out(identity, each))
         }
 
     def _is_carried_out(self, identity: ObjectIdentity, placed: PlacedObject) -> bool:
@@ -258,45 +258,6 @@ class _Judge:
 
     def _envelopes(self) -> dict[ObjectIdentity, JsonObject]:
         return by_identity(filter(is_envelope, self._base.objects())) if self._base else {}
-
-
-def is_exempt(
-    identity: ObjectIdentity,
-    policy: RemovalPolicy,
-    recently_placed: Sequence[Mapping[ObjectIdentity, PlacedObject]],
-    namespace: Callable[[str], JsonObject | None],
-) -> bool:
-    """Return whether the Namespace of an object is exempt, as it was placed within the window.
-
-    A label that was set shortly before the removal does not count. Where no snapshot has the Namespace, it counts as it
-    is on the hub.
-    """
-    name = identity[2] or (identity[3] if identity == namespace_identity(identity[3]) else "")
-    if not name:
-        return False
-    homes = [home.content for placed in recently_placed if (home := placed.get(namespace_identity(name)))]
-    if not homes and (document := namespace(name)) is not None:
-        homes.append(document)
-    return bool(homes) and all(map(policy.exempts, homes))
-
-
-def places_only_exempt(
-    groups: Sequence[SnapshotGroup],
-    policy: RemovalPolicy,
-    namespace: Callable[[str], JsonObject | None],
-    now: datetime,
-) -> bool:
-    """Return whether all objects of a placement are in exempt namespaces, or are those namespaces.
-
-    Args:
-        groups: All resource snapshots of the placement.
-        policy: Of the placement.
-        namespace: Returns a Namespace on the hub. None: unknown or deleted.
-        now: The present time.
-    """
-    recently_placed = [placed_objects(group) for group in recent_groups(groups, policy.window, now)]
-    identities = {identity for placed in recently_placed for identity in placed}
-    return bool(identities) and all(is_exempt(each, policy, recently_placed, namespace) for each in identities)
 
 
 def _since(placed: PlacedObject) -> datetime:

@@ -7,7 +7,7 @@ Source: docs/specifications/removal.md 6.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -25,7 +25,8 @@ from scorer.rollout.confirmation.digests import (
     confirmable_groups,
     fitting_digests,
 )
-from scorer.rollout.confirmation.objects import MANY, is_exempt, is_large_share
+from scorer.rollout.confirmation.exemption import Exemptions
+from scorer.rollout.confirmation.objects import MANY, is_large_share
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
 from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import ObjectIdentity, object_identity
@@ -85,7 +86,7 @@ def judge_leaving(
     placement: JsonObject,
     binding: JsonObject,
     objects: LeavingObjects,
-    namespace: Callable[[str], JsonObject | None],
+    exemptions: Exemptions,
     now: datetime,
 ) -> LeavingJudgement:
     """Return which objects remain on a cluster until their removal is confirmed.
@@ -95,11 +96,11 @@ def judge_leaving(
         placement: The placement.
         binding: Its binding on the cluster, with the record of what is pending there.
         objects: The objects that would leave it.
-        namespace: Returns a Namespace on the hub. None: unknown or deleted.
+        exemptions: Of the placement.
         now: The present time.
     """
     confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding).without_expired(now)
-    judged = (each for each in sorted(objects.leaving) if not is_exempt(each, policy, [objects.placed], namespace))
+    judged = (each for each in sorted(objects.leaving) if not exemptions.covers(each))
     items = [
         RemovalItem(RemovalEffect.OBJECT, each, placed.uid if (placed := objects.placed.get(each)) else "")
         for each in judged

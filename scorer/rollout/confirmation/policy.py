@@ -4,7 +4,7 @@ Source: docs/specifications/removal.md 2 and 3.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -201,9 +201,15 @@ class RemovalPolicy:
         return RemovalPolicy(mode, mode, mode, mode, mode, mode, mode, self.window, self.kinds, self.exempt)
 
     def of(self, placement: Mapping[str, Any]) -> "RemovalPolicy":
-        """Return the policy for a placement, whose annotation overrides every mode. Another value counts as absent."""
+        """Return the policy for a placement, whose annotation overrides every mode. Another value counts as absent.
+
+        If the operator has switched every mode off, no right is needed to label a Namespace. So none is exempt then.
+        """
         text = annotation(placement, REMOVAL_CONFIRMATION)
-        return self.with_every_mode(ConfirmationMode(text)) if text in _MODES else self
+        if text not in _MODES:
+            return self
+        policy = self.with_every_mode(ConfirmationMode(text))
+        return replace(policy, exempt=None) if self.is_off else policy
 
     def holds_data(self, group: str, kind: str) -> bool:
         """Return whether the removal of an object of a kind loses data or infrastructure."""

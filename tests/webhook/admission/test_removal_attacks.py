@@ -14,6 +14,7 @@ from scorer.api.names import (
     CARRIED_OUT,
     CLUSTERS_HELD,
     CONFIRM_REMOVAL,
+    EXEMPT_SINCE,
     OBJECTS_PENDING,
     PARENT_PLACEMENT,
     REMOVAL_CONFIRMATION,
@@ -152,6 +153,7 @@ def test_who_exempts_a_namespace_needs_the_right_on_every_placement_of_it(reques
         pytest.param(
             record_of(RESOURCE_SNAPSHOT), {SUPERSEDED_AT: "2026-01-01T00:00:00Z"}, {}, id="a-selection-is-dated-back"
         ),
+        pytest.param(annotated(), {EXEMPT_SINCE: "u 1"}, {EXEMPT_SINCE: "u Always"}, id="an-exemption-is-dated-back"),
         pytest.param(record_of(POLICY_SNAPSHOT), {CLUSTERS_HELD: "[]"}, {}, id="the-number-of-clusters-is-forgotten"),
     ],
 )
@@ -168,6 +170,9 @@ def test_who_confirms_in_any_way_needs_the_right_on_the_placement(make, before, 
         ),
         pytest.param(
             write(annotated()({}), annotated()({CONFIRM_REMOVAL: CONFIRMED})), id="apply-drops-a-confirmation"
+        ),
+        pytest.param(
+            write(annotated()({}), annotated()({EXEMPT_SINCE: "u Always"})), id="apply-drops-the-record-of-an-exemption"
         ),
         pytest.param(write(bound({"team": "fish"}), bound({})), id="another-annotation-of-a-binding"),
         pytest.param(write(bound({REMOVE: "uid"})), id="a-copy-of-a-binding-is-created"),

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from scorer.api.family import FAMILIES, Family, PlacementRef
+from scorer.api.family import FAMILIES, NAMESPACED, Family, PlacementRef
 from scorer.api.meta import JsonObject
-from scorer.api.unstructured.documents import is_deleting, name_of
-from webhook.kube.cache.changes import ObjectDelta
+from scorer.api.unstructured.documents import name_of
+from webhook.kube.cache.changes import ObjectDelta, View
 from webhook.kube.cache.indexer import TARGET_CLUSTER
 from webhook.kube.cache.informer import Cache, read_member
 
@@ -22,10 +22,10 @@ def placement_refs(cache: Cache) -> Iterator[PlacementRef]:
     return (ref for ref, _ in all_placements(cache))
 
 
-def placements_in_deleted(cache: Cache, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placements in a Namespace that is being deleted now."""
-    if change.new is not None and is_deleting(change.new) and change.alters(is_deleting):
-        yield from (ref for ref in placement_refs(cache) if ref.namespace == name_of(change.new))
+def placements_in_altered(cache: Cache, change: ObjectDelta, *views: View) -> Iterator[PlacementRef]:
+    """Yield the placements in a Namespace that was updated, and differs in one of *views*."""
+    if change.new is not None and any(map(change.alters, views)):
+        yield from map(NAMESPACED.ref, cache.list(NAMESPACED.placement, name_of(change.new)))
 
 
 def all_bindings(cache: Cache) -> Iterator[tuple[Family, JsonObject]]:

@@ -60,7 +60,7 @@ from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.machinery.wiring import Later, Poll, Signal, Waker, Watch, Wiring
-from webhook.controllers.placements.listing import placement_refs, placements_in_deleted
+from webhook.controllers.placements.listing import placement_refs, placements_in_altered
 from webhook.controllers.placements.removals import (
     ContentRemovals,
     content_record,
@@ -159,8 +159,8 @@ class PlacementController:
         yield Later(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
 
     def _of_namespace(self, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placements in a namespace that is now being deleted."""
-        yield from placements_in_deleted(self._hub.cache, change)
+        """Yield the placements in a namespace that is now being deleted, or whose exemption label has changed."""
+        yield from placements_in_altered(self._hub.cache, change, is_deleting, self._settings.removal.exempts)
 
     def _of_definition(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield all placements, to select again: the served kinds have changed."""
@@ -223,9 +223,9 @@ class PlacementController:
         return soonest(await self._report(family, placement, report), waits)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
-        """Add the finalizers of deletion in one write, before the first snapshot, which nothing else would remove."""
+        """Add the finalizers, before the first snapshot that nothing else would remove, and the exemption record."""
         finalized = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
-        finalized = with_finalizer(finalized, SCHEDULER_CLEANUP) or finalized
+        finalized = self._removals.with_exemption(family, with_finalizer(finalized, SCHEDULER_CLEANUP) or finalized)
         return placement if finalized is placement else await self._hub.amend(family.placement, finalized)
 
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:

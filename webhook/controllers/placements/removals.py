@@ -13,7 +13,7 @@ from scorer.api.event import Event
 from scorer.api.family import Family
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, EXEMPT_SINCE, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import (
     annotation,
     metadata_of,
@@ -21,9 +21,10 @@ from scorer.api.unstructured.documents import (
     status_of,
     with_metadata,
 )
-from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerdict, judge_deletion
+from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerdict, has_content, judge_deletion
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
-from scorer.rollout.confirmation.objects import ObjectFacts, ObjectJudgement, judge_objects, places_only_exempt
+from scorer.rollout.confirmation.exemption import Exemptions, exemption_record
+from scorer.rollout.confirmation.objects import ObjectFacts, ObjectJudgement, judge_objects
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import (
     bypassed_event,
@@ -99,6 +100,18 @@ class ContentRemovals:
         )
         return judge_objects(facts)
 
+    def with_exemption(self, family: Family, placement: JsonObject) -> JsonObject:
+        """Return a placement with the record of the exempt label of its Namespace, as it is if that has not changed."""
+        cache, ref = self._hub.cache, family.ref(placement)
+        is_new = not children(cache, family.resource_snapshot, ref) and not any(
+            map(has_content, children(cache, family.binding, ref))
+        )
+        home = self.namespace(ref.namespace) if ref.namespace else None
+        record = exemption_record(self._policy.of(placement), placement, home, self._now(), is_new=is_new)
+        if record == annotation(placement, EXEMPT_SINCE):
+            return placement
+        return with_metadata(placement, annotations={EXEMPT_SINCE: record})
+
     def status(
         self,
         family: Family,
@@ -172,7 +185,9 @@ class ContentRemovals:
         cache, ref = self._hub.cache, family.ref(placement)
         policy = self._policy.of(placement)
         groups = snapshot_groups(children(cache, family.resource_snapshot, ref))
-        exempt = not policy.is_off and places_only_exempt(groups, policy, self.namespace, self._now())
+        exempt = (
+            not policy.is_off and Exemptions.of(placement, groups, policy, self.namespace, self._now()).covers_all()
+        )
         bindings = children(cache, family.binding, ref)
         namespace = None
         if ref.namespace and not policy.is_off:
@@ -222,6 +237,6 @@ def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
     return ContentRecord(partial(format_sources, judgement.sources), judgement.retained, bool(judgement.confirmed))
 
 
-def seen_of_confirmation(placement: JsonObject) -> tuple[str, str]:
+def seen_of_confirmation(placement: JsonObject) -> tuple[str, ...]:
     """Return the annotations of a placement that decide about removals."""
-    return annotation(placement, CONFIRM_REMOVAL), annotation(placement, REMOVAL_CONFIRMATION)
+    return tuple(annotation(placement, each) for each in (CONFIRM_REMOVAL, REMOVAL_CONFIRMATION, EXEMPT_SINCE))

@@ -25,6 +25,7 @@ from scorer.api.names import (
 from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, text_at, uid_of, with_metadata
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, work_version
+from scorer.rollout.confirmation.exemption import Exemptions
 from scorer.rollout.confirmation.on_cluster import (
     LeavingJudgement,
     LeavingObjects,
@@ -151,8 +152,9 @@ class RetainedObjects:
         shown = pending_items(snapshots, children(cache, family.binding, ref))
         versions = {identity: work_version(work) for work in works for identity in objects_in([work])}
         objects = LeavingObjects(held, frozenset(leaving), placed, shown, versions)
-        policy = self._policy.of(placement)
-        return judge_leaving(policy, placement, binding, objects, self._namespace, self._now())
+        policy, now = self._policy.of(placement), self._now()
+        exemptions = Exemptions.of(placement, groups, policy, self._namespace, now)
+        return judge_leaving(policy, placement, binding, objects, exemptions, now)
 
     def _rolls_back(self, family: Family, binding: JsonObject) -> bool:
         """Return whether a failure policy has ordered the content of a binding."""

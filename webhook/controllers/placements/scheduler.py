@@ -73,7 +73,7 @@ from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
 from webhook.controllers.placements.cluster_removals import ClusterRemovals, seen_of_replacement
 from webhook.controllers.placements.deletion import delete_works
-from webhook.controllers.placements.listing import all_placements, placement_refs, placements_in_deleted
+from webhook.controllers.placements.listing import all_placements, placement_refs, placements_in_altered
 from webhook.controllers.placements.removals import ContentRemovals, seen_of_confirmation
 from webhook.history.entry import CLUSTERS_PICKED
 from webhook.kube.cache.changes import ObjectDelta, desired
@@ -150,7 +150,7 @@ class SchedulerController:
 
     def _of_namespace(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placements in a namespace that is now being deleted: they do not wait for confirmation."""
-        yield from placements_in_deleted(self._hub.cache, change)
+        yield from placements_in_altered(self._hub.cache, change, is_deleting)
 
     def _of_member(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placements that a member leaves, or that may pick it now. See `scorer.placement.wake`."""

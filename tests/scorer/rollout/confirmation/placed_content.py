@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, EXEMPT_SINCE, REMOVAL_CONFIRMATION
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
 from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects
 from scorer.rollout.confirmation.policy import RemovalPolicy
@@ -58,11 +58,19 @@ def uid(content):
     return f"uid-{content['kind']}-{content['metadata']['name']}"
 
 
-def make_placement(confirm="", carried_out="", setting=""):
-    annotations = {CONFIRM_REMOVAL: confirm, CARRIED_OUT: carried_out, REMOVAL_CONFIRMATION: setting}
+def make_placement(confirm="", carried_out="", setting="", namespace="", exempt_since=""):
+    annotations = {
+        CONFIRM_REMOVAL: confirm,
+        CARRIED_OUT: carried_out,
+        REMOVAL_CONFIRMATION: setting,
+        EXEMPT_SINCE: exempt_since,
+    }
     annotations = {key: value for key, value in annotations.items() if value}
-    kind = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement"}
-    return {**kind, "metadata": {"name": "shop", "uid": UID, "annotations": annotations}, "spec": {}}
+    kind = "ResourcePlacement" if namespace else "ClusterResourcePlacement"
+    metadata = {"name": "shop", "uid": UID, "annotations": annotations}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": kind, "metadata": metadata, "spec": {}}
 
 
 def item_of(content, source=None):

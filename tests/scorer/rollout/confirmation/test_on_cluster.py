@@ -5,6 +5,7 @@ from dataclasses import replace
 from scorer.api.names import CARRIED_OUT, OBJECTS_PENDING
 from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.confirmation.digests import CarriedOut, confirmable_groups
+from scorer.rollout.confirmation.exemption import Exemptions
 from scorer.rollout.confirmation.on_cluster import LeavingObjects, format_pending, judge_leaving, pending_on
 from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import object_identity
@@ -23,13 +24,14 @@ from webhook.validation.framework.object_meta import LONGEST_ANNOTATIONS
 
 MAPS = config_maps(20)
 PLACED = {object_identity(each): PlacedObject(each, uid(each)) for each in MAPS}
+NOT_EXEMPT = Exemptions.of({}, (), DEFAULTS, {}.get, NOW)
 
 
 def judge(held, leaving, binding, confirmed=()):
     objects = LeavingObjects(frozenset(map(object_identity, held)), frozenset(map(object_identity, leaving)), PLACED)
     digests = [item_of(each).digest(UID) for each in confirmed]
     placement = make_placement(confirm(*digests) if digests else "")
-    return judge_leaving(DEFAULTS, placement, binding, objects, {}.get, NOW)
+    return judge_leaving(DEFAULTS, placement, binding, objects, NOT_EXEMPT, NOW)
 
 
 def test_confirming_some_objects_does_not_confirm_the_others():
@@ -51,7 +53,7 @@ def test_a_roll_up_of_many_objects_confirms_them():
     for digest, shown in ((group.digest, ()), (wider.digest, wider.items)):
         objects = LeavingObjects(leaving, leaving, placed, shown)
         binding = {"metadata": {"name": "shop-fish"}}
-        judgement = judge_leaving(DEFAULTS, make_placement(confirm(digest)), binding, objects, {}.get, NOW)
+        judgement = judge_leaving(DEFAULTS, make_placement(confirm(digest)), binding, objects, NOT_EXEMPT, NOW)
         assert (judgement.pending, judgement.confirmed.keys()) == ((), {digest})
 
 
@@ -61,10 +63,14 @@ def test_a_digest_on_record_counts_until_its_work_is_written():
     binding = with_metadata({"metadata": {"name": "shop-fish"}}, annotations={CARRIED_OUT: record})
     held = frozenset({object_identity(MAPS[0])})
     policy, placement = DEFAULTS, make_placement(confirm(digest))
-    judgement = judge_leaving(policy, placement, binding, LeavingObjects(held, held, PLACED, (), works), {}.get, NOW)
+    judgement = judge_leaving(
+        policy, placement, binding, LeavingObjects(held, held, PLACED, (), works), NOT_EXEMPT, NOW
+    )
     assert (judgement.pending, judgement.confirmed) == ((), {digest: {"u.1"}})
     later = {object_identity(MAPS[0]): "u.2"}
-    judgement = judge_leaving(policy, placement, binding, LeavingObjects(held, held, PLACED, (), later), {}.get, NOW)
+    judgement = judge_leaving(
+        policy, placement, binding, LeavingObjects(held, held, PLACED, (), later), NOT_EXEMPT, NOW
+    )
     assert judgement.pending, "it came back since, and leaves again"
 
 

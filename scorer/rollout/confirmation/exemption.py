@@ -1,0 +1,119 @@
+"""Namespaces whose content needs no confirmation: their label must have been set for the whole window.
+
+The snapshots of the window show that for a Namespace that its placement places. A ResourcePlacement does not place its
+Namespace, and records on itself since when that has the label: its snapshots are deleted before it, with the Namespace.
+
+Source: docs/specifications/removal.md 2.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import EXEMPT_SINCE
+from scorer.api.unstructured.documents import annotation, namespace_of, uid_of
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from scorer.rollout.confirmation.sources import PlacedObject, placed_objects
+from scorer.rollout.confirmation.window import recent_groups
+from scorer.rollout.object_size import ObjectIdentity
+from scorer.rollout.snapshots.groups import SnapshotGroup
+
+ALWAYS: Final = "Always"
+"""The Namespace had the label when the placement placed its first content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exemptions:
+    """The exempt namespaces of a placement.
+
+    Args:
+        policy: Of the placement.
+        placement: With its record.
+        recently_placed: The content of each snapshot of the window.
+        namespace: Returns a Namespace on the hub. None: unknown or deleted.
+        now: The present time.
+    """
+
+    policy: RemovalPolicy
+    placement: JsonObject
+    recently_placed: Sequence[Mapping[ObjectIdentity, PlacedObject]]
+    namespace: Callable[[str], JsonObject | None]
+    now: datetime
+    _verdicts: dict[str, bool] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        placement: JsonObject,
+        groups: Sequence[SnapshotGroup],
+        policy: RemovalPolicy,
+        namespace: Callable[[str], JsonObject | None],
+        now: datetime,
+    ) -> "Exemptions":
+        """Return those of a placement by all of its resource snapshots."""
+        recently_placed = [placed_objects(group) for group in recent_groups(groups, policy.window, now)]
+        return cls(policy, placement, recently_placed, namespace, now)
+
+    def covers(self, identity: ObjectIdentity) -> bool:
+        """Return whether the removal of an object needs no confirmation."""
+        name = identity[3] if identity[:2] == NAMESPACE.group_kind else identity[2]
+        if name not in self._verdicts:
+            self._verdicts[name] = bool(name) and self._is_exempt(name)
+        return self._verdicts[name]
+
+    def covers_all(self) -> bool:
+        """Return whether all content of the placement is exempt, and there is some."""
+        if own := namespace_of(self.placement):
+            return self._is_exempt(own)
+        identities = {identity for placed in self.recently_placed for identity in placed}
+        return bool(identities) and all(map(self.covers, identities))
+
+    def _is_exempt(self, name: str) -> bool:
+        identity = (*NAMESPACE.group_kind, "", name)
+        if homes := [home.content for placed in self.recently_placed if (home := placed.get(identity))]:
+            return all(map(self.policy.exempts, homes))
+        document = self.namespace(name) if name == namespace_of(self.placement) else None
+        if document is None or not self.policy.exempts(document):
+            return False
+        since = _recorded(self.placement)
+        return since == ALWAYS or _is_time_before(since, self.now - self.policy.window)
+
+
+def exemption_record(
+    policy: RemovalPolicy, placement: JsonObject, namespace: JsonObject | None, now: datetime, *, is_new: bool
+) -> str:
+    """Return the record for a placement in a namespace. Empty: the Namespace is not exempt.
+
+    A record remains as it is for as long as the Namespace has the label. It names the uid of the placement, so that a
+    copy does not inherit it.
+
+    Args:
+        policy: Of the placement.
+        placement: The placement, with the present record.
+        namespace: Its Namespace. None: unknown or deleted, or the placement is cluster-scoped.
+        now: The present time.
+        is_new: It has not placed any content yet.
+    """
+    if policy.is_off or namespace is None or not policy.exempts(namespace):
+        return ""
+    since = ALWAYS if is_new else _recorded(placement)
+    if since != ALWAYS and not _is_time_before(since, now):
+        since = format_time(now)
+    return f"{uid_of(placement)} {since}"
+
+
+def _recorded(placement: JsonObject) -> str:
+    """Return since when the Namespace of a placement has the label. Empty: unknown."""
+    uid, _, since = annotation(placement, EXEMPT_SINCE).partition(" ")
+    return since if uid and uid == uid_of(placement) else ""
+
+
+def _is_time_before(text: str, limit: datetime) -> bool:
+    """Return whether a record is a time that is not later than *limit*. An unreadable one is not."""
+    try:
+        return parse_time(text) <= limit
+    except ValueError:
+        return False
