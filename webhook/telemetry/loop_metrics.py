@@ -62,7 +62,7 @@ class TermMetrics:
             times[key] = since
 
     def unconfirmed(self, reason: str) -> None:
-        """Count an Event about content that was removed with a warning, or is no longer managed."""
+        """Count an Event about content that was removed without confirmation, or is no longer managed."""
         self._counts.unconfirmed.labels(reason).inc()
 
     def span(self, controller: str, key: object) -> AbstractContextManager[object]:
@@ -183,7 +183,8 @@ class LoopMetrics:
         )
         self.unconfirmed = Counter(
             "harbormaster_removals_unconfirmed",
-            "Events about content that was removed with a warning, or remains on members unmanaged.",
+            "Events about content that was removed with a warning or because confirmation was switched off, or remains "
+            "on members unmanaged.",
             ("reason",),
             registry=registry,
         )

@@ -77,7 +77,7 @@ class LoopObserver(QueueObserver, Protocol):
         ...
 
     def unconfirmed(self, reason: str) -> None:
-        """Count an Event about content that was removed with a warning, or is no longer managed."""
+        """Count an Event about content that was removed without confirmation, or is no longer managed."""
         ...
 
 

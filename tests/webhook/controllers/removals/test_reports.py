@@ -3,11 +3,13 @@
 import pytest
 
 from scorer.api.conditions import make_condition
-from scorer.api.kinds import PLACEMENT, WORK
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, PLACEMENT, RESOURCE_PLACEMENT, WORK
 from scorer.api.names import ACCEPT_OLDER_UNTIL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import conditions_of, generation_of, status_of, with_metadata
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION
+from scorer.rollout.confirmation.policy import DEFAULT_POLICY, NO_CONFIRMATION
+from tests.builders.placement import make_placement, namespace_term
 from tests.webhook.controllers.placements.confirmed_world import (
+    CONFIG_MAP,
     STATEFUL_SET,
     confirming,
     delete,
@@ -38,6 +40,8 @@ async def test_removals_that_were_pending_when_the_settings_are_off_are_recorded
             f"the settings switched confirmation off, and these removals proceed: {message}"
         ]
         assert await on_members(world, STATEFUL_SET, "db") == []
+        counted = {"reason": BYPASSED}
+        assert world.registry.get_sample_value("harbormaster_removals_unconfirmed_total", counted) == 1
 
 
 async def test_removals_that_were_pending_when_the_annotation_is_off_are_recorded():
@@ -67,3 +71,31 @@ async def test_a_restored_hub_is_named_beside_what_is_pending():
         assert pending(world)["message"].endswith(
             f"; older Works are held on lion: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
         )
+
+
+@pytest.mark.parametrize("removal", [DEFAULT_POLICY, NO_CONFIRMATION], ids=["confirmed", "off"])
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace"),
+    [
+        pytest.param(PLACEMENT, "shop", "", id="cluster"),
+        pytest.param(RESOURCE_PLACEMENT, "web", "shop", id="namespaced"),
+    ],
+)
+async def test_content_that_is_kept_when_a_definition_is_deleted_is_recorded(kind, name, namespace, removal):
+    definition = {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITION.kind,
+        "metadata": {"name": kind.resource, "finalizers": ["customresourcecleanup.apiextensions.k8s.io"]},
+        "spec": {},
+    }
+    home = make_placement(selectors=[{**namespace_term("shop"), "selectionScope": "NamespaceOnly"}])
+    async with confirming(count=1, placement=home, removal=removal) as world:
+        terms = [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "c0"}]
+        await world.add(make_placement("web", namespace="shop", selectors=terms), definition)
+        await world.until(lambda: world.view("web", "shop")["state"] == "available")
+        await delete(world, CUSTOM_RESOURCE_DEFINITION, kind.resource)
+        await delete(world, kind, name, namespace)
+        await world.until(lambda: world.cache.get(kind, name, namespace) is None)
+        (note,) = world.events("PlacedContentKept")
+        assert note.startswith(f"the definition {kind.resource} is being deleted")
+        assert len(await on_members(world, CONFIG_MAP, "c0")) == 3
