@@ -383,11 +383,25 @@ def _of_hub_object(write: _Write) -> Iterator[PlacementLoss]:
             return
     for placement in _placements_of(write):
         terms = dicts_at(placement, "spec", "resourceSelectors")
+        if is_namespace and write.new is not None and _is_selected_alike(terms, write.old, write.new):
+            continue
         yield _of_content(placement, write, terms, lambda contents: [*_after(write, contents)])
     if is_namespace and write.new is None:
         for placement in write.context.hub.list(NAMESPACED.placement, name_of(write.old)):
             if not is_deleting(placement):
                 yield _of_deletion(write.fresh(placement), write)
+
+
+def _is_selected_alike(terms: Sequence[JsonObject], old: JsonObject, new: JsonObject) -> bool:
+    """Return whether selectors select a Namespace both before and after an update, or neither time.
+
+    Fast path: the labels of a Namespace decide about nothing else, so the placed content need not be selected again.
+    """
+    spaces = [term for term in terms if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind]
+    served = {NAMESPACE.group_kind: NAMESPACE}
+    before, after = (select_resources(spaces, "", DocumentInventory([each]), served) for each in (old, new))
+    is_valid = not isinstance(before, InvalidSelection) and not isinstance(after, InvalidSelection)
+    return is_valid and before.uids.keys() == after.uids.keys()
 
 
 def _data(document: JsonObject) -> JsonObject:

@@ -11,6 +11,7 @@ from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import name_of, uid_of, with_metadata, with_spec
 from scorer.rollout.confirmation.digests import Confirmation
 from scorer.rollout.confirmation.policy import DEFAULT_POLICY, NO_CONFIRMATION
+from scorer.rollout.selection.selector import DocumentInventory
 from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.webhook.controllers.placements.confirmed_world import (
     confirm,
@@ -121,6 +122,22 @@ async def test_a_label_taken_off_is_judged_as_a_deletion():
         await world.store.replace(NAMESPACE, without)
         await world.until(lambda: pending(world))
         assert digests(world) == found(losses)
+
+
+async def test_another_label_of_a_namespace_does_not_select_its_content_again(monkeypatch):
+    """On a hub with many placements, that would take longer than the whole review."""
+    listed = []
+
+    def counted(contents):
+        listed.append(len(contents))
+        return DocumentInventory(contents)
+
+    async with placed_by_label() as world:
+        context = await context_of(world)
+        shop = await world.store.get(NAMESPACE, Key("shop"))
+        monkeypatch.setattr(removal_effects, "DocumentInventory", counted)
+        assert removal_losses(update(shop, with_metadata(shop, labels={"tier": "1"})), context) == ()
+        assert max(listed) == 1
 
 
 async def test_a_deleted_placement_is_confirmed_on_itself():
