@@ -22,7 +22,7 @@ from scorer.api.names import (
     SCHEDULER_BINDING_CLEANUP,
     UNSCHEDULED_AT,
 )
-from scorer.api.placement.binding import BindingState
+from scorer.api.placement.binding import BindingState, previous_state
 from scorer.api.unstructured.documents import name_of, spec_of, with_metadata
 from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
@@ -30,7 +30,6 @@ from scorer.placement.schedule import ScheduleResult
 from scorer.plugins.cluster_eligibility import ineligibility
 
 _STATES = frozenset(BindingState)
-_LIVE = _STATES - {BindingState.UNSCHEDULED}
 _NONE_TAKEN: Final = frozenset[str]().__contains__
 
 
@@ -86,7 +85,6 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
             f"binding {metadata['name']}: spec.state: {str(state)[:64]!r} is not a valid state of a binding"
         )
     score = (spec.get("clusterDecision") or {}).get("clusterScore")
-    previous = (metadata.get("annotations") or {}).get(PREVIOUS_BINDING_STATE)
     made_under = spec.get("schedulingPolicySnapshotName")
     return Binding(
         name=metadata["name"],
@@ -96,7 +94,7 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
         deleting=bool(metadata.get("deletionTimestamp")),
         topology=None if score is None else score.get("priorityScore") or 0,
         affinity=None if score is None else score.get("affinityScore") or 0,
-        previous_state=BindingState(previous) if previous in _LIVE else None,
+        previous_state=previous_state(document),
         snapshot=str(made_under or ""),
         since=str(metadata.get("creationTimestamp") or ""),
     )
@@ -272,5 +270,7 @@ def _dropped(document: JsonObject, old: Binding, drops: Drops) -> JsonObject:
     if drops.now is not None:
         annotations[UNSCHEDULED_AT] = format_time(drops.now)
     annotations |= drops.annotations.get(old.name, {})
+    if annotations.get(REMOVAL_PENDING):
+        del annotations[PREVIOUS_BINDING_STATE]
     spec = {**document["spec"], "state": str(BindingState.UNSCHEDULED)}
     return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

@@ -17,11 +17,10 @@ from scorer.api.names import (
     CONTENT_REMOVED_AT,
     CONTENT_REMOVED_IN,
     OLDER_THAN_APPLIED,
-    PREVIOUS_BINDING_STATE,
     REMOVAL_PENDING,
     WORK_CLEANUP,
 )
-from scorer.api.placement.binding import BindingState
+from scorer.api.placement.binding import BindingState, previous_state
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -166,7 +165,7 @@ class BindingView:
             snapshot=spec.get("resourceSnapshotName") or "",
             overrides=Overrides.of(spec),
             deleting=is_deleting(document),
-            previous_state=annotation(document, PREVIOUS_BINDING_STATE),
+            previous_state=previous_state(document) or "",
             conditions={
                 condition.get("type", ""): condition
                 for condition in conditions_of(document)

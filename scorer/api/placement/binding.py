@@ -3,12 +3,15 @@
 Source: placement-api.md 3.5.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from pydantic import Field
 
 from scorer.api.conditions import Conditions
 from scorer.api.meta import ApiModel, ApiObject
+from scorer.api.names import PREVIOUS_BINDING_STATE, REMOVAL_PENDING
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.placement.snapshots import ClusterDecision
 from scorer.api.placement.status import (
@@ -17,6 +20,7 @@ from scorer.api.placement.status import (
     FailedResourcePlacement,
     NamespacedName,
 )
+from scorer.api.unstructured.documents import annotation
 
 
 class BindingState(StrEnum):
@@ -25,6 +29,18 @@ class BindingState(StrEnum):
     SCHEDULED = "Scheduled"
     BOUND = "Bound"
     UNSCHEDULED = "Unscheduled"
+
+
+def previous_state(binding: Mapping[str, Any]) -> BindingState | None:
+    """Return the state of an Unscheduled binding before it was dropped. None: unknown, another client has set it.
+
+    While a removal is pending, its record alone shows that the binding was Bound. Without the record, the binding is
+    one that another client has set to Unscheduled. So taking a record off orders no removal.
+    """
+    text = annotation(binding, PREVIOUS_BINDING_STATE)
+    if text in (BindingState.SCHEDULED, BindingState.BOUND):
+        return BindingState(text)
+    return BindingState.BOUND if annotation(binding, REMOVAL_PENDING) else None
 
 
 class BindingSpec(ApiModel):

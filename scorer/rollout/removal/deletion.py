@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
-from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE
-from scorer.api.placement.binding import BindingState
+from scorer.api.names import ABANDON, REMOVAL_PENDING, UNSCHEDULED_AT
+from scorer.api.placement.binding import BindingState, previous_state
 from scorer.api.unstructured.documents import (
     annotation,
     is_deleting,
@@ -34,7 +34,6 @@ from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished
 from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal, unmeant
 from scorer.rollout.writes import Write, delete, replace
 
-_LIVE: Final = frozenset(BindingState) - {BindingState.UNSCHEDULED}
 _REMOVABLE: Final = (None, PendingReason.UPDATE_RUN)
 """Reasons with which a binding may be marked for removal without an eviction: the loop or an update run removes it."""
 
@@ -88,9 +87,9 @@ def is_removal_requested(binding: Mapping[str, Any]) -> bool:
 def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
     """Return whether another client than the loop has set a binding to Unscheduled.
 
-    The loop records the state before in the same write.
+    The loop records the state before in the same write, or that the removal is pending.
     """
-    return _is_unscheduled(binding) and annotation(binding, PREVIOUS_BINDING_STATE) not in _LIVE
+    return _is_unscheduled(binding) and previous_state(binding) is None
 
 
 def awaits_restoration(binding: Mapping[str, Any]) -> bool:
@@ -108,17 +107,21 @@ def _is_unscheduled(binding: Mapping[str, Any]) -> bool:
 def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
     """Return the writes that restore the state of bindings that another client has set to Unscheduled.
 
-    All else of them is as it was, so nothing changes on the member. A binding with a snapshot was Bound.
+    All else of them is as it was, so nothing changes on the member. A binding with a snapshot was Bound. One that the
+    loop has dropped waits for confirmation again: another client has taken the record of that off.
 
     Args:
         bindings: All bindings of a placement that is not being deleted.
     """
     restorable = filter(awaits_restoration, bindings)
-    return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in restorable]
+    return [replace(_restored(binding)) for binding in restorable]
 
 
-def _state_before(binding: Mapping[str, Any]) -> BindingState:
-    return BindingState.BOUND if spec_of(binding).get("resourceSnapshotName") else BindingState.SCHEDULED
+def _restored(binding: JsonObject) -> JsonObject:
+    if since := annotation(binding, UNSCHEDULED_AT):
+        return with_metadata(binding, annotations={REMOVAL_PENDING: f"{PendingReason.CONFIRMATION} {since}"})
+    before = BindingState.BOUND if spec_of(binding).get("resourceSnapshotName") else BindingState.SCHEDULED
+    return with_spec(binding, state=str(before))
 
 
 def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:

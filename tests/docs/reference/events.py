@@ -37,7 +37,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("InvalidReportBackStrategy", WARNING, "statuses are to be mirrored, and it may pick several clusters"),
         Told("StatusNotReportedBack", WARNING, "the status of an object could not be written back"),
         Told("PlacedContentKept", WARNING, "it is deleted with the definition of its kind, and its content remains"),
-        Told("BindingsRestored", WARNING, "another client had set bindings of it to Unscheduled"),
+        Told("BindingsRestored", WARNING, "another client had ordered the removal of bindings of it"),
         Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
         Told(
             "RemovalPending", WARNING, "the removal of content waits for confirmation, or of other content than before"

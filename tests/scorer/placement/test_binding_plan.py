@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import format_time
-from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP, UNSCHEDULED_AT
+from scorer.api.names import (
+    PARENT_PLACEMENT,
+    PREVIOUS_BINDING_STATE,
+    REMOVAL_PENDING,
+    SCHEDULER_BINDING_CLEANUP,
+    UNSCHEDULED_AT,
+)
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, Drops, binding_name, plan_bindings, read_binding
 from scorer.placement.schedule import hold
@@ -138,6 +144,17 @@ def test_a_binding_says_when_it_was_dropped_until_it_is_picked_again():
     assert gone["metadata"]["annotations"] == {PREVIOUS_BINDING_STATE: "Bound", UNSCHEDULED_AT: format_time(NOW)}
     (again,) = plan(pick_fixed("gone"), ["gone"], [gone]).replace
     assert again["metadata"]["annotations"] == {}
+
+
+def test_a_pending_removal_takes_the_place_of_the_earlier_state():
+    """Without its record, the binding is not one that the loop wants removed."""
+    pending = {REMOVAL_PENDING: f"ConfirmationRequired {format_time(NOW)}"}
+    held = hold("x", Fleet.of([make_cluster("a")]), [read_binding(document("gone"), LATEST)], NOW)
+    drops = Drops(annotations={document("gone")["metadata"]["name"]: pending})
+    (gone,) = plan_bindings(held, PLACEMENT, LATEST, [document("gone")], BLANK, drops=drops).replace
+    assert gone["metadata"]["annotations"] == pending
+    (again,) = plan(pick_fixed("gone"), ["gone"], [gone]).replace
+    assert (again["spec"]["state"], again["metadata"]["annotations"]) == ("Bound", {})
 
 
 def test_other_annotations_survive_both_ways():

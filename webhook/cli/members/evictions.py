@@ -15,11 +15,10 @@ import pydantic
 from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.kinds import DISRUPTION_BUDGET, EVICTION, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE
-from scorer.api.placement.binding import BindingState
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.placement.binding import BindingState, previous_state
 from scorer.api.placement.placement import PlacementType, Toleration
 from scorer.api.unstructured.documents import (
-    annotation,
     conditions_of,
     dict_at,
     dicts_at,
@@ -85,8 +84,7 @@ class PlacementRemoval:
 
 def is_there(binding: JsonObject) -> bool:
     """Return whether content may have been placed for a binding. Before it is bound, a binding is only a decision."""
-    before = annotation(binding, PREVIOUS_BINDING_STATE)
-    return BindingState.BOUND in (text_at(binding, "spec", "state"), before)
+    return BindingState.BOUND in (text_at(binding, "spec", "state"), previous_state(binding))
 
 
 def is_replaced_on_cordoned(placement: JsonObject) -> bool:

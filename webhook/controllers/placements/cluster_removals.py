@@ -12,7 +12,7 @@ from scorer.api.event import Event
 from scorer.api.family import Family
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject, format_time, parse_time
-from scorer.api.names import CARRIED_OUT, REMOVAL_PENDING, REPLACEMENT, UNSCHEDULED_AT
+from scorer.api.names import CARRIED_OUT, PREVIOUS_BINDING_STATE, REMOVAL_PENDING, REPLACEMENT, UNSCHEDULED_AT
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import StrategyType
 from scorer.api.unstructured.documents import (
@@ -182,7 +182,8 @@ class ClusterRemovals:
         return {CARRIED_OUT: CarriedOut.of(document).without_expired(facts.now).with_digests([digest], expiry).format()}
 
     def _ordered(self, document: JsonObject) -> JsonObject:
-        return with_metadata(document, annotations={REMOVAL_PENDING: None, UNSCHEDULED_AT: format_time(self._now())})
+        order = {PREVIOUS_BINDING_STATE: str(BindingState.BOUND), UNSCHEDULED_AT: format_time(self._now())}
+        return with_metadata(document, annotations={**order, REMOVAL_PENDING: None})
 
     def _is_member(self, document: JsonObject) -> bool:
         return is_member(self._hub.cache.get(MEMBER_CLUSTER, _cluster(document)))

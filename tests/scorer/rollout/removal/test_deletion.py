@@ -2,7 +2,8 @@
 
 import pytest
 
-from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE, REMOVAL_PENDING, REMOVE
+from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE, REMOVAL_PENDING, REMOVE, UNSCHEDULED_AT
+from scorer.api.unstructured.documents import annotation
 from scorer.rollout.removal.deletion import (
     is_abandoned,
     is_removal_requested,
@@ -213,6 +214,15 @@ def test_a_pending_binding_is_no_order_and_loses_the_mark_of_a_withdrawn_evictio
     assert is_removal_requested(marked), "an eviction is an order"
     assert words(plan_unmarking([marked], [])) == [("replace", "b", "", "")]
     assert plan_unmarking([marked], [thing("e", annotations={EVICTED_BINDING: "uid-b"})]) == []
+
+
+def test_a_binding_without_the_record_of_its_pending_removal_gets_it_again():
+    stripped = thing("b", DROPPED["spec"], annotations={UNSCHEDULED_AT: "2026-11-29T12:00:00Z"})
+    assert not is_removal_requested(stripped)
+    (write,) = plan_states_restored([stripped])
+    assert annotation(write.document, REMOVAL_PENDING) == PENDING[REMOVAL_PENDING]
+    assert write.document["spec"] == DROPPED["spec"]
+    assert not plan_states_restored([write.document])
 
 
 def test_a_namespace_that_ends_abandons_what_the_delete_strategy_would_remove():

@@ -1,11 +1,14 @@
 """Clusters that a placement leaves on a running hub: their content stays until the loss is confirmed or replaced."""
 
+from datetime import timedelta
+
 import pytest
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.names import REMOVAL_PENDING
 from scorer.api.unstructured.documents import annotation, with_metadata
 from tests.builders.placement import fixed, make_placement
+from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
     STATEFUL_SET,
     bindings,
@@ -15,7 +18,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
     on_members,
     pending,
 )
-from tests.webhook.controllers.world import make_member, pick_n
+from tests.webhook.controllers.world import held_up, make_member, pick_n
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 
@@ -109,6 +112,48 @@ async def test_a_pending_binding_that_another_client_deletes_comes_back_pending(
         )
         await world.until(lambda: "cluster fish" in pending(world).get("message", ""))
         assert await on_members(world, STATEFUL_SET, "db") == ["fish", "lion", "wolf"]
+
+
+async def strip_the_record(world, key):
+    await edit(world.store, BINDING, key, lambda it: with_metadata(it, annotations={REMOVAL_PENDING: None}))
+
+
+async def strip_all_annotations(world, key):
+    def stripped(binding):
+        return {**binding, "metadata": {**binding["metadata"], "annotations": {}}}
+
+    await edit(world.store, BINDING, key, stripped)
+
+
+async def strip_the_record_after_the_window(world, key):
+    world.ahead = timedelta(hours=2)
+    await strip_the_record(world, key)
+
+
+async def strip_the_record_and_delete(world, key):
+    async with held_up(world.loop.queues["scheduler"]):
+        await strip_the_record(world, key)
+        await world.store.delete(BINDING, key)
+        await until(lambda: world.loop.queues["rollout"].idle and world.loop.queues["work"].idle)
+
+
+@pytest.mark.parametrize(
+    "act", [strip_the_record, strip_all_annotations, strip_the_record_after_the_window, strip_the_record_and_delete]
+)
+async def test_a_record_that_another_client_takes_off_orders_nothing(act):
+    async with confirming(*FIVE, placement=make_placement(policy=fixed(*FIVE))) as world:
+        await world.change(PLACEMENT, "shop", policy=fixed("m1", "m2", "m3"))
+        await world.until(lambda: sorted(bindings(world)) == ["m1", "m2", "m3"])
+        await world.change(PLACEMENT, "shop", policy=fixed("m1", "m2"))
+        await world.until(lambda: pending(world))
+        await act(world, Key(bindings(world)["m3"]["metadata"]["name"]))
+        await world.until(lambda: pending(world) and annotation(bindings(world)["m3"], REMOVAL_PENDING))
+        assert await on_members(world, STATEFUL_SET, "db", members=FIVE) == ["m1", "m2", "m3"]
+        assert bool(world.events("BindingsRestored")) is (act is not strip_the_record_and_delete)
+        before = world.store.resource_version
+        world.again()
+        await world.until(lambda: True)
+        assert world.store.resource_version == before or world.ahead, "agents count as silent then"
 
 
 async def test_new_clusters_are_added_while_others_wait():
