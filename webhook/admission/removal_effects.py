@@ -241,7 +241,8 @@ def _of_deletion(placement: JsonObject, write: _Write) -> PlacementLoss:
     exempt = Exemptions.of(placement, groups, policy, write.namespace, context.now).covers_all()
     home = write.namespace(namespace) if namespace else None
     bindings = children(family.binding, name, namespace, context)
-    judged = judge_deletion(placement, bindings, policy, home, context.now, exempt=exempt)
+    snapshots = children(family.policy_snapshot, name, namespace, context)
+    judged = judge_deletion(placement, bindings, policy, home, context.now, exempt=exempt, snapshots=snapshots)
     item = (placement_item(placement),)
     return PlacementLoss(
         placement,

@@ -10,9 +10,10 @@ from enum import Enum
 from typing import Any, Final
 
 from scorer.api.kinds import group_kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, parse_time
 from scorer.api.placement.binding import BindingState
-from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, uid_of
+from scorer.api.unstructured.documents import is_deleting, metadata_of, name_of, namespace_of, spec_of, uid_of
+from scorer.rollout.confirmation.clusters import clusters_held
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
 from scorer.rollout.confirmation.objects import namespace_identity
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
@@ -20,7 +21,7 @@ from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.removal.marks import is_marked_for_removal
 
 SEVERAL: Final = 2
-"""From this number of clusters on, deleting a placement is judged."""
+"""From this number of clusters within the window on, deleting a placement is judged."""
 
 
 class DeletionVerdict(Enum):
@@ -65,6 +66,7 @@ def judge_deletion(
     now: datetime,
     *,
     exempt: bool = False,
+    snapshots: Iterable[JsonObject] = (),
 ) -> DeletionJudgement:
     """Return what becomes of the content of a placement that is deleted, or about to be.
 
@@ -75,6 +77,7 @@ def judge_deletion(
         namespace: Its Namespace. None: it is cluster-scoped, or the Namespace is gone.
         now: The present time.
         exempt: All that it places is in exempt namespaces.
+        snapshots: All of its policy snapshots, which have the record of clusters that it left.
     """
     unordered = (each for each in bindings if not is_marked_for_removal(each) and has_content(each))
     clusters = tuple(sorted({str(spec_of(each).get("targetCluster") or "") for each in unordered}))
@@ -84,7 +87,10 @@ def judge_deletion(
     digest = _accepted(placement, items, now)
     if digest or leaves_objects(placement) or exempt:
         return DeletionJudgement(DeletionVerdict.REMOVED, items, clusters, digest)
-    modes = [policy.placement] if len(clusters) >= SEVERAL else []
+    # By the time of the deletion: the end of the window confirms nothing.
+    text = metadata_of(placement).get("deletionTimestamp")
+    held = clusters_held(snapshots, parse_time(text) if text else now, policy.window)
+    modes = [policy.placement] if clusters and max(len(clusters), held) >= SEVERAL else []
     mode = strictest([*modes, *([policy.data] if is_ending else [])])
     if mode is ConfirmationMode.CONFIRM:
         verdict = DeletionVerdict.ABANDONED if is_ending else DeletionVerdict.PENDING

@@ -14,6 +14,7 @@ from scorer.rollout.confirmation.policy import DEFAULT_POLICY, NO_CONFIRMATION
 from scorer.rollout.selection.selector import DocumentInventory
 from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.webhook.controllers.placements.confirmed_world import (
+    bindings,
     confirm,
     confirming,
     delete,
@@ -150,6 +151,16 @@ async def test_a_deleted_placement_is_confirmed_on_itself():
         assert removal_losses(deletion(with_spec(placement, strategy=strategy)), context) == ()
         text = Confirmation(frozenset(found(losses)), utc_now() + timedelta(hours=1)).format()
         assert removal_losses(deletion(with_metadata(placement, annotations={CONFIRM_REMOVAL: text})), context) == ()
+
+
+async def test_a_deletion_counts_the_clusters_that_were_left_within_the_window():
+    async with confirming() as world:
+        await world.change(PLACEMENT, "shop", policy=fixed("fish", "lion"))
+        await world.until(lambda: len(bindings(world)) == 2)
+        await world.change(PLACEMENT, "shop", policy=fixed("fish"))
+        await world.until(lambda: len(bindings(world)) == 1)
+        losses = removal_losses(deletion(await world.store.get(PLACEMENT, Key("shop"))), await context_of(world))
+        assert [(loss.ref, loss.clusters) for loss in losses] == [("crp/shop", ("fish",))]
 
 
 @pytest.mark.parametrize(

@@ -188,12 +188,13 @@ class ContentRemovals:
         exempt = (
             not policy.is_off and Exemptions.of(placement, groups, policy, self.namespace, self._now()).covers_all()
         )
-        bindings = children(cache, family.binding, ref)
+        bindings, snapshots = children(cache, family.binding, ref), children(cache, family.policy_snapshot, ref)
         namespace = None
         if ref.namespace and not policy.is_off:
             with suppress(NotFoundError):
                 namespace = await self._hub.store.get(NAMESPACE, Key(ref.namespace))
-        return judge_deletion(placement, bindings, policy, namespace, self._now(), exempt=exempt)
+        now = self._now()
+        return judge_deletion(placement, bindings, policy, namespace, now, exempt=exempt, snapshots=snapshots)
 
     async def order_deletion(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> JsonObject:
         """Record a confirmed deletion before it is carried out. Return the placement."""

@@ -2,10 +2,12 @@
 
 import pytest
 
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVE
+from scorer.api.meta import format_time
+from scorer.api.names import CARRIED_OUT, CLUSTERS_HELD, CONFIRM_REMOVAL, REMOVE
 from scorer.rollout.confirmation.deletion import DeletionVerdict, judge_deletion, placement_item
 from scorer.rollout.confirmation.digests import CarriedOut
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
+from scorer.rollout.snapshots.clusters_held import ClustersHeld
 from tests.scorer.rollout.confirmation.placed_content import DEFAULTS, HOUR, NOW, UID, confirm
 
 REMOVED, ABANDONED, PENDING = DeletionVerdict.REMOVED, DeletionVerdict.ABANDONED, DeletionVerdict.PENDING
@@ -76,6 +78,29 @@ def test_a_cluster_scoped_placement(placement, bindings, verdict):
     assert bool(judgement.digest) is (
         "annotations" in placement["metadata"] and verdict is REMOVED and bool(placement["metadata"]["annotations"])
     )
+
+
+def make_policy_snapshot(count, when):
+    held = ClustersHeld(((when, count),)).format()
+    return {"metadata": {"name": "web-0", "annotations": {CLUSTERS_HELD: held}}}
+
+
+@pytest.mark.parametrize(
+    ("count", "left", "now", "verdict"),
+    [
+        pytest.param(3, NOW, NOW, PENDING, id="three-within-the-window"),
+        pytest.param(1, NOW, NOW, REMOVED, id="it-has-moved"),
+        pytest.param(3, NOW - 2 * HOUR, NOW, REMOVED, id="before-the-window"),
+        pytest.param(3, NOW, NOW + 2 * HOUR, PENDING, id="the-window-ends-after-the-deletion"),
+    ],
+)
+def test_clusters_that_were_left_within_the_window_count(count, left, now, verdict):
+    snapshots, placement = [make_policy_snapshot(count, left)], make_placement()
+    if now != NOW:
+        placement["metadata"]["deletionTimestamp"] = format_time(NOW)
+    judgement = judge_deletion(placement, make_bindings("a"), DEFAULTS, None, now, snapshots=snapshots)
+    assert judgement.verdict is verdict
+    assert judge_deletion(placement, [], DEFAULTS, None, now, snapshots=snapshots).verdict is REMOVED
 
 
 def rp(*digests):

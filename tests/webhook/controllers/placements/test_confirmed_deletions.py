@@ -55,6 +55,22 @@ async def test_a_placement_on_one_cluster_is_deleted_at_once():
         assert await on_members(world, STATEFUL_SET, "db") == []
 
 
+async def test_clusters_that_were_left_one_by_one_count():
+    async with confirming(placement=make_placement(policy=fixed(*EVERYWHERE))) as world:
+        await world.change(PLACEMENT, "shop", policy=fixed("fish", "lion"))
+        await world.until(lambda: len(bindings(world)) == 2)
+        await world.change(PLACEMENT, "shop", policy=fixed("fish"))
+        await world.until(lambda: len(bindings(world)) == 1)
+        await world.store.delete(PLACEMENT, Key("shop"))
+        await world.until(lambda: pending(world))
+        pass_time(world, hours=2)
+        await world.until(lambda: True)
+        assert await on_members(world, STATEFUL_SET, "db") == ["fish"]
+        await confirm(world, hours=4)
+        await world.until(lambda: world.cache.get(PLACEMENT, "shop") is None)
+        assert await on_members(world, STATEFUL_SET, "db") == []
+
+
 RP_TERMS = [{"group": "", "version": "v1", "kind": "ConfigMap", "name": f"c{number}"} for number in range(4)]
 
 
