@@ -109,14 +109,14 @@ class DictionaryColumn(Generic[T]):
         """Return where *test* is true for the value. It runs once per distinct value. Absent is false."""
         return self.among([code for code, value in enumerate(self.values) if test(value)])
 
-    def among(self, listed: Sequence[int]) -> BoolColumn:
-        """Return where the code is in *listed*, which does not contain `ABSENT`."""
-        if len(listed) > _FEW_CODES:
+    def among(self, codes: Sequence[int]) -> BoolColumn:
+        """Return where the code is in *codes*, which does not contain `ABSENT`."""
+        if len(codes) > _FEW_CODES:
             table = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last entry is for ABSENT, which is -1
-            table[listed] = True
+            table[codes] = True
             return table[self.codes]
-        mask: BoolColumn = self.codes == (listed[0] if listed else _NO_CODE)
-        for code in listed[1:]:
+        mask: BoolColumn = self.codes == (codes[0] if codes else _NO_CODE)
+        for code in codes[1:]:
             mask |= self.codes == code
         return mask
 
@@ -135,9 +135,9 @@ class Rows(Sequence[R]):
     """
 
     def __init__(self, values: Iterable[R]) -> None:
-        found = tuple(values)
-        self._size = len(found)
-        self._blocks = [found[start : start + _BLOCK] for start in range(0, len(found), _BLOCK)]
+        rows = tuple(values)
+        self._size = len(rows)
+        self._blocks = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
 
     def __len__(self) -> int:
         return self._size
@@ -241,24 +241,26 @@ class QuantityColumn:
         positions = np.fromiter(rows, dtype=np.intp, count=len(rows))
         triples = np.array([_triple(readings[row]) for row in rows], dtype=np.float64).reshape(-1, 3)
         double, high, low = triples.T
-        before = self.high[positions]
-        changed = (double != self.double[positions]) | (high != before)
+        old_high = self.high[positions]
+        changed = (double != self.double[positions]) | (high != old_high)
         changed |= low != (0.0 if self.low is None else self.low[positions])
-        changed &= (high == high) | (before == before)  # NaN differs from itself: absent before and after is no change
+        changed &= (high == high) | (
+            old_high == old_high
+        )  # NaN differs from itself: absent before and after is no change
         if not changed.any():
             return self._like(QuantityColumn(self.double, self.high, self.low, readings))
-        highs = _replaced(self.high, positions, high)
+        highs = _replace_rows(self.high, positions, high)
         as_one = self.double is self.high and not np.any(_not_equal(double, high))
         column = QuantityColumn(
-            highs if as_one else _replaced(self.double, positions, double),
+            highs if as_one else _replace_rows(self.double, positions, double),
             highs,
-            None if self.low is None and not np.any(_not_equal(low, 0.0)) else self._low_replaced(positions, low),
+            None if self.low is None and not np.any(_not_equal(low, 0.0)) else self._replace_low(positions, low),
             readings,
         )
         return self._like(column) if self._are_inside(positions[changed], high[changed]) else column
 
-    def _low_replaced(self, where: RowColumn, values: FloatColumn) -> FloatColumn:
-        return _replaced(np.zeros_like(self.high) if self.low is None else self.low, where, values)
+    def _replace_low(self, rows: RowColumn, values: FloatColumn) -> FloatColumn:
+        return _replace_rows(np.zeros_like(self.high) if self.low is None else self.low, rows, values)
 
     def _like(self, column: "QuantityColumn") -> "QuantityColumn":
         """Pass on to *column* which clusters are extreme, if that has been computed."""
@@ -281,14 +283,14 @@ class QuantityColumn:
         double, high = np.where(hidden, _NAN, self.double), np.where(hidden, _NAN, self.high)
         return QuantityColumn(double, high, self.low, _Masked(self.readings, hidden))
 
-    def compare(self, relation: str, wanted: Quantity) -> BoolColumn:
-        """Return where the exact amount is in *relation* (Gt Ge Lt Le Eq Ne) to *wanted*.
+    def compare(self, relation: str, bound: Quantity) -> BoolColumn:
+        """Return where the exact amount is in *relation* (Gt Ge Lt Le Eq Ne) to *bound*.
 
         False where a cluster does not report the property readably, for every relation.
         """
-        if wanted.nano.bit_length() > _PAIR_BITS:
-            return self._compare_one_by_one(relation, wanted)
-        high, low = exact_pair(wanted)
+        if bound.nano.bit_length() > _PAIR_BITS:
+            return self._compare_one_by_one(relation, bound)
+        high, low = exact_pair(bound)
         if self.low is None and low == 0:
             return _RELATIONS[relation](self.high, high)
         mask: BoolColumn = _RELATIONS[_STRICT[relation]](self.high, high)
@@ -297,11 +299,11 @@ class QuantityColumn:
             mask[tied] = _RELATIONS[relation](np.zeros(tied.size) if self.low is None else self.low[tied], low)
         return mask
 
-    def _compare_one_by_one(self, relation: str, wanted: Quantity) -> BoolColumn:
+    def _compare_one_by_one(self, relation: str, bound: Quantity) -> BoolColumn:
         """Compare with an amount of more digits than two doubles hold (beyond 10^21)."""
         holds = _EXACT_RELATIONS[relation]
         amounts = (reading.quantity if reading else None for reading in self.readings)
-        return np.array([amount is not None and holds(amount, wanted) for amount in amounts], dtype=np.bool_)
+        return np.array([amount is not None and holds(amount, bound) for amount in amounts], dtype=np.bool_)
 
     @cached_property
     def complete(self) -> bool:
@@ -328,10 +330,10 @@ class QuantityColumn:
         return int(rows[0])
 
 
-def _replaced(column: FloatColumn, where: RowColumn, values: FloatColumn) -> FloatColumn:
-    """Return a copy with other *values* in the rows *where*."""
+def _replace_rows(column: FloatColumn, rows: RowColumn, values: FloatColumn) -> FloatColumn:
+    """Return a copy with other *values* in *rows*."""
     copy = column.copy()
-    copy[where] = values
+    copy[rows] = values
     return copy
 
 
@@ -373,11 +375,11 @@ _EXACT_RELATIONS: Mapping[str, Callable[[Quantity, Quantity], bool]] = {
 OPERATORS = frozenset(_EXACT_RELATIONS)
 
 
-def relates(reading: PropertyReading | None, relation: str, wanted: Quantity) -> bool:
-    """Return whether one reading is in *relation* to *wanted*. The scalar form of `QuantityColumn.compare`."""
+def relates(reading: PropertyReading | None, relation: str, bound: Quantity) -> bool:
+    """Return whether one reading is in *relation* to *bound*. The scalar form of `QuantityColumn.compare`."""
     if reading is None or reading.quantity is None:
         return False
-    return _EXACT_RELATIONS[relation](reading.quantity, wanted)
+    return _EXACT_RELATIONS[relation](reading.quantity, bound)
 
 
 _PAIR_BITS = 100

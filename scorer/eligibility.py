@@ -85,10 +85,10 @@ class EligibilityColumns:
         """
         failed, heartbeat_until, health_until, until = _evaluate_all(members, limits)
         return EligibilityColumns(
-            _rewritten(self.failed, rows, failed),
-            _rewritten(self.heartbeat_until, rows, heartbeat_until),
-            _rewritten(self.health_until, rows, health_until),
-            _rewritten(self.until, rows, until),
+            _rewrite_rows(self.failed, rows, failed),
+            _rewrite_rows(self.heartbeat_until, rows, heartbeat_until),
+            _rewrite_rows(self.health_until, rows, health_until),
+            _rewrite_rows(self.until, rows, until),
         )
 
 
@@ -102,8 +102,8 @@ class _Eligibility(NamedTuple):
 
 
 def _evaluate_all(members: Sequence[MemberCluster], limits: EligibilityLimits) -> NDArray[np.int64]:
-    evaluated = np.array([_evaluate(member, limits) for member in members], dtype=np.int64)
-    return evaluated.reshape(-1, len(_Eligibility._fields)).T
+    failures = np.array([_evaluate(member, limits) for member in members], dtype=np.int64)
+    return failures.reshape(-1, len(_Eligibility._fields)).T
 
 
 def _evaluate(member: MemberCluster, limits: EligibilityLimits) -> _Eligibility:
@@ -118,13 +118,13 @@ def _evaluate(member: MemberCluster, limits: EligibilityLimits) -> _Eligibility:
         health_until = UNLIMITED
     elif healthy is not None and healthy.last_transition_time is not None:
         health_until = microseconds(healthy.last_transition_time) + limits.health // MICROSECOND
-    joined = find_condition(agent.conditions, "Joined")
-    has_joined = joined is not None and joined.status == TRUE
+    joined_condition = find_condition(agent.conditions, "Joined")
+    has_joined = joined_condition is not None and joined_condition.status == TRUE
     failed = LEAVING if leaving else NOT_JOINED if not has_joined else HEALTH_UNKNOWN if healthy is None else 0
     return _Eligibility(failed, heartbeat_until, health_until, _NEVER if failed else min(heartbeat_until, health_until))
 
 
-def _rewritten(column: NDArray[Any], rows: RowColumn, values: IntColumn) -> NDArray[Any]:
+def _rewrite_rows(column: NDArray[Any], rows: RowColumn, values: IntColumn) -> NDArray[Any]:
     """Return a copy with other *values* in the *rows*; the column itself if they are there already."""
     if np.array_equal(column[rows], values):
         return column

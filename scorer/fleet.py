@@ -175,8 +175,8 @@ class Fleet:
 
     def _look_for_scores(self) -> None:
         if self._scored is None:
-            scored = (row for row, member in enumerate(self.members) if _has_scores(member))
-            self._scored = frozenset(scored)
+            scored_rows = (row for row, member in enumerate(self.members) if _has_scores(member))
+            self._scored = frozenset(scored_rows)
         instants = (until for row in self._scored if (until := _first_expiry(self.members[row])) is not None)
         self._fresh_until = min(instants, default=_FOREVER)
 
@@ -192,22 +192,22 @@ class Fleet:
             expiries[name] = np.array([_expiry(member, name) for member in self.members], dtype=np.int64)
         return expiries[name]
 
-    def updated(self, changed: Iterable[MemberCluster], gone: Iterable[str] = ()) -> "Fleet":
-        """Return the next snapshot: *changed* clusters replaced or added, *gone* ones left out.
+    def updated(self, changed_members: Iterable[MemberCluster], removals: Iterable[str] = ()) -> "Fleet":
+        """Return the next snapshot: *changed_members* replaced or added, the members named in *removals* left out.
 
         If no cluster is added or removed, the columns in use are carried over and only the changed rows rewritten.
         """
-        news = {member.metadata.name: member for member in changed}
-        removed = {name for name in gone if name not in news and self.row(name) is not None}
+        news = {member.metadata.name: member for member in changed_members}
+        removed_names = {name for name in removals if name not in news and self.row(name) is not None}
         rows: dict[int, MemberCluster] = {}
         for name, member in news.items():
             if (row := self.row(name)) is None:
-                removed.add("")  # no cluster's name, a mark that rows move and columns are rebuilt
+                removed_names.add("")  # no cluster's name, a mark that rows move and columns are rebuilt
                 break
             rows[row] = member
-        if removed:
+        if removed_names:
             members = {member.metadata.name: member for member in self.members} | news
-            remaining = (member for name, member in members.items() if name not in removed)
+            remaining = (member for name, member in members.items() if name not in removed_names)
             return Fleet.of(remaining, self.limits)
         fleet = Fleet.__new__(Fleet)  # without the constructor, which would walk over all members for their names
         # Copies throughout: requests under way go on reading this snapshot.
@@ -229,9 +229,9 @@ class Fleet:
 
     def _carried_over(self, now: Sequence[MemberCluster], rows: Mapping[int, MemberCluster]) -> _Columns:
         """Return the columns in use with *rows* rewritten. Unaffected columns are shared."""
-        old, before = self._columns, self.members
-        relabelled = [row for row, new in rows.items() if new.metadata.labels != before[row].metadata.labels]
-        tainted = [row for row, new in rows.items() if new.spec.taints != before[row].spec.taints]
+        old, old_members = self._columns, self.members
+        relabelled = [row for row, new in rows.items() if new.metadata.labels != old_members[row].metadata.labels]
+        tainted = [row for row, new in rows.items() if new.spec.taints != old_members[row].spec.taints]
         columns = _Columns(dict(old.labels))
         for key, labels in old.labels.items() if relabelled else ():
             columns.labels[key] = labels.updated({row: rows[row].metadata.labels.get(key) for row in relabelled})
@@ -243,7 +243,7 @@ class Fleet:
             columns.expiries[name][list(rows)] = [_expiry(member, name) for member in rows.values()]
         columns.taints = old.taints and old.taints.updated({row: rows[row].spec.taints for row in tainted})
         columns.namespaces = old.namespaces and old.namespaces.updated(
-            {row: _namespace_view(new) for row, new in rows.items() if _collects(new) or _collects(before[row])}
+            {row: _namespace_view(new) for row, new in rows.items() if _collects(new) or _collects(old_members[row])}
         )
         if old.eligibility is not None:
             columns.eligibility = old.eligibility.updated(np.fromiter(rows, np.intp), list(rows.values()), self.limits)
@@ -289,9 +289,9 @@ class _LaterFleet(Fleet):
         score = read_score(self.members[row].metadata.annotations, name)
         return score if score and score.valid_until and score.valid_until < self.now else None
 
-    def updated(self, changed: Iterable[MemberCluster], gone: Iterable[str] = ()) -> Fleet:
+    def updated(self, changed_members: Iterable[MemberCluster], removals: Iterable[str] = ()) -> Fleet:
         """Return the next snapshot, which is not bound to an instant."""
-        return self._fleet.updated(changed, gone)
+        return self._fleet.updated(changed_members, removals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,13 +329,13 @@ def _expiry(member: MemberCluster, name: str) -> int:
 
 
 def _collects(member: MemberCluster) -> bool:
-    return member.status.namespaces is not None or _collecting(member)
+    return member.status.namespaces is not None or _reports_collection(member)
 
 
-def _collecting(member: MemberCluster) -> bool:
+def _reports_collection(member: MemberCluster) -> bool:
     return find_condition(member.status.conditions, "NamespaceCollectionSucceeded") is not None
 
 
 def _namespace_view(member: MemberCluster) -> NamespaceView:
     namespaces = member.status.namespaces
-    return _collecting(member), None if namespaces is None else frozenset(namespaces)
+    return _reports_collection(member), None if namespaces is None else frozenset(namespaces)

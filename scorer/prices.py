@@ -224,9 +224,11 @@ def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _column_mistakes(columns: Sequence[str]) -> Iterator[str]:
     if "name" not in columns:
-        others = " and not by semicolons or tabs" if re.search("[;\t]", columns[0]) else ""
-        yield f"there is no column name; columns are separated by commas{others}"
-    yield from (f"column {quote(each)} is there twice" for each in dict.fromkeys(columns) if columns.count(each) > 1)
+        delimiter_hint = " and not by semicolons or tabs" if re.search("[;\t]", columns[0]) else ""
+        yield f"there is no column name; columns are separated by commas{delimiter_hint}"
+    yield from (
+        f"column {quote(column)} is there twice" for column in dict.fromkeys(columns) if columns.count(column) > 1
+    )
 
 
 def _row(cells: Mapping[str, str]) -> JsonObject:

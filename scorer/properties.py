@@ -28,10 +28,10 @@ def property_name_error(name: str) -> str:
         if not dash or not resource or kind not in CAPACITY_KINDS:
             return f"must be {RESOURCE_PREFIX}<capacity>-<resource> with a capacity of {', '.join(CAPACITY_KINDS)}"
         return qualified_name_error(name)
-    first, *rest = name.split("/")
-    if rest and dns_subdomain_error(first) and qualified_name_error(first):
+    first, *further_parts = name.split("/")
+    if further_parts and dns_subdomain_error(first) and qualified_name_error(first):
         return f"first segment {dns_subdomain_error(first)}"
-    return next(filter(None, map(qualified_name_error, rest or [first])), "")
+    return next(filter(None, map(qualified_name_error, further_parts or [first])), "")
 
 
 def read_property(member: MemberCluster, name: str) -> PropertyReading | None:

@@ -143,8 +143,8 @@ def member_reservation(reservation: Reservation) -> Reservation:
 def lease_of(identity: str) -> str:
     """Return the name of the Lease that holds the reservation of this id. Empty: not such an id."""
     digits, dash, secret = identity.partition("-")
-    well_made = len(digits) == _HASH_DIGITS and set(digits) <= set("0123456789abcdef") and dash and secret
-    return LEASE_PREFIX + digits if well_made else ""
+    is_well_formed = len(digits) == _HASH_DIGITS and set(digits) <= set("0123456789abcdef") and dash and secret
+    return LEASE_PREFIX + digits if is_well_formed else ""
 
 
 def thing_of(lease: JsonObject) -> Thing | None:
@@ -270,9 +270,9 @@ def _entry(reservation: Reservation) -> JsonObject:
     }
 
 
-def _unreadable(lease: JsonObject, what: str) -> UnreadableReservationsError:
+def _unreadable(lease: JsonObject, reason: str) -> UnreadableReservationsError:
     metadata = lease["metadata"]
     return UnreadableReservationsError(
-        f"the Lease {metadata.get('namespace', '')}/{metadata['name']} holds reservations that cannot be read: {what}; "
-        "nothing is granted there until the Lease is repaired, or deleted while no disruption is under way"
+        f"the Lease {metadata.get('namespace', '')}/{metadata['name']} holds reservations that cannot be read: "
+        f"{reason}; nothing is granted there until the Lease is repaired, or deleted while no disruption is under way"
     )

@@ -52,12 +52,12 @@ class ClusterTerm:
         """Return the clusters that the term matches, None for all of them."""
         mask = match_labels(fleet, self.labels)
         for requirement in self.properties:
-            held = requirement.matches(fleet)
-            mask = held if mask is None else mask & held
+            matches = requirement.matches(fleet)
+            mask = matches if mask is None else mask & matches
         return mask
 
 
-def read_labels(selector: LabelSelector | None, where: str) -> tuple[LabelSelectorRequirement, ...]:
+def read_labels(selector: LabelSelector | None, path: str) -> tuple[LabelSelectorRequirement, ...]:
     """Check a label selector. An absent or empty one selects everything.
 
     Raises:
@@ -66,11 +66,11 @@ def read_labels(selector: LabelSelector | None, where: str) -> tuple[LabelSelect
     requirements = selector.requirements() if selector else ()
     for requirement in requirements:
         if error := requirement_error(requirement):
-            raise InvalidPolicyError(f"{where}.labelSelector: {error}")
+            raise InvalidPolicyError(f"{path}.labelSelector: {error}")
     return requirements
 
 
-def read_term(term: ClusterSelectorTerm, where: str) -> ClusterTerm:
+def read_term(term: ClusterSelectorTerm, path: str) -> ClusterTerm:
     """Check a required term. Its sorter is ignored.
 
     Raises:
@@ -78,31 +78,31 @@ def read_term(term: ClusterSelectorTerm, where: str) -> ClusterTerm:
     """
     expressions = term.property_selector.match_expressions if term.property_selector else ()
     properties = tuple(
-        _read_property(expression, f"{where}.propertySelector.matchExpressions[{index}]")
+        _read_property(expression, f"{path}.propertySelector.matchExpressions[{index}]")
         for index, expression in enumerate(expressions)
     )
-    return ClusterTerm(read_labels(term.label_selector, where), properties)
+    return ClusterTerm(read_labels(term.label_selector, path), properties)
 
 
-def _read_property(expression: PropertySelectorRequirement, where: str) -> PropertyRequirement:
+def _read_property(expression: PropertySelectorRequirement, path: str) -> PropertyRequirement:
     if error := property_name_error(expression.name):
-        raise InvalidPolicyError(f"{where}.name: {expression.name[:64]!r} {error}")
+        raise InvalidPolicyError(f"{path}.name: {expression.name[:64]!r} {error}")
     if expression.operator not in OPERATORS:
-        raise InvalidPolicyError(f"{where}.operator: {expression.operator[:64]!r} is none of Gt, Ge, Lt, Le, Eq, Ne")
+        raise InvalidPolicyError(f"{path}.operator: {expression.operator[:64]!r} is none of Gt, Ge, Lt, Le, Eq, Ne")
     if len(expression.values) != 1:
-        raise InvalidPolicyError(f"{where}.values: {len(expression.values)} values, exactly one is needed")
+        raise InvalidPolicyError(f"{path}.values: {len(expression.values)} values, exactly one is needed")
     try:
         return PropertyRequirement(expression.name, expression.operator, parse_quantity(expression.values[0]))
     except ValueError as reason:
-        raise InvalidPolicyError(f"{where}.values[0]: {reason}") from reason
+        raise InvalidPolicyError(f"{path}.values[0]: {reason}") from reason
 
 
 def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement]) -> BoolColumn | None:
     """Return the clusters that satisfy all *requirements*, None for all clusters."""
     mask = None
     for requirement in requirements:
-        held = match_label(fleet, requirement)
-        mask = held if mask is None else mask & held
+        matches = match_label(fleet, requirement)
+        mask = matches if mask is None else mask & matches
     return mask
 
 
@@ -115,8 +115,8 @@ def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColu
         case "DoesNotExist":
             mask = column.codes == ABSENT
         case operator:
-            listed = [code for value in requirement.values if (code := column.index.get(value)) is not None]
-            mask = column.among(listed)
+            codes = [code for value in requirement.values if (code := column.index.get(value)) is not None]
+            mask = column.among(codes)
             mask = mask if operator == "In" else ~mask
     return mask
 

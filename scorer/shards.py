@@ -43,7 +43,7 @@ def shard_of(owner: str, count: int) -> int:
     return max(range(count), key=lambda shard: _weight(owner, str(shard)))
 
 
-def fair_shares(count: int, working: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
+def fair_shares(count: int, shards_by_replica: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
     """Assign *count* shards to replicas, with numbers that differ by at most one.
 
     A replica keeps its shards up to its share, and the rest is assigned to those with room. The result depends only on
@@ -51,14 +51,14 @@ def fair_shares(count: int, working: Mapping[str, frozenset[int]]) -> dict[str, 
 
     Args:
         count: The number of shards.
-        working: The live replicas, at least one, and the shards of each. A shard has at most one replica.
+        shards_by_replica: The live replicas, at least one, and the shards of each. A shard has at most one replica.
     """
-    least, larger = divmod(count, len(working))
+    least, larger = divmod(count, len(shards_by_replica))
     # The replicas with the most shards get the larger share, so that nothing moves without need. Example: of 5 shards,
     # a works on 3 and b on 2. With the larger share for b, a would have to stop a shard only for b to start it.
-    by_load = sorted(working, key=lambda replica: (-len(working[replica]), replica))
+    by_load = sorted(shards_by_replica, key=lambda replica: (-len(shards_by_replica[replica]), replica))
     room = {replica: least + (place < larger) for place, replica in enumerate(by_load)}
-    shares: dict[str, set[int]] = {replica: set() for replica in working}
+    shares: dict[str, set[int]] = {replica: set() for replica in shards_by_replica}
 
     def deal(pairs: set[tuple[int, str]]) -> None:
         assigned: set[int] = set()
@@ -67,11 +67,11 @@ def fair_shares(count: int, working: Mapping[str, frozenset[int]]) -> dict[str, 
                 shares[replica].add(shard)
                 assigned.add(shard)
 
-    deal({(shard, replica) for replica, shards in working.items() for shard in shards if shard < count})
+    deal({(shard, replica) for replica, shards in shards_by_replica.items() for shard in shards if shard < count})
     assigned = set().union(*shares.values())
-    deal({(shard, replica) for shard in range(count) if shard not in assigned for replica in working})
+    deal({(shard, replica) for shard in range(count) if shard not in assigned for replica in shards_by_replica})
     return {replica: frozenset(shards) for replica, shards in shares.items()}
 
 
-def _weight(thing: str, candidate: str) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{candidate} {thing}".encode(), digest_size=8).digest())
+def _weight(shard: str, candidate: str) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{candidate} {shard}".encode(), digest_size=8).digest())

@@ -102,10 +102,10 @@ def merge_conditions(
         new: The conditions to store, in order.
         restart_on_generation: Also restart the time when ``observedGeneration`` changes (rollout.md 5.3).
     """
-    before = {condition.get("type"): condition for condition in old}
+    old_by_type = {condition.get("type"): condition for condition in old}
     merged = []
     for condition in new:
-        previous = before.get(condition["type"])
+        previous = old_by_type.get(condition["type"])
         unchanged = (
             previous is not None
             and previous.get("status") == condition["status"]

@@ -187,8 +187,8 @@ resource.k8s.io/v1 ResourceClaim ResourceClaimTemplate
 def _built_in(table: str, *, namespaced: bool) -> list[Kind]:
     kinds = []
     for line in table.split("\n"):
-        where, *words = line.split() or [""]
-        group, versions = split_api_version(where)
+        api_version, *words = line.split() or [""]
+        group, versions = split_api_version(api_version)
         for word in words:
             name, _, short = word.partition(":")
             shorts = (short,) if short else ()

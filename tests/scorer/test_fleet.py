@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.cluster.scores import _known
+from scorer.api.cluster.scores import _parse
 from scorer.api.placement.placement import ClusterSelectorTerm
 from scorer.api.values.quantity import parse_quantity
 from scorer.columns import PropertyReading, _known_amounts, microseconds
@@ -455,7 +455,7 @@ def test_long_values_are_not_remembered():
     long = "x" * 100_000
     annotations = {"scores.harbormaster.dev/a": long}
     document = cluster_document("a", properties={"example.com/a": long}, annotations=annotations)
-    known = [_known_reading, _known_amounts, _known]
+    known = [_known_reading, _known_amounts, _parse]
     before = [memory.cache_info().currsize for memory in known]
     fleet = Fleet.of([MemberCluster.read(document)])
     assert np.isnan(fleet.quantity("example.com/a").double).all()

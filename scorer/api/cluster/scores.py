@@ -47,7 +47,7 @@ def parse_score(text: str) -> ExternalScore:
     Raises:
         ValueError: It is not a score. The message says why.
     """
-    score = _read(text)
+    score = _parse_bounded(text)
     if isinstance(score, str):
         raise ValueError(score)  # noqa: TRY004 - the content of the argument is wrong, not its type
     return score
@@ -56,7 +56,7 @@ def parse_score(text: str) -> ExternalScore:
 def read_score(annotations: Mapping[str, str], name: str) -> ExternalScore | None:
     """Return the score *name* of a cluster, or None if it is missing or unreadable."""
     text = annotations.get(name)
-    score = None if text is None else _read(text)
+    score = None if text is None else _parse_bounded(text)
     return score if isinstance(score, ExternalScore) else None
 
 
@@ -65,15 +65,15 @@ def score_names(annotations: Mapping[str, str]) -> list[str]:
     return sorted(key for key in annotations if key.startswith(SCORE_PREFIX))
 
 
-def _read(text: str) -> ExternalScore | str:
+def _parse_bounded(text: str) -> ExternalScore | str:
     """Return the score, or why the text is not one."""
     if len(text) > LONGEST:  # before the cache, so that long texts cannot fill it
         return f"has {len(text)} characters, at most {LONGEST} are read"
-    return _known(text)
+    return _parse(text)
 
 
 @lru_cache(maxsize=65536)
-def _known(text: str) -> ExternalScore | str:
+def _parse(text: str) -> ExternalScore | str:
     """Parse a text of bounded length.
 
     Cached, because every scheduling run parses the same annotations, valid or not.

@@ -23,30 +23,32 @@ def schema_of(version: JsonObject) -> JsonObject:
     return dict_at(version, "schema", "openAPIV3Schema")
 
 
-def missing_fields(stored: Mapping[str, object], wanted: Mapping[str, object], at: str = "") -> Iterator[str]:
+def missing_fields(
+    stored_schema: Mapping[str, object], desired_schema: Mapping[str, object], at: str = ""
+) -> Iterator[str]:
     """Yield the paths of fields, and the values of enums, that are in one schema and not in the other.
 
     The fields below a missing field are not listed. A schema that preserves unknown fields lacks nothing.
     """
-    if stored.get("x-kubernetes-preserve-unknown-fields"):
+    if stored_schema.get("x-kubernetes-preserve-unknown-fields"):
         return
-    ours, theirs = dict_at(wanted, "properties"), dict_at(stored, "properties")
+    ours, theirs = dict_at(desired_schema, "properties"), dict_at(stored_schema, "properties")
     for name, schema in ours.items():
         path = f"{at}.{name}" if at else name
         if name in theirs:
             yield from missing_fields(theirs[name], schema, path)
-        elif "additionalProperties" not in stored:
+        elif "additionalProperties" not in stored_schema:
             yield path
     for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
-        if dict_at(wanted, key):
-            yield from missing_fields(dict_at(stored, key), dict_at(wanted, key), at + mark)
-    if values := list_at(stored, "enum"):
-        yield from (f"{at}={value}" for value in list_at(wanted, "enum") if value not in values)
+        if dict_at(desired_schema, key):
+            yield from missing_fields(dict_at(stored_schema, key), dict_at(desired_schema, key), at + mark)
+    if values := list_at(stored_schema, "enum"):
+        yield from (f"{at}={value}" for value in list_at(desired_schema, "enum") if value not in values)
 
 
-def is_newer(stored: JsonObject, wanted: JsonObject) -> bool:
+def is_newer(definition: JsonObject, desired_definition: JsonObject) -> bool:
     """Return whether a definition has all desired versions and fields, and others that a replacement would lose."""
-    theirs, ours = served(stored), served(wanted)
+    theirs, ours = served(definition), served(desired_definition)
     if not ours.keys() <= theirs.keys():
         return False
     pairs = [(schema_of(theirs[name]), schema_of(ours[name])) for name in ours]

@@ -48,7 +48,7 @@ def json_schema(kind: Kind, version: str) -> JsonObject:
         "metadata": metadata,
     }
     if "status" in fields:
-        schema["properties"]["status"] = _sketched(fields["status"])
+        schema["properties"]["status"] = _without_required(fields["status"])
     schema["required"] = sorted({*schema.get("required", ()), "apiVersion", "kind", "metadata"})
     return {"$schema": DRAFT, "title": kind.kind, **schema}
 
@@ -91,10 +91,12 @@ def _strict(node: JsonObject) -> JsonObject:
     return schema
 
 
-def _sketched(node: Any) -> Any:
+def _without_required(node: Any) -> Any:
     """Copy a schema without required fields."""
     if isinstance(node, list):
-        return [_sketched(item) for item in node]
+        return [_without_required(item) for item in node]
     if not isinstance(node, dict):
         return node
-    return {key: _sketched(value) for key, value in node.items() if key != "required" or not isinstance(value, list)}
+    return {
+        key: _without_required(value) for key, value in node.items() if key != "required" or not isinstance(value, list)
+    }

@@ -28,7 +28,7 @@ def _not_empty() -> tuple[CelRule, ...]:
     return (CelRule("self != ''", "may not be empty", ("K-01",)),)
 
 
-def _restricted(key: str) -> tuple[CelRule, ...]:
+def _restricted_label_rules(key: str) -> tuple[CelRule, ...]:
     """Return the rules of a label key; *key* is the CEL expression for it."""
     before_slash = f"{key}.find('^([^/]+)')"
     return (
@@ -69,7 +69,7 @@ NODE_POOL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
         for field, other in (("schedule", "duration"), ("duration", "schedule"))
     ),
     "spec.template.metadata.labels": tuple(
-        CelRule(f"self.all(x, {rule.rule})", rule.message, rule.ids) for rule in _restricted("x")
+        CelRule(f"self.all(x, {rule.rule})", rule.message, rule.ids) for rule in _restricted_label_rules("x")
     ),
     _TEMPLATE: (
         CelRule("self.nodeClassRef.group == oldSelf.nodeClassRef.group", "nodeClassRef.group is immutable", ("K-02",)),
@@ -96,7 +96,7 @@ NODE_POOL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
             ("K-10",),
         ),
     ),
-    f"{_TEMPLATE}.requirements[].key": _restricted("self"),
+    f"{_TEMPLATE}.requirements[].key": _restricted_label_rules("self"),
 }
 """Checks of the API server besides the schema: ``x-kubernetes-validations`` by field, where ``[]`` means the items.
 

@@ -65,7 +65,7 @@ def apply_schema_defaults(
         staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14).
     """
     defaults = _defaults(kind, staged_run_default_state)
-    filled: JsonObject = document if defaults is None else _filled(document, defaults)
+    filled: JsonObject = document if defaults is None else _fill_defaults(document, defaults)
     return filled
 
 
@@ -73,39 +73,39 @@ def apply_schema_defaults(
 def _defaults(kind: Kind, state: str) -> _Defaults | None:
     if kind.group_kind not in MODELS:
         return None
-    return _compiled(structural_schema(kind, staged_run_default_state=state, described=False))
+    return _compile_defaults(structural_schema(kind, staged_run_default_state=state, described=False))
 
 
-def _compiled(schema: JsonObject) -> _Defaults | None:
+def _compile_defaults(schema: JsonObject) -> _Defaults | None:
     properties = tuple(
         (name, defaults)
         for name, field in schema.get("properties", {}).items()
-        if (defaults := _compiled(field)) is not None
+        if (defaults := _compile_defaults(field)) is not None
     )
-    items, values = (_compiled(below) if (below := schema.get(name)) else None for name in _BELOW)
+    items, values = (_compile_defaults(below) if (below := schema.get(name)) else None for name in _BELOW)
     value = schema.get("default")
     if value is None and not properties and items is values is None:
         return None
     own = _Defaults(None, properties, items, values, schema.get("maxItems", math.inf))
-    return replace(own, value=_filled(value, own))
+    return replace(own, value=_fill_defaults(value, own))
 
 
-def _filled(value: Any, defaults: _Defaults) -> Any:
+def _fill_defaults(value: Any, defaults: _Defaults) -> Any:
     if isinstance(value, dict):
         changes = {}
         for name, field in defaults.properties:
             old = value.get(name)
             # A copy of the default, because the compiled defaults are shared by all documents.
-            new = _filled(old, field) if old is not None else deepcopy(field.value)
+            new = _fill_defaults(old, field) if old is not None else deepcopy(field.value)
             if new is not old:
                 changes[name] = new
         if defaults.values is not None:
             for name, old in value.items():
-                if (new := _filled(old, defaults.values)) is not old:
+                if (new := _fill_defaults(old, defaults.values)) is not old:
                     changes[name] = new
         return {**value, **changes} if changes else value
     if isinstance(value, list) and defaults.items is not None and len(value) <= defaults.most:
-        items = [_filled(item, defaults.items) for item in value]
+        items = [_fill_defaults(item, defaults.items) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
 
@@ -120,7 +120,7 @@ def prune(kind: Kind, document: JsonObject, content: JsonObject | None = None) -
         document: An object of any shape.
         content: Schema from the definition of a kind that is not ours. None: unknown, so the kind takes any content.
     """
-    return _pruned(document, object_schema(kind) if content is None else with_metadata(content))
+    return _prune(document, object_schema(kind) if content is None else with_metadata(content))
 
 
 def unknown_fields(document: JsonObject, schema: JsonObject) -> tuple[FieldPath, ...]:
@@ -130,7 +130,7 @@ def unknown_fields(document: JsonObject, schema: JsonObject) -> tuple[FieldPath,
         document: An object of any shape. A value of the wrong type has no unknown fields.
         schema: As `object_schema` returns it.
     """
-    return _pruned(document, schema).dropped
+    return _prune(document, schema).dropped
 
 
 def nearest_field(path: FieldPath, schema: JsonObject) -> str:
@@ -140,8 +140,8 @@ def nearest_field(path: FieldPath, schema: JsonObject) -> str:
     """
     *parents, name = path.parts
     for part in parents:
-        named = _properties(schema).get(part) if isinstance(part, str) else None
-        schema = named if isinstance(named, dict) else _below(schema, part)
+        properties = _properties(schema).get(part) if isinstance(part, str) else None
+        schema = properties if isinstance(properties, dict) else _below(schema, part)
     by_letters = (
         {} if schema.get(OPEN) else {property_name.lower(): property_name for property_name in _properties(schema)}
     )
@@ -162,11 +162,11 @@ def with_metadata(schema: JsonObject) -> JsonObject:
 
     A definition in a file, or on the embedded hub, may be of any shape: a part that is no schema takes any content.
     """
-    named = schema.get("properties", {})
-    if not isinstance(named, dict):
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict):
         return with_metadata({OPEN: True})
     own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _metadata()}
-    return {**schema, "properties": {**named, **own}}
+    return {**schema, "properties": {**properties, **own}}
 
 
 @lru_cache(maxsize=1)
@@ -175,9 +175,9 @@ def _metadata() -> JsonObject:
     return {**schema, "properties": {**schema["properties"], **OTHER_METADATA}}
 
 
-def _pruned(document: JsonObject, schema: JsonObject) -> Pruned:
+def _prune(document: JsonObject, schema: JsonObject) -> Pruned:
     dropped: list[_Parts] = []
-    remaining = _sifted(document, schema, dropped, nulls=False)
+    remaining = _sift(document, schema, dropped, nulls=False)
     return Pruned(remaining, tuple(FieldPath(parts) for parts in dropped))
 
 
@@ -185,16 +185,16 @@ def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
     """Drop the members whose value is null: null means absent. List items and preserved content do not change."""
     if kind.group_kind not in MODELS:
         return document
-    remaining: JsonObject = _sifted(document, structural_schema(kind, described=False), [], nulls=True)
+    remaining: JsonObject = _sift(document, structural_schema(kind, described=False), [], nulls=True)
     return remaining
 
 
-def _sifted(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = (), *, nulls: bool) -> Any:
+def _sift(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = (), *, nulls: bool) -> Any:
     """Return *value* without its nulls, or without its unknown members. Their paths are appended to *dropped*."""
     if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
-        sifted = [_sifted(item, items, dropped, (*at, index), nulls=nulls) for index, item in enumerate(value)]
+        sifted = [_sift(item, items, dropped, (*at, index), nulls=nulls) for index, item in enumerate(value)]
         return sifted if any(new is not old for new, old in zip(sifted, value, strict=True)) else value
-    properties = _named(schema) if nulls else _properties(schema)
+    properties = _named_properties(schema) if nulls else _properties(schema)
     values = schema.get("additionalProperties")
     closed = not (values or schema.get(OPEN)) and schema.get("type") == "object"
     if not isinstance(value, dict) or not (properties or values or (closed and not nulls)):
@@ -206,7 +206,7 @@ def _sifted(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = 
             dropped.append((*at, name))
             changes[name] = _GONE
         elif isinstance(field, dict) and isinstance(old, (dict, list)):
-            new = _sifted(old, field, dropped, (*at, name), nulls=nulls)
+            new = _sift(old, field, dropped, (*at, name), nulls=nulls)
             if new is not old:
                 changes[name] = new
     if not changes:
@@ -216,13 +216,13 @@ def _sifted(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = 
 
 def _properties(schema: JsonObject) -> JsonObject:
     """Return the members that a schema names, and the ``metadata`` that an embedded object has without naming it."""
-    named = _named(schema)
-    return {**named, "metadata": _metadata()} if schema.get(WHOLE_OBJECT) else named
+    properties = _named_properties(schema)
+    return {**properties, "metadata": _metadata()} if schema.get(WHOLE_OBJECT) else properties
 
 
-def _named(schema: JsonObject) -> JsonObject:
-    named = schema.get("properties")
-    return named if isinstance(named, dict) else {}
+def _named_properties(schema: JsonObject) -> JsonObject:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _below(schema: JsonObject, part: str | int) -> JsonObject:

@@ -93,11 +93,11 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
     if kind == "scores":
         return _scores(value, now)
     if kind == "updated":
-        return _updated(value)
+        return _updated_share(value)
     if kind == "attention":
         return _attention(value)
     if kind == "joined":
-        return _joined(value)
+        return _joined_status(value)
     if kind == "seen":
         seen_at = last_seen(value)
         return _cell(seen_at, "date", now) if seen_at else "<unknown>"
@@ -124,8 +124,8 @@ def _scores(annotations: Mapping[str, str], now: datetime) -> str:
             continue
         note = ""
         if score.valid_until is not None:
-            left = score.valid_until - now
-            note = f" ({_span(left)} left)" if left >= timedelta() else f" (expired {_span(-left)} ago)"
+            remaining = score.valid_until - now
+            note = f" ({_span(remaining)} left)" if remaining >= timedelta() else f" (expired {_span(-remaining)} ago)"
         words.append(f"{short}={score.value}{note}")
     return ", ".join(words)
 
@@ -138,7 +138,7 @@ def _span(duration: timedelta) -> str:
     return format_duration(duration) if duration < _YEARS else format_age(duration.total_seconds())
 
 
-def _updated(entries: Any) -> str:
+def _updated_share(entries: Any) -> str:
     """Return `3/6` for three of six clusters. A cluster without the condition counts as not updated."""
     of_clusters = dicts_at({"entries": entries}, "entries")
     picked = [dicts_at(entry, "conditions") for entry in of_clusters if entry.get("clusterName")]
@@ -153,7 +153,10 @@ def _updated(entries: Any) -> str:
 
 
 def _attention(conditions: Any) -> str:
-    statuses = {each.get("type"): each.get("status") for each in dicts_at({"conditions": conditions}, "conditions")}
+    statuses = {
+        condition.get("type"): condition.get("status")
+        for condition in dicts_at({"conditions": conditions}, "conditions")
+    }
     pending = ["removal pending"] if statuses.get(REMOVAL_PENDING_CONDITION) == "True" else []
     return ", ".join([*pending, *(["empty"] if statuses.get(RESOURCES_SELECTED) == "False" else [])])
 
@@ -161,14 +164,16 @@ def _attention(conditions: Any) -> str:
 def last_seen(event: Mapping[str, Any]) -> str:
     """Return when an Event was seen last."""
     paths = (".series.lastObservedTime", ".deprecatedLastTimestamp", ".eventTime", ".metadata.creationTimestamp")
-    return str(next((found for path in paths if (found := find_path(event, path))), ""))
+    return str(next((timestamp for path in paths if (timestamp := find_path(event, path))), ""))
 
 
-def _joined(status: Mapping[str, Any]) -> str:
+def _joined_status(status: Mapping[str, Any]) -> str:
     """Return whether a member has joined, according to the hub's condition or else its agent's."""
     agents = '.agentStatus[?(@.type=="MemberAgent")].conditions'
-    of_hub, of_agent = (find_path(status, f'{path}[?(@.type=="Joined")].status') for path in (".conditions", agents))
-    return str(of_hub or of_agent or "")
+    hub_status, agent_status = (
+        find_path(status, f'{path}[?(@.type=="Joined")].status') for path in (".conditions", agents)
+    )
+    return str(hub_status or agent_status or "")
 
 
 def find_path(document: Any, path: str) -> Any:

@@ -24,7 +24,7 @@ from scorer.api.upgrade.strategy import LARGEST_STAGE_CONCURRENCY
 _Rules: TypeAlias = Mapping[str, tuple[CelRule, ...]]
 
 
-def _named(longest: int, rule_id: str) -> CelRule:
+def _name_rule(longest: int, rule_id: str) -> CelRule:
     return CelRule(
         f"self.metadata.name.size() <= {longest} && self.metadata.name.matches('{NAME_PATTERN}')",
         f"the name must have at most {longest} characters, lower-case letters, digits and '-',"
@@ -33,8 +33,8 @@ def _named(longest: int, rule_id: str) -> CelRule:
     )
 
 
-_NAME: Final = _named(LONGEST_NAME, "C-02")
-_GENERATED_NAME: Final = _named(LONGEST_GENERATED_NAME, "C-03")
+_NAME: Final = _name_rule(LONGEST_NAME, "C-02")
+_GENERATED_NAME: Final = _name_rule(LONGEST_GENERATED_NAME, "C-03")
 
 
 def _unchanged_rule(*fields: str, at: str = "") -> str:

@@ -204,7 +204,7 @@ def conditions_of(document: Mapping[str, Any]) -> Sequence[JsonObject]:
         return ()
     for condition in conditions:
         if not isinstance(condition, dict):
-            return [each for each in conditions if isinstance(each, dict)]
+            return [condition for condition in conditions if isinstance(condition, dict)]
     return conditions
 
 
@@ -227,14 +227,14 @@ def find_current(conditions: Iterable[object], kind: str, generation: int) -> Js
     return None
 
 
-def _texts(found: object) -> Mapping[str, str]:
+def _texts(members: object) -> Mapping[str, str]:
     """Return the members of a map whose values are strings. Fast path: if all of them are, the map is not copied."""
-    if not isinstance(found, dict):
+    if not isinstance(members, dict):
         return {}
-    for value in found.values():
+    for value in members.values():
         if not isinstance(value, str):
-            return {key: text for key, text in found.items() if isinstance(text, str)}
-    return found
+            return {key: text for key, text in members.items() if isinstance(text, str)}
+    return members
 
 
 def with_metadata(
@@ -248,15 +248,15 @@ def with_metadata(
     if labels:
         about["labels"] = {**dict_at(about, "labels"), **labels}
     if annotations:
-        merged = {**dict_at(about, "annotations"), **annotations}
-        about["annotations"] = {key: text for key, text in merged.items() if text is not None}
+        new_annotations = {**dict_at(about, "annotations"), **annotations}
+        about["annotations"] = {key: text for key, text in new_annotations.items() if text is not None}
     return {**document, "metadata": about}
 
 
 def with_spec(document: JsonObject, **fields: Any) -> JsonObject:
     """Return a copy with *fields* of ``spec`` set. A field of None is removed."""
-    merged = {**spec_of(document), **fields}
-    return {**document, "spec": {key: value for key, value in merged.items() if value is not None}}
+    spec = {**spec_of(document), **fields}
+    return {**document, "spec": {key: value for key, value in spec.items() if value is not None}}
 
 
 def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:

@@ -38,8 +38,8 @@ def go_json(value: object) -> bytes:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     if _has_float([value]):
         text = orjson.dumps(_with_numbers_of_go(value), option=orjson.OPT_SORT_KEYS)
-    for sign, escaped in _ESCAPES if text.isascii() else _ESCAPES + _SEPARATORS:
-        text = text.replace(sign, escaped)
+    for sign, escape in _ESCAPES if text.isascii() else _ESCAPES + _SEPARATORS:
+        text = text.replace(sign, escape)
     return text
 
 
@@ -78,10 +78,10 @@ def _format_float(value: float) -> str:
     mantissa, _, exponent = shortest.partition("e")
     sign, digits = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
     whole, _, fraction = digits.partition(".")
-    return sign + _shifted(whole, fraction.rstrip("0"), int(exponent or 0))
+    return sign + _shift_point(whole, fraction.rstrip("0"), int(exponent or 0))
 
 
-def _shifted(whole: str, fraction: str, exponent: int) -> str:
+def _shift_point(whole: str, fraction: str, exponent: int) -> str:
     """Write out ``whole.fraction`` times a power of ten without an exponent."""
     if exponent < 0:
         return f"0.{'0' * (-exponent - len(whole))}{whole}{fraction}"

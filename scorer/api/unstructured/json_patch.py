@@ -37,7 +37,7 @@ def apply_patch(document: JsonObject, patch: Iterable[Mapping[str, Any]]) -> Jso
     position = -1
     for position, operation in enumerate(patch):
         try:
-            result = _applied(result, pointer_segments(operation.get("path")), operation)
+            result = _apply(result, pointer_segments(operation.get("path")), operation)
         except PatchError as error:
             error.position = position
             raise
@@ -57,7 +57,7 @@ def pointer_segments(pointer: object) -> list[str]:
     return [segment.replace("~1", "/").replace("~0", "~") for segment in pointer.split("/")[1:]]
 
 
-def _applied(value: Any, segments: list[str], operation: Mapping[str, Any]) -> Any:
+def _apply(value: Any, segments: list[str], operation: Mapping[str, Any]) -> Any:
     op = operation.get("op")
     if op not in {"add", "remove", "replace"}:
         raise PatchError(f"operation {op!r} is none of add, remove, replace")
@@ -79,7 +79,7 @@ def _applied_to_object(value: JsonObject, key: str, rest: list[str], operation: 
     if key not in value and (rest or operation["op"] != "add"):
         raise PatchError(f"path {operation['path']!r} does not exist")
     if rest:
-        return {**value, key: _applied(value[key], rest, operation)}
+        return {**value, key: _apply(value[key], rest, operation)}
     if operation["op"] == "remove":
         return {name: item for name, item in value.items() if name != key}
     return {**value, key: operation["value"]}
@@ -95,7 +95,7 @@ def _applied_to_list(value: list[Any], segment: str, rest: list[str], operation:
         raise PatchError(f"path {operation['path']!r} does not exist")
     position = int(segment)
     if rest:
-        return [*value[:position], _applied(value[position], rest, operation), *value[position + 1 :]]
+        return [*value[:position], _apply(value[position], rest, operation), *value[position + 1 :]]
     if adds:
         return [*value[:position], operation["value"], *value[position:]]
     return [*value[:position], *([] if operation["op"] == "remove" else [operation["value"]]), *value[position + 1 :]]

@@ -30,25 +30,27 @@ def hidden(before: JsonObject, after: JsonObject) -> tuple[JsonObject, JsonObjec
 
     A Work, a snapshot and an envelope hold whole objects. A value that differs is marked as such on both sides.
     """
-    return _hidden(before, after), _hidden(after, before, " (after)")
+    return _hide(before, after), _hide(after, before, " (after)")
 
 
-def _hidden(value: Any, other: Any, note: str = " (before)") -> Any:
+def _hide(value: Any, other: Any, note: str = " (before)") -> Any:
     """Return *value* with Secrets hidden, compared with *other*, the value at the same place on the other side."""
     if isinstance(value, list):
         items = other if isinstance(other, list) else []
         padded = [*items, *[None] * (len(value) - len(items))]
-        return [_hidden(item, its_other, note) for item, its_other in zip(value, padded, strict=False)]
+        return [_hide(item, other_item, note) for item, other_item in zip(value, padded, strict=False)]
     if not isinstance(value, Mapping):
         return value
-    others = other if isinstance(other, Mapping) else {}
+    other_members = other if isinstance(other, Mapping) else {}
     if group_kind(value) in _SECRETS:
-        return {name: _masked(item, others.get(name), (name,), note) for name, item in value.items()}
-    masked = {name: _hidden(item, others.get(name), note) for name, item in value.items()}
+        return {name: _mask(item, other_members.get(name), (name,), note) for name, item in value.items()}
+    masked = {name: _hide(item, other_members.get(name), note) for name, item in value.items()}
     metadata = masked.get("metadata")
-    if not isinstance(metadata, Mapping) or not (_holds_secret(value) or _holds_secret(others)):
+    if not isinstance(metadata, Mapping) or not (_holds_secret(value) or _holds_secret(other_members)):
         return masked
-    copies = _masked(metadata.get("annotations"), dict_at(others, "metadata", "annotations"), ("annotations",), note)
+    copies = _mask(
+        metadata.get("annotations"), dict_at(other_members, "metadata", "annotations"), ("annotations",), note
+    )
     return masked | {"metadata": {**metadata} | ({"annotations": copies} if copies is not None else {})}
 
 
@@ -58,12 +60,12 @@ def _holds_secret(value: Any) -> bool:
     return isinstance(value, Mapping) and (group_kind(value) in _SECRETS or any(map(_holds_secret, value.values())))
 
 
-def _masked(value: Any, other: Any, path: tuple[str | int, ...], note: str) -> Any:
+def _mask(value: Any, other: Any, path: tuple[str | int, ...], note: str) -> Any:
     if is_shown(path):
         return value
     if isinstance(value, Mapping):
-        others = other if isinstance(other, Mapping) else {}
-        return {name: _masked(item, others.get(name), (*path, name), note) for name, item in value.items()}
+        other_members = other if isinstance(other, Mapping) else {}
+        return {name: _mask(item, other_members.get(name), (*path, name), note) for name, item in value.items()}
     if value is None or value in ("", []):
         return value
     return HIDDEN + (note if other is not None and other != value else "")

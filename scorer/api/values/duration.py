@@ -67,9 +67,9 @@ def format_duration(duration: timedelta) -> str:
     return sign + (" ".join(parts[:2]) or "0s")
 
 
-def _parse(text: str, grammar: re.Pattern[str], wanted: str) -> timedelta:
+def _parse(text: str, grammar: re.Pattern[str], notation: str) -> timedelta:
     if len(text) > LONGEST_DURATION or not grammar.fullmatch(text):
-        raise ValueError(f"{text[:64]!r} is not a duration of {wanted}")
+        raise ValueError(f"{text[:64]!r} is not a duration of {notation}")
     seconds = sum((Decimal(number) * _SECONDS[unit] for number, unit in _GROUP.findall(text)), Decimal())
     if seconds * 10**9 > LONGEST_NANOSECONDS:
         raise ValueError(f"{text[:64]!r} is longer than 2562047h")

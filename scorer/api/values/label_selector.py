@@ -14,7 +14,6 @@ from scorer.api.values.name_grammar import dns_label_error as dns_label_error
 from scorer.api.values.name_grammar import dns_subdomain_error as dns_subdomain_error
 from scorer.api.values.name_grammar import label_value_error as label_value_error
 from scorer.api.values.name_grammar import qualified_name_error as qualified_name_error
-from scorer.api.values.name_grammar import remembered as remembered
 
 LONGEST_LABEL_KEY: Final = 317
 LONGEST_LABEL_VALUE: Final = 63

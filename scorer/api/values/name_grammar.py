@@ -18,21 +18,21 @@ _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LONGEST_REMEMBERED: Final = 320
 
 
-def remembered(grammar: Callable[[str], str]) -> Callable[[str], str]:
+def cache_verdicts(grammar: Callable[[str], str]) -> Callable[[str], str]:
     """Cache the verdicts of a grammar: the same keys and values appear in every policy of a fleet.
 
     Only short texts are cached, so that a client cannot fill the memory with long ones.
     """
-    cached = lru_cache(maxsize=8192)(grammar)
+    cached_grammar = lru_cache(maxsize=8192)(grammar)
 
     @wraps(grammar)
     def ask(text: str) -> str:
-        return cached(text) if len(text) <= _LONGEST_REMEMBERED else grammar(text)
+        return cached_grammar(text) if len(text) <= _LONGEST_REMEMBERED else grammar(text)
 
     return ask
 
 
-@remembered
+@cache_verdicts
 def label_value_error(value: str) -> str:
     """Return why *value* is not a label value, empty when it is one."""
     if len(value) > 63:
@@ -42,7 +42,7 @@ def label_value_error(value: str) -> str:
     return ""
 
 
-@remembered
+@cache_verdicts
 def qualified_name_error(name: str) -> str:
     """Return why *name* is not a qualified name (``[prefix/]name``), empty when it is one."""
     prefix, slash, last = name.rpartition("/")
@@ -57,7 +57,7 @@ def qualified_name_error(name: str) -> str:
     return ""
 
 
-@remembered
+@cache_verdicts
 def dns_subdomain_error(name: str) -> str:
     """Return why *name* is not a DNS subdomain, empty when it is one."""
     if not 0 < len(name) <= 253:

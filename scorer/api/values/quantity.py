@@ -137,14 +137,14 @@ def _decimal(sign: int, whole: str, fraction: str, digits: int, power: int) -> t
     if len(whole) + power > _LARGEST_POWER:
         return 0, float("inf")
     if len(whole) + len(fraction) <= 18 and scale >= -9:
-        return sign * digits * 10 ** (scale + 9), _scaled(sign * digits, scale)
+        return sign * digits * 10 ** (scale + 9), _scale(sign * digits, scale)
     if scale >= -9:
         nano = sign * digits * 10 ** (scale + 9)
     elif -scale - 9 > len(whole) + len(fraction) + 1:
         nano = sign  # far below one unit, and rounding is away from zero
     else:
         nano = sign * -(-digits // 10 ** (-scale - 9))
-    return nano, _scaled(nano, -9)
+    return nano, _scale(nano, -9)
 
 
 def _binary(sign: int, whole: str, fraction: str, digits: int, power: int) -> tuple[int, float]:
@@ -152,10 +152,10 @@ def _binary(sign: int, whole: str, fraction: str, digits: int, power: int) -> tu
         return sign * digits * 2**power * NANO, float(sign * digits * 2**power)
     exact = -(-digits * 2**power * NANO // 10 ** len(fraction))
     nano = sign * min(exact, _LARGEST_BINARY * NANO)
-    return nano, _scaled(nano, -9)
+    return nano, _scale(nano, -9)
 
 
-def _scaled(unscaled: int, scale: int) -> float:
+def _scale(unscaled: int, scale: int) -> float:
     """Return ``double(unscaled) * 10**scale`` in the reference's order of operations.
 
     ``unscaled / 10**-scale`` would be closer to the exact amount, but it is not the reference's number. Example:

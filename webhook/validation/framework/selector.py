@@ -11,7 +11,7 @@ from scorer.api.names import AGENT_VERSION
 from scorer.api.placement.placement import LONGEST_PROPERTY_NAME, PropertySelectorRequirement, PropertySorter
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement
-from scorer.api.values.name_grammar import dns_subdomain_error, label_value_error, qualified_name_error, remembered
+from scorer.api.values.name_grammar import cache_verdicts, dns_subdomain_error, label_value_error, qualified_name_error
 from scorer.api.values.quantity import Quantity, read_quantity
 from scorer.api.values.quoting import LONGEST_QUOTE, quote
 from webhook.validation.framework.field import Cause, FieldError, FieldWarning, invalid, not_supported, too_many
@@ -166,7 +166,7 @@ RESOURCE_PREFIX: Final = "resources.kubernetes-fleet.io/"
 CAPACITY_TYPES: Final = ("total", "allocatable", "available")
 
 
-@remembered
+@cache_verdicts
 def property_name_error(name: str) -> str:
     """Return why *name* cannot be the name of a property, empty when it can.
 
