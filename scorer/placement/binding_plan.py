@@ -85,17 +85,17 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
             f"binding {metadata['name']}: spec.state: {str(state)[:64]!r} is not a valid state of a binding"
         )
     score = (spec.get("clusterDecision") or {}).get("clusterScore")
-    made_under = spec.get("schedulingPolicySnapshotName")
+    policy_snapshot = spec.get("schedulingPolicySnapshotName")
     return Binding(
         name=metadata["name"],
         cluster=spec.get("targetCluster") or "",
         state=BindingState(state),
-        current=made_under == snapshot,
+        current=policy_snapshot == snapshot,
         deleting=bool(metadata.get("deletionTimestamp")),
         topology=None if score is None else score.get("priorityScore") or 0,
         affinity=None if score is None else score.get("affinityScore") or 0,
         previous_state=previous_state(document),
-        snapshot=str(made_under or ""),
+        snapshot=str(policy_snapshot or ""),
         since=str(metadata.get("creationTimestamp") or ""),
     )
 
@@ -107,7 +107,7 @@ def plan_bindings(
     documents: Iterable[JsonObject],
     blank: JsonObject,
     *,
-    lost: Iterable[JsonObject] = (),
+    lost_bindings: Iterable[JsonObject] = (),
     is_taken: Callable[[str], bool] = _NONE_TAKEN,
     drops: Drops = _PLAIN_DROPS,
 ) -> BindingPlan:
@@ -123,7 +123,7 @@ def plan_bindings(
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
-        lost: Those that the decision counted although they are not stored (`scorer.rollout.works.orphans`).
+        lost_bindings: Those that the decision counted although they are not stored (`scorer.rollout.works.orphans`).
         is_taken: Returns whether a binding of another placement has that name.
         drops: How dropped bindings are written, and new ones beside them.
 
@@ -131,7 +131,7 @@ def plan_bindings(
         BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.
     """
     existing = {name_of(document): document for document in documents}
-    missing = {name_of(document): document for document in lost}
+    missing = {name_of(document): document for document in lost_bindings}
     documents_by_name = existing | missing
     names = set(documents_by_name)
     create, changed = [], []
@@ -150,9 +150,11 @@ def plan_bindings(
             names.add(name_of(new))
             create.append(with_metadata(new, annotations={REPLACEMENT: drops.replaced}) if drops.replaced else new)
         else:
-            changed.append(_picked_again(documents_by_name[old.name], old, snapshot, decision))
-    dropped = (binding for binding in run.dropped if binding.name in existing or _is_eligible(run, binding.cluster))
-    changed += (_dropped(documents_by_name[binding.name], binding, drops) for binding in dropped)
+            changed.append(_repicked_binding(documents_by_name[old.name], old, snapshot, decision))
+    dropped_bindings = (
+        binding for binding in run.dropped if binding.name in existing or _is_eligible(run, binding.cluster)
+    )
+    changed += (_dropped_binding(documents_by_name[binding.name], binding, drops) for binding in dropped_bindings)
     create += (missing[binding.name] for binding in run.kept if binding.name in missing)
     create += (document for document in changed if name_of(document) in missing)
     return BindingPlan(tuple(create), tuple(document for document in changed if name_of(document) in existing))
@@ -249,7 +251,7 @@ def _new_binding(
     return {**blank, "metadata": metadata, "spec": spec}
 
 
-def _picked_again(document: JsonObject, old: Binding, snapshot: str, decision: JsonObject) -> JsonObject:
+def _repicked_binding(document: JsonObject, old: Binding, snapshot: str, decision: JsonObject) -> JsonObject:
     state = old.state
     metadata = document["metadata"]
     if state is BindingState.UNSCHEDULED:
@@ -264,7 +266,7 @@ def _picked_again(document: JsonObject, old: Binding, snapshot: str, decision: J
     return {**document, "metadata": metadata, "spec": {**document["spec"], **changed}}
 
 
-def _dropped(document: JsonObject, old: Binding, drops: Drops) -> JsonObject:
+def _dropped_binding(document: JsonObject, old: Binding, drops: Drops) -> JsonObject:
     metadata = document["metadata"]
     annotations = {**(metadata.get("annotations") or {}), PREVIOUS_BINDING_STATE: str(old.state)}
     if drops.now is not None:

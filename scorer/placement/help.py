@@ -18,28 +18,28 @@ def filter_advice(rejection: FilterRejection | None) -> str:
     return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
 
 
-def score_advice(run: ScheduleResult, judged: Round | None, scored: Scored, border: Scored, rank: int) -> str:
+def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, border: Scored, rank: int) -> str:
     """Return in words the change that would get a losing candidate picked.
 
     Args:
         run: The decision.
-        judged: The round with the verdict of the plugins.
+        last_batch: The round with the verdict of the plugins.
         scored: The candidate's sort keys.
         border: The sort keys of the weakest selected cluster.
         rank: The candidate's place, counted from 1.
     """
     offers: list[str] = []
     row = run.fleet.row(scored.cluster)
-    if judged is not None and row is not None and scored.topology == border.topology:
+    if last_batch is not None and row is not None and scored.topology == border.topology:
         wins_ties = (scored.bonus, scored.cluster) > (border.bonus, border.cluster)
         missing = border.affinity - scored.affinity + (0 if wins_ties else 1)
-        terms = judged.profile.affinity.preferred if missing > 0 else ()
+        terms = last_batch.profile.affinity.preferred if missing > 0 else ()
         offers = [offer for term in terms if (offer := _better_reading(term, run, row, missing))][:2]
     verb = "would be picked with" if run.last else "would be picked by a new run with"
     if not offers:
-        ranked = run.request and run.request.wanted and not run.request.profile.spread.constraints
+        is_ranked = run.request and run.request.wanted and not run.request.profile.spread.constraints
         return (
-            f"would be picked with numberOfClusters {rank}" if ranked else ""
+            f"would be picked with numberOfClusters {rank}" if is_ranked else ""
         )  # with spreading, every pick ranks again
     return f"{verb} {' or '.join(offers)}"
 
@@ -61,7 +61,7 @@ def _better_reading(term: PreferredTerm, run: ScheduleResult, row: int, missing:
     value = low + (1 - share if term.sorter.order == ASCENDING else share) * (high - low)
     reading = column.readings[row]
     assert reading is not None
-    whole = all(known is None or known.text.isdecimal() for known in column.readings)
+    whole = all(other is None or other.text.isdecimal() for other in column.readings)
     relation = "≥" if value > now else "≤"
     return f"{term.sorter.name} {relation} {_like(reading.text, value, up=value > now, whole=whole)}"
 
@@ -74,5 +74,5 @@ def _like(text: str, value: float, *, up: bool, whole: bool) -> str:
     """Write *value* in the unit of *text*, rounded towards the better side, to three decimals unless *whole*."""
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     scale = 1 if whole or unit == "m" else 1000
-    scaled = value / _UNITS.get(unit, 1) * scale
-    return f"{(ceil(scaled) if up else floor(scaled)) / scale:.3f}".rstrip("0").rstrip(".") + unit
+    amount = value / _UNITS.get(unit, 1) * scale
+    return f"{(ceil(amount) if up else floor(amount)) / scale:.3f}".rstrip("0").rstrip(".") + unit

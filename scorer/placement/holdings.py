@@ -85,7 +85,7 @@ def classify(bindings: Iterable[Binding], fleet: Fleet) -> Holdings:
         classes[kind].append(binding)
         if kind in ("obsolete", "taken") or (kind == "unscheduled" and binding.cluster not in reusable):
             reusable[binding.cluster] = binding
-    return Holdings(**{kind: tuple(found) for kind, found in classes.items()}, by_cluster=reusable)
+    return Holdings(**{kind: tuple(members) for kind, members in classes.items()}, by_cluster=reusable)
 
 
 def _class_of(binding: Binding, fleet: Fleet) -> str:
@@ -99,15 +99,15 @@ def _class_of(binding: Binding, fleet: Fleet) -> str:
     return "taken" if binding.current else "obsolete"
 
 
-def scale_down(taken: Iterable[Binding], surplus: int) -> tuple[Binding, ...]:
+def scale_down(bindings: Iterable[Binding], surplus: int) -> tuple[Binding, ...]:
     """Return the *surplus* bindings to drop first: those not rolled out, then those with the weakest scores.
 
     Source: scheduling.md 15.
     """
 
     def strength(binding: Binding) -> tuple[bool, bool, int, int, str]:
-        scored = binding.topology is not None or binding.affinity is not None
+        has_scores = binding.topology is not None or binding.affinity is not None
         rolled_out = binding.state is BindingState.BOUND
-        return rolled_out, scored, binding.topology or 0, binding.affinity or 0, binding.cluster
+        return rolled_out, has_scores, binding.topology or 0, binding.affinity or 0, binding.cluster
 
-    return tuple(sorted(taken, key=strength)[:surplus])
+    return tuple(sorted(bindings, key=strength)[:surplus])

@@ -164,17 +164,17 @@ def decisions_in(
 ) -> tuple[tuple[RecordedClusterDecision, ...], tuple[RecordedClusterDecision, ...]]:
     """Return the recorded decisions of a policy snapshot: the selected clusters, and the others."""
     picked: list[RecordedClusterDecision] = []
-    others: list[RecordedClusterDecision] = []
+    other_decisions: list[RecordedClusterDecision] = []
     for entry in list_at(snapshot, "status", "targetClusters"):
         score = entry.get("clusterScore")
         topology = None if score is None else score.get("priorityScore") or 0
         affinity = None if score is None else score.get("affinityScore") or 0
         selected = bool(entry.get("selected"))
         reason = "" if selected else entry.get("reason") or ""
-        (picked if selected else others).append(
+        (picked if selected else other_decisions).append(
             RecordedClusterDecision(entry["clusterName"], topology, affinity, reason)
         )
-    return tuple(picked), tuple(others)
+    return tuple(picked), tuple(other_decisions)
 
 
 def counts_of(run: RecordedDecision) -> dict[str, int]:
@@ -192,9 +192,9 @@ def counts_of(run: RecordedDecision) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def run_document(run: RecordedDecision, before: RecordedDecision | None) -> PastRun:
-    """Return one run as JSON, compared with the one *before* it."""
-    gained, removed = changes(before, run)
+def run_document(run: RecordedDecision, previous: RecordedDecision | None) -> PastRun:
+    """Return one run as JSON, compared with the one *previous* it."""
+    gains, losses = changes(previous, run)
     document: PastRun = {
         "time": format_time(run.time),
         "trigger": run.trigger.document(),
@@ -203,19 +203,19 @@ def run_document(run: RecordedDecision, before: RecordedDecision | None) -> Past
         "found": len(run.picked),
         "satisfied": run.satisfied,
         "fleetSize": run.fleet_size,
-        "picked": [_picked(decision) for decision in run.picked],
-        "gained": [decision.cluster for decision in gained],
-        "lost": [decision.cluster for decision in removed],
+        "picked": [_recorded_pick(decision) for decision in run.picked],
+        "gained": [decision.cluster for decision in gains],
+        "lost": [decision.cluster for decision in losses],
         "counts": counts_of(run),
         "message": run.message,
-        "difference": difference(before, run),
+        "difference": difference(previous, run),
     }
     if run.times > 1:
         document |= {"until": format_time(run.until), "times": run.times}
     return document
 
 
-def _picked(decision: RecordedClusterDecision) -> RecordedPick:
+def _recorded_pick(decision: RecordedClusterDecision) -> RecordedPick:
     if decision.affinity is None:
         return {"cluster": decision.cluster}
     return {
@@ -225,35 +225,37 @@ def _picked(decision: RecordedClusterDecision) -> RecordedPick:
 
 
 def changes(
-    before: RecordedDecision | None, after: RecordedDecision
+    old_run: RecordedDecision | None, new_run: RecordedDecision
 ) -> tuple[list[RecordedClusterDecision], list[RecordedClusterDecision]]:
-    """Return the clusters that only *after* has, and those that only *before* has."""
-    if before is None:
-        return list(after.picked), []
-    had, has = before.clusters, after.clusters
-    gained = [decision for decision in after.picked if decision.cluster not in had]
-    return gained, [decision for decision in before.picked if decision.cluster not in has]
+    """Return the clusters that only *new_run* has, and those that only *old_run* has."""
+    if old_run is None:
+        return list(new_run.picked), []
+    had, has = old_run.clusters, new_run.clusters
+    gains = [decision for decision in new_run.picked if decision.cluster not in had]
+    return gains, [decision for decision in old_run.picked if decision.cluster not in has]
 
 
-def difference(before: RecordedDecision | None, after: RecordedDecision) -> list[str]:
+def difference(old_run: RecordedDecision | None, new_run: RecordedDecision) -> list[str]:
     """Return in words how a run differs from the one before it: which cluster replaced which, and why."""
-    if before is None:
+    if old_run is None:
         return ["the first decision on record"]
     notes = []
-    if before.wanted != after.wanted:
-        notes.append(f"wants {_number(after.wanted)} instead of {_number(before.wanted)}")
-    gained, removed = changes(before, after)
-    notes += _cut([_swap(new, old, after) for new, old in zip(gained, removed, strict=False)])
-    notes += _cut([f"{new.cluster} added{_scores(new)}" for new in gained[len(removed) :]])
-    notes += _cut([f"{old.cluster} dropped{_why(old, after)}" for old in removed[len(gained) :]])
-    notes += _cut([*_moves(before, after)])
-    if before.satisfied != after.satisfied:
-        notes.append("got all the clusters it wants" if after.satisfied else "no longer has all the clusters it wants")
+    if old_run.wanted != new_run.wanted:
+        notes.append(f"wants {_number(new_run.wanted)} instead of {_number(old_run.wanted)}")
+    gains, losses = changes(old_run, new_run)
+    notes += _cut([_swap(new, old, new_run) for new, old in zip(gains, losses, strict=False)])
+    notes += _cut([f"{new.cluster} added{_scores(new)}" for new in gains[len(losses) :]])
+    notes += _cut([f"{old.cluster} dropped{_loss_reason(old, new_run)}" for old in losses[len(gains) :]])
+    notes += _cut([*_moves(old_run, new_run)])
+    if old_run.satisfied != new_run.satisfied:
+        notes.append(
+            "got all the clusters it wants" if new_run.satisfied else "no longer has all the clusters it wants"
+        )
     return notes or ["the same clusters with the same scores"]
 
 
-def _number(wanted: int | None) -> str:
-    return "every cluster that passes" if wanted is None else str(wanted)
+def _number(number: int | None) -> str:
+    return "every cluster that passes" if number is None else str(number)
 
 
 def _cut(notes: Sequence[str]) -> list[str]:
@@ -261,18 +263,18 @@ def _cut(notes: Sequence[str]) -> list[str]:
     return [*notes[:MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _swap(new: RecordedClusterDecision, old: RecordedClusterDecision, after: RecordedDecision) -> str:
+def _swap(new: RecordedClusterDecision, old: RecordedClusterDecision, run: RecordedDecision) -> str:
     """Return in words why *new* replaced *old*."""
-    now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
+    now = next((decision for decision in run.others if decision.cluster == old.cluster), None)
     words = f"{new.cluster} instead of {old.cluster}"
     if now is None:
         return f"{words}: {old.cluster} is no longer in the record{_scores(old, 'had')}"
     if now.affinity is None or new.affinity is None:
         return f"{words}: {now.reason}"
-    return f"{words}: {_decided(new, now)}"
+    return f"{words}: {_deciding_key(new, now)}"
 
 
-def _decided(winner: RecordedClusterDecision, loser: RecordedClusterDecision) -> str:
+def _deciding_key(winner: RecordedClusterDecision, loser: RecordedClusterDecision) -> str:
     """Return the first sort key that separates two clusters, as in ``affinity 91 > 78``."""
     for name, own, other in (
         ("topology spread", winner.topology or 0, loser.topology or 0),
@@ -294,15 +296,15 @@ def _scores(decision: RecordedClusterDecision, verb: str = "with") -> str:
     return f", {verb} affinity {decision.affinity}{spread}"
 
 
-def _why(old: RecordedClusterDecision, after: RecordedDecision) -> str:
-    now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
+def _loss_reason(old: RecordedClusterDecision, run: RecordedDecision) -> str:
+    now = next((decision for decision in run.others if decision.cluster == old.cluster), None)
     return f": {now.reason}" if now is not None and now.reason else _scores(old, "had")
 
 
-def _moves(before: RecordedDecision, after: RecordedDecision) -> Iterable[str]:
+def _moves(old_run: RecordedDecision, new_run: RecordedDecision) -> Iterable[str]:
     """Yield the clusters that were kept but are now recorded with other scores."""
-    had = before.clusters
-    for decision in after.picked:
+    had = old_run.clusters
+    for decision in new_run.picked:
         old = had.get(decision.cluster)
         if old is None or None in (old.affinity, decision.affinity):
             continue

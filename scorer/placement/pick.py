@@ -133,12 +133,12 @@ class _Tally:
 
     def add(self, domain: int) -> None:
         """Place one more in *domain*."""
-        before = self.counts[domain]
-        self.counts[domain] = before + 1
-        self.domains_with[before] -= 1
-        self.domains_with[before + 1] += 1
-        self.high = max(self.high, before + 1)
-        # No search for the new minimum: the domain that left the old one last is now one above it.
+        old_count = self.counts[domain]
+        self.counts[domain] = old_count + 1
+        self.domains_with[old_count] -= 1
+        self.domains_with[old_count + 1] += 1
+        self.high = max(self.high, old_count + 1)
+        # No search for the new minimum: the domain that left the old other_group last is now other_group above it.
         if not self.domains_with[self.low]:
             self.low += 1
 
@@ -160,20 +160,23 @@ class _Groups:
         size = ranks.rows.size
         affinity = np.zeros(size, dtype=np.int64) if ranks.affinity is None else ranks.affinity
         self.tallies = [_Tally(domain_counts(fleet, constraint.key, placed)) for constraint in constraints]
-        combined, most = np.zeros(size, dtype=np.int64), 1
+        combined_codes, most = np.zeros(size, dtype=np.int64), 1
         for constraint, tally in zip(constraints, self.tallies, strict=True):
             domains = len(tally.counts) + 1
             if most * domains > 2**62:  # renumber the groups so far: there are at most as many as candidates
-                combined, most = _numbered(combined, most), size
-            combined, most = combined * domains + fleet.label(constraint.key).codes[ranks.rows] + 1, most * domains
-        of_candidate = _numbered(combined, most)
-        sizes = np.bincount(of_candidate)
+                combined_codes, most = _renumber(combined_codes, most), size
+            combined_codes, most = (
+                combined_codes * domains + fleet.label(constraint.key).codes[ranks.rows] + 1,
+                most * domains,
+            )
+        group_of_candidate = _renumber(combined_codes, most)
+        sizes = np.bincount(group_of_candidate)
         by_affinity = np.argsort(_narrow(affinity), kind="stable")
         rank = np.empty_like(by_affinity)
         rank[by_affinity] = np.arange(size)
-        order = by_affinity[np.argsort(_narrow(of_candidate[by_affinity]), kind="stable")]
+        order = by_affinity[np.argsort(_narrow(group_of_candidate[by_affinity]), kind="stable")]
         self.affinity: list[int] = affinity.tolist()
-        self.of_candidate: list[int] = of_candidate.tolist()
+        self.of_candidate: list[int] = group_of_candidate.tolist()
         self.rank: list[int] = rank.tolist()
         self.order: list[int] = order.tolist()
         self.end: list[int] = np.cumsum(sizes).tolist()
@@ -186,9 +189,9 @@ class _Groups:
         self.head: list[int | None] = [None] * len(self.domains)
         self.standing: list[dict[int, list[int]]] = [{} for _ in constraints]
         self.heaps: dict[_Counts, list[tuple[int, int]]] = {}
-        for group, codes_of in enumerate(self.domains):
-            for standing, domain in zip(self.standing, codes_of, strict=True):
-                standing.setdefault(domain, []).append(group)
+        for group, group_domains in enumerate(self.domains):
+            for groups_by_domain, domain in zip(self.standing, group_domains, strict=True):
+                groups_by_domain.setdefault(domain, []).append(group)
             self._enter(group)
 
     def _enter(self, group: int) -> None:
@@ -266,15 +269,15 @@ class _Groups:
         self.gone.add(position)
         group = self.of_candidate[position]
         changed = {group}
-        for tally, standing, domain in zip(self.tallies, self.standing, self.domains[group], strict=True):
+        for tally, groups_by_domain, domain in zip(self.tallies, self.standing, self.domains[group], strict=True):
             if domain >= 0:
                 tally.add(domain)
-                changed.update(standing[domain])
-        for one in changed:
-            self._enter(one)
+                changed.update(groups_by_domain[domain])
+        for other_group in changed:
+            self._enter(other_group)
 
 
-def _numbered(values: IntColumn, most: int) -> IntColumn:
+def _renumber(values: IntColumn, most: int) -> IntColumn:
     """Number the distinct *values*, all below *most*, in ascending order, and return the number of each."""
     if most > 2**16:
         return np.unique(values, return_inverse=True)[1]

@@ -89,7 +89,7 @@ def decide(
     bindings: Iterable[Mapping[str, Any]],
     snapshots: Sequence[Mapping[str, Any]],
     now: datetime,
-    known: ScheduleResult | None = None,
+    previous: ScheduleResult | None = None,
 ) -> ScheduleResult:
     """Schedule a placement by its present policy, without writing anything.
 
@@ -100,22 +100,22 @@ def decide(
         snapshots: Its policy snapshots. The latest decides which bindings were made under the present policy. With
             none at all, every binding counts as made under it.
         now: The instant to judge by.
-        known: Another run, as for `schedule`.
+        previous: Another run, as for `schedule`.
 
     Raises:
         scorer.placement.binding_plan.BrokenBindingError: A binding cannot be read.
     """
     policy = spec_of(placement).get("policy")
     name = _policy_in_force(policy, snapshots)
-    holding: list[Binding] = []
+    current_bindings: list[Binding] = []
     for document in bindings:
         current = name if name is not None else document["spec"].get("schedulingPolicySnapshotName") or ""
-        holding.append(read_binding(document, current))
+        current_bindings.append(read_binding(document, current))
     try:
         request = read_request(policy, namespace=namespace_of(placement))
     except InvalidPolicyError as error:
-        return hold(str(error), fleet, holding, now)
-    return schedule(request, fleet, holding, now, known)
+        return hold(str(error), fleet, current_bindings, now)
+    return schedule(request, fleet, current_bindings, now, previous)
 
 
 def _policy_in_force(policy: Mapping[str, Any] | None, snapshots: Sequence[Mapping[str, Any]]) -> str | None:
@@ -159,7 +159,7 @@ def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> PlacementDe
         score: PairOfScores = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
         picked.append({"cluster": binding.cluster, "rank": rank, "new": False, "score": score})
     selected = {entry["cluster"] for entry in picked}
-    filtered: list[Filtered] = [
+    rejections: list[Filtered] = [
         {"cluster": name, "plugin": rejection.plugin, "reason": str(rejection)} for name, rejection in run.missed
     ]
     losers: list[Scored] = []
@@ -169,23 +169,23 @@ def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> PlacementDe
             rejection = run.last.reject(row)
             name = run.fleet.names[row]
             if rejection is not None and name not in selected:
-                filtered.append({"cluster": name, "plugin": rejection.plugin, "reason": str(rejection)})
+                rejections.append({"cluster": name, "plugin": rejection.plugin, "reason": str(rejection)})
     status, _, message = scheduled_condition(run)
     return {
         "name": metadata["name"],
         "namespace": metadata.get("namespace", ""),
-        "type": str(request.policy.placement_type) if request else (_type_as_written(placement)),
+        "type": str(request.policy.placement_type) if request else (_written_type(placement)),
         "wanted": request.wanted if request else None,
         "picked": picked,
         "notPicked": [{"cluster": loser.cluster, "score": _score(loser)} for loser in losers],
-        "filtered": filtered,
+        "filtered": rejections,
         "dropped": [{"cluster": binding.cluster, "binding": binding.name} for binding in run.dropped],
         "satisfied": status == TRUE,
         "message": message,
     }
 
 
-def _type_as_written(placement: Mapping[str, Any]) -> str:
+def _written_type(placement: Mapping[str, Any]) -> str:
     return str(dict_at(placement, "spec", "policy").get("placementType") or "PickAll")
 
 

@@ -57,13 +57,13 @@ def filter_checks(request: Request, cycle: Cycle, row: int) -> list[Check]:
     if request.namespace:
         mask = profile.namespaces.filter(cycle)
         entries.append({"name": "namespace", "pass": mask is None or bool(mask[row]), "namespace": request.namespace})
-    tolerated: list[TaintVerdict] = [
+    taint_verdicts: list[TaintVerdict] = [
         {"taint": format_taint(taint), "by": profile.taints.tolerating(taint)}
         for taint in fleet.members[row].spec.taints
     ]
-    taints: TaintsCheck = {"name": "taints", "pass": all(entry["by"] is not None for entry in tolerated)}
-    if tolerated:
-        taints["tolerated"] = tolerated
+    taints: TaintsCheck = {"name": "taints", "pass": all(entry["by"] is not None for entry in taint_verdicts)}
+    if taint_verdicts:
+        taints["tolerated"] = taint_verdicts
     entries.append(taints)
     if profile.spread.constraints:
         mask = profile.spread.filter(cycle)
@@ -110,12 +110,12 @@ def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) 
         }
         entry["match"] = entry["labels"]["pass"]
     if term.properties:
-        entry["properties"] = [_compared(requirement, fleet, row, now) for requirement in term.properties]
-        entry["match"] = entry["match"] and all(found["pass"] for found in entry["properties"])
+        entry["properties"] = [_property_comparison(requirement, fleet, row, now) for requirement in term.properties]
+        entry["match"] = entry["match"] and all(comparison["pass"] for comparison in entry["properties"])
     return entry
 
 
-def _compared(requirement: PropertyRequirement, fleet: Fleet, row: int, now: datetime) -> PropertyComparison:
+def _property_comparison(requirement: PropertyRequirement, fleet: Fleet, row: int, now: datetime) -> PropertyComparison:
     entry: PropertyComparison = {
         "name": requirement.name,
         "observed": None,
@@ -156,9 +156,9 @@ def _add_age(entry: PropertyObservation | Extreme, member: MemberCluster, name: 
         entry["stale"] = True
 
 
-def age(now: datetime, then: datetime) -> str:
-    """Return the time from *then* to *now*; zero for an observation made after the instant of judgement."""
-    return format_duration(max(now - then, timedelta()))
+def age(now: datetime, observation_time: datetime) -> str:
+    """Return the time from *observation_time* to *now*; zero for an observation made after the instant of judgement."""
+    return format_duration(max(now - observation_time, timedelta()))
 
 
 def topology_points(request: Request, cycle: Cycle, row: int) -> TopologyPoints:
@@ -191,14 +191,14 @@ def topology_points(request: Request, cycle: Cycle, row: int) -> TopologyPoints:
     return {"score": sum(entry["points"] for entry in constraints), "constraints": constraints}
 
 
-def affinity_points(request: Request, judged: Round, cycle: Cycle, row: int) -> AffinityPoints:
+def affinity_points(request: Request, batch: Round, cycle: Cycle, row: int) -> AffinityPoints:
     """Return the points of the preferred terms."""
     score = request.profile.affinity.score(cycle, np.array([row]))
-    terms = [_preferred(term, judged, cycle, row) for term in request.profile.affinity.preferred]
+    terms = [_preferred_term_points(term, batch, cycle, row) for term in request.profile.affinity.preferred]
     return {"score": 0 if score is None else int(score[0]), "terms": terms}
 
 
-def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> PreferredTermPoints:
+def _preferred_term_points(term: PreferredTerm, batch: Round, cycle: Cycle, row: int) -> PreferredTermPoints:
     fleet = cycle.fleet
     points = int(term.points(fleet, np.array([row]))[0])
     entry: PreferredTermPoints = {"index": term.index, "weight": term.weight, "points": points}
@@ -208,19 +208,19 @@ def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> Pr
     if term.sorter is not None:
         entry["sorter"] = {"name": term.sorter.name, "observed": None, "order": term.sorter.order, "points": points}
         _observe(entry["sorter"], fleet, row, cycle.now)
-        _add_range(entry["sorter"], term, judged, row)
+        _add_range(entry["sorter"], term, batch, row)
     return entry
 
 
-def _add_range(entry: SorterPoints, term: PreferredTerm, judged: Round, row: int) -> None:
+def _add_range(entry: SorterPoints, term: PreferredTerm, batch: Round, row: int) -> None:
     """Add the clusters at the ends of the range, whether they are eligible, and where this one lies in it."""
     assert term.sorter is not None
-    fleet = judged.cycle.fleet
+    fleet = batch.cycle.fleet
     column = fleet.quantity(term.sorter.name)
     if column.extremes is None:
         entry["note"] = "no cluster reports it"
         return
-    entry["min"], entry["max"] = (_extreme(extreme, term.sorter.name, judged) for extreme in column.extremes)
+    entry["min"], entry["max"] = (_extreme(extreme, term.sorter.name, batch) for extreme in column.extremes)
     bounds = observed_range(column)
     if bounds is None:
         entry["note"] = "all values are equal, so no cluster earns points"
@@ -234,10 +234,10 @@ def _add_range(entry: SorterPoints, term: PreferredTerm, judged: Round, row: int
     entry["ratio"], entry["raw"] = round(ratio, 6), round(ratio * term.weight, 6)
 
 
-def _extreme(row: int, name: str, judged: Round) -> Extreme:
-    fleet = judged.cycle.fleet
+def _extreme(row: int, name: str, batch: Round) -> Extreme:
+    fleet = batch.cycle.fleet
     reading = fleet.quantity(name).readings[row]
     assert reading is not None
-    entry: Extreme = {"value": reading.text, "cluster": fleet.names[row], "eligible": judged.reject(row) is None}
-    _add_age(entry, fleet.members[row], name, judged.cycle.now)
+    entry: Extreme = {"value": reading.text, "cluster": fleet.names[row], "eligible": batch.reject(row) is None}
+    _add_age(entry, fleet.members[row], name, batch.cycle.now)
     return entry

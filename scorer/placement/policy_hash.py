@@ -22,21 +22,21 @@ _TOLERATION_DEFAULTS = {"operator": "Equal"}
 
 def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
     """Return a copy of *policy* with defaults spelled out and old names replaced. No policy is PickAll (DR-2)."""
-    spelled: JsonObject = {"placementType": "PickAll"} | _without_empty_lists(without_nulls(dict(policy or {})))
-    if isinstance(spelled.get("tolerations"), list):
-        spelled["tolerations"] = [_without_empty_texts(entry) for entry in spelled["tolerations"]]
+    canonical: JsonObject = {"placementType": "PickAll"} | _without_empty_lists(without_nulls(dict(policy or {})))
+    if isinstance(canonical.get("tolerations"), list):
+        canonical["tolerations"] = [_without_empty_texts(entry) for entry in canonical["tolerations"]]
     for key, defaults in (("topologySpreadConstraints", _CONSTRAINT_DEFAULTS), ("tolerations", _TOLERATION_DEFAULTS)):
-        if isinstance(spelled.get(key), list):
-            spelled[key] = [defaults | entry if isinstance(entry, dict) else entry for entry in spelled[key]]
-    affinity = spelled.get("affinity", {}).get("clusterAffinity", {})
+        if isinstance(canonical.get(key), list):
+            canonical[key] = [defaults | entry if isinstance(entry, dict) else entry for entry in canonical[key]]
+    affinity = canonical.get("affinity", {}).get("clusterAffinity", {})
     preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution")
     if isinstance(preferred, list):
-        renamed = {
+        new_affinity = {
             **affinity,
-            "preferredDuringSchedulingIgnoredDuringExecution": [_renamed(term) for term in preferred],
+            "preferredDuringSchedulingIgnoredDuringExecution": [_rename_sorter(term) for term in preferred],
         }
-        spelled["affinity"] = {**spelled["affinity"], "clusterAffinity": renamed}
-    return spelled
+        canonical["affinity"] = {**canonical["affinity"], "clusterAffinity": new_affinity}
+    return canonical
 
 
 def _without_empty_lists(value: Any) -> Any:
@@ -52,7 +52,7 @@ def _without_empty_texts(toleration: Any) -> Any:
     return {key: item for key, item in toleration.items() if item != ""}
 
 
-def _renamed(term: JsonObject) -> JsonObject:
+def _rename_sorter(term: JsonObject) -> JsonObject:
     preference = dict(term.get("preference") or {})
     if "metricSorter" in preference and preference.get("propertySorter") in (None, preference["metricSorter"]):
         preference["propertySorter"] = preference.pop("metricSorter")
@@ -61,8 +61,8 @@ def _renamed(term: JsonObject) -> JsonObject:
 
 def policy_hash(policy: Mapping[str, Any] | None) -> str:
     """Return the lower-case hex SHA-256 of *policy* without ``numberOfClusters``."""
-    hashed = {key: value for key, value in canonical_policy(policy).items() if key != "numberOfClusters"}
-    return hashlib.sha256(orjson.dumps(hashed, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    content = {key: value for key, value in canonical_policy(policy).items() if key != "numberOfClusters"}
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def policy_in_force(placement: Mapping[str, Any], snapshots: Iterable[Mapping[str, Any]]) -> str:

@@ -29,30 +29,30 @@ INVALID = "SchedulingPolicyInvalid"
 def decisions(schedule: ScheduleResult) -> list[JsonObject]:
     """Return ``status.targetClusters``: selected clusters, then losers by rank, then rejected ones by name."""
     selected = [picked_decision(schedule, pick) for pick in schedule.picked] + [
-        _kept(binding) for binding in schedule.kept
+        _kept_decision(binding) for binding in schedule.kept
     ]
     selected = selected[:MOST_DECISIONS]
     names = {decision["clusterName"] for decision in selected}
-    unselected = (decision for decision in _unselected(schedule) if decision["clusterName"] not in names)
+    others = (decision for decision in _unselected_decisions(schedule) if decision["clusterName"] not in names)
     room = MOST_DECISIONS - len(selected)
     if not schedule.missed:
         room = min(room, MOST_UNSELECTED)
-    return [*selected, *islice(unselected, room)]
+    return [*selected, *islice(others, room)]
 
 
 def picked_decision(schedule: ScheduleResult, pick: Scored) -> JsonObject:
     """Return the decision for a cluster that this run selects. Its binding carries a copy."""
     if schedule.request and schedule.request.policy.placement_type is PlacementType.PICK_FIXED:
-        return _selected(pick.cluster, None, None)
-    return _selected(pick.cluster, pick.topology, pick.affinity)
+        return _selected_decision(pick.cluster, None, None)
+    return _selected_decision(pick.cluster, pick.topology, pick.affinity)
 
 
-def _kept(binding: Binding) -> JsonObject:
+def _kept_decision(binding: Binding) -> JsonObject:
     """Return the decision for a kept cluster, with the scores from the time it was picked."""
-    return _selected(binding.cluster, binding.topology, binding.affinity)
+    return _selected_decision(binding.cluster, binding.topology, binding.affinity)
 
 
-def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonObject:
+def _selected_decision(cluster: str, topology: int | None, affinity: int | None) -> JsonObject:
     """Return a positive decision. Its text is the same when it is made and when a later run confirms it."""
     if topology is None and affinity is None:
         return {"clusterName": cluster, "selected": True, "reason": f"Scheduled to {cluster}"}
@@ -65,9 +65,9 @@ def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonO
     }
 
 
-def _unselected(schedule: ScheduleResult) -> Iterator[JsonObject]:
+def _unselected_decisions(schedule: ScheduleResult) -> Iterator[JsonObject]:
     for name, rejection in schedule.missed:
-        yield _rejected(name, rejection)
+        yield _rejected_decision(name, rejection)
     if schedule.last is None:
         return
     for loser in schedule.last.unselected(MOST_UNSELECTED):
@@ -80,10 +80,10 @@ def _unselected(schedule: ScheduleResult) -> Iterator[JsonObject]:
         }
     for row in schedule.last.rejected_rows():
         if (reason := schedule.last.reject(int(row))) is not None:
-            yield _rejected(schedule.fleet.names[row], reason)
+            yield _rejected_decision(schedule.fleet.names[row], reason)
 
 
-def _rejected(name: str, rejection: FilterRejection) -> JsonObject:
+def _rejected_decision(name: str, rejection: FilterRejection) -> JsonObject:
     return {"clusterName": name, "selected": False, "reason": str(rejection)}
 
 
@@ -103,30 +103,34 @@ def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str,
     counts = unselected_counts(schedule)
     reason = ", ".join(f"{count} {category}" for category, count in counts.items())
     turned_away = f"; {sum(counts.values())} of {len(schedule.fleet)} do not qualify: {reason}" if counts else ""
-    needed = schedule.request.wanted
-    return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(needed or 0)} needed{turned_away}"
+    desired = schedule.request.wanted
+    return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(desired or 0)} needed{turned_away}"
 
 
 def decision_text(schedule: ScheduleResult) -> str:
     """Return the clusters that a run adds and drops, and the resulting condition. Empty: it moves nothing."""
-    before = {binding.cluster for binding in (*schedule.holdings.obsolete, *schedule.holdings.taken)}
-    added = [pick for pick in schedule.picked if pick.cluster not in before]
-    dropped = sorted(binding.cluster for binding in schedule.dropped)
-    if not added and not dropped:
+    old_clusters = {binding.cluster for binding in (*schedule.holdings.obsolete, *schedule.holdings.taken)}
+    new_picks = [pick for pick in schedule.picked if pick.cluster not in old_clusters]
+    dropped_clusters = sorted(binding.cluster for binding in schedule.dropped)
+    if not new_picks and not dropped_clusters:
         return ""
-    scored = schedule.request is None or schedule.request.policy.placement_type is not PlacementType.PICK_FIXED
-    moves = [f"picked {_listed([_scored(pick) if scored else pick.cluster for pick in added])}"] if added else []
-    moves += [f"dropped {_listed(dropped)}"] if dropped else []
+    has_scores = schedule.request is None or schedule.request.policy.placement_type is not PlacementType.PICK_FIXED
+    moves = (
+        [f"picked {_name_list([_scores_text(pick) if has_scores else pick.cluster for pick in new_picks])}"]
+        if new_picks
+        else []
+    )
+    moves += [f"dropped {_name_list(dropped_clusters)}"] if dropped_clusters else []
     return f"{'; '.join(moves)}; {scheduled_condition(schedule)[2]}"
 
 
-def _scored(pick: Scored) -> str:
+def _scores_text(pick: Scored) -> str:
     scores = f"affinity {pick.affinity}" if pick.affinity else ""
     scores += (", " if scores and pick.topology else "") + (f"spread {pick.topology}" if pick.topology else "")
     return f"{pick.cluster} ({scores})" if scores else pick.cluster
 
 
-def _listed(names: list[str]) -> str:
+def _name_list(names: list[str]) -> str:
     more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
     return ", ".join(names[:MOST_TOLD]) + more
 
@@ -165,15 +169,15 @@ def snapshot_status(
     status, reason, message = scheduled_condition(run)
     generation = snapshot["metadata"].get("generation", 0)
     condition = make_condition("Scheduled", status, reason, message, generation=generation, now=now)
-    before = old.get("conditions") or []
+    old_conditions = old.get("conditions") or []
     conditions = [
-        *merge_conditions(before, [condition]),
-        *(entry for entry in before if entry.get("type") != "Scheduled"),
+        *merge_conditions(old_conditions, [condition]),
+        *(entry for entry in old_conditions if entry.get("type") != "Scheduled"),
     ]
-    recorded = decisions(run)
-    if run.changes_nothing and _names(recorded) == _names(old.get("targetClusters") or ()):
-        recorded = old.get("targetClusters") or []
-    desired = {"observedCRPGeneration": placement_generation, "conditions": conditions, "targetClusters": recorded}
+    targets = decisions(run)
+    if run.changes_nothing and _names(targets) == _names(old.get("targetClusters") or ()):
+        targets = old.get("targetClusters") or []
+    desired = {"observedCRPGeneration": placement_generation, "conditions": conditions, "targetClusters": targets}
     return old if _as_sets(old) == _as_sets(desired) else {**old, **desired}
 
 

@@ -50,15 +50,15 @@ def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None,
     Raises:
         InvalidPolicyError: A part cannot be used. The message names field and value.
     """
-    read = _read_policy(policy or {})
-    wanted: int | None = None
-    if read.placement_type is PlacementType.PICK_FIXED:
-        wanted = len(read.cluster_names)
-    elif read.placement_type is PlacementType.PICK_N:
-        wanted = read.number_of_clusters if number is None else number
-        if wanted is None:
+    parsed_policy = _read_policy(policy or {})
+    desired: int | None = None
+    if parsed_policy.placement_type is PlacementType.PICK_FIXED:
+        desired = len(parsed_policy.cluster_names)
+    elif parsed_policy.placement_type is PlacementType.PICK_N:
+        desired = parsed_policy.number_of_clusters if number is None else number
+        if desired is None:
             raise InvalidPolicyError("spec.policy.numberOfClusters: PickN does not say how many clusters to pick")
-    return Request(read, read_profile(read), wanted, namespace)
+    return Request(parsed_policy, read_profile(parsed_policy), desired, namespace)
 
 
 def _read_policy(policy: Mapping[str, Any]) -> PlacementPolicy:
@@ -66,12 +66,12 @@ def _read_policy(policy: Mapping[str, Any]) -> PlacementPolicy:
         kind = PlacementType(policy.get("placementType") or PlacementType.PICK_ALL)
     except ValueError as error:
         raise InvalidPolicyError(f"spec.policy.placementType: {error}") from error
-    used = {key: value for key, value in policy.items() if key in _USED[kind]}
-    match used:
+    fields = {key: value for key, value in policy.items() if key in _USED[kind]}
+    match fields:
         case {"affinity": {"clusterAffinity": dict(affinity)}} if kind is not PlacementType.PICK_N:
-            used["affinity"] = {"clusterAffinity": {key: affinity[key] for key in affinity if key in _REQUIRED}}
+            fields["affinity"] = {"clusterAffinity": {key: affinity[key] for key in affinity if key in _REQUIRED}}
     try:
-        return PlacementPolicy.read({**used, "placementType": kind})
+        return PlacementPolicy.read({**fields, "placementType": kind})
     except ValidationError as error:
         first = error.errors()[0]
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])

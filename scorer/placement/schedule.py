@@ -133,13 +133,13 @@ class Round:
 
     def turned_away(self) -> dict[str, int]:
         """Count, by plugin, the clusters that it was the first to reject, without taken clusters."""
-        return {plugin.name: int(np.count_nonzero(rejected)) for plugin, rejected in self._first_refusals()}
+        return {plugin.name: int(np.count_nonzero(mask)) for plugin, mask in self._first_refusals()}
 
     def categories(self) -> dict[Category, int]:
         """Count, by category of rejection, the clusters that are neither taken nor candidates."""
         counts: dict[Category, int] = {}
-        for plugin, rejected in self._first_refusals():
-            counts |= plugin.categories(self.cycle, rejected)
+        for plugin, mask in self._first_refusals():
+            counts |= plugin.categories(self.cycle, mask)
         return counts
 
     def _first_refusals(self) -> Iterator[tuple[FilterPlugin | TopologySpread, BoolColumn]]:
@@ -147,8 +147,8 @@ class Round:
         alive = ~self.cycle.placed
         plugins = (*self.profile.filters, self.profile.spread)
         for plugin, mask in zip(plugins, (*self.passed, self.spread), strict=True):
-            if mask is not None and (rejected := alive & ~mask).any():
-                yield plugin, rejected
+            if mask is not None and (refusals := alive & ~mask).any():
+                yield plugin, refusals
                 alive &= mask
 
 
@@ -202,7 +202,7 @@ class ScheduleResult:
 
 
 def schedule(
-    request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime, known: ScheduleResult | None = None
+    request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime, previous: ScheduleResult | None = None
 ) -> ScheduleResult:
     """Decide which clusters the placement gets, keeps and loses. Scores that have expired at *now* do not count.
 
@@ -211,7 +211,7 @@ def schedule(
         fleet: The clusters to choose from.
         bindings: Its present bindings.
         now: The instant to judge by.
-        known: Another run. Its verdicts are reused if fleet, conditions and instant are the same. The result is the
+        previous: Another run. Its verdicts are reused if fleet, conditions and instant are the same. The result is the
             same without it.
     """
     fleet = fleet.at(now)
@@ -220,9 +220,9 @@ def schedule(
         case PlacementType.PICK_FIXED:
             return _pick_fixed(request, fleet, holdings, now)
         case PlacementType.PICK_ALL:
-            return _pick_all(request, fleet, holdings, now, known)
+            return _pick_all(request, fleet, holdings, now, previous)
         case _:
-            return _pick_n(request, fleet, holdings, now, known)
+            return _pick_n(request, fleet, holdings, now, previous)
 
 
 def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> ScheduleResult:
@@ -236,12 +236,12 @@ def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) 
 
 
 def screen(
-    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: ScheduleResult | None = None
+    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, previous: ScheduleResult | None = None
 ) -> Round:
     """Run the filters that do not depend on earlier batches, and the preferences, without picking."""
     fleet = fleet.at(now)
     cycle = Cycle(fleet, now, request.namespace, holdings.placed(fleet), holdings.stale(fleet))
-    screening = _screened(request.profile, cycle, known)
+    screening = _screen_fleet(request.profile, cycle, previous)
     rows, affinity = screening.rows, screening.affinity
     if holdings.taken:
         free = ~cycle.placed[rows]
@@ -251,19 +251,19 @@ def screen(
     return Round(request.profile, cycle, screening, None, ranks, np.arange(0), 0, 1)
 
 
-def _screened(profile: Profile, cycle: Cycle, known: ScheduleResult | None) -> Screened:
-    other = known.last if known else None
+def _screen_fleet(profile: Profile, cycle: Cycle, previous: ScheduleResult | None) -> Screened:
+    other = previous.last if previous else None
     if other is not None and other.cycle.fleet is cycle.fleet and other.profile == profile:
-        cached = other.cycle
-        if (cached.now, cached.namespace) == (cycle.now, cycle.namespace):
+        cycle_before = other.cycle
+        if (cycle_before.now, cycle_before.namespace) == (cycle.now, cycle.namespace):
             return other.screened
-    passed = tuple(plugin.filter(cycle) for plugin in profile.filters)
+    masks = tuple(plugin.filter(cycle) for plugin in profile.filters)
     alive = np.ones(len(cycle.fleet), dtype=np.bool_)
-    for mask in passed:
+    for mask in masks:
         if mask is not None:
             alive &= mask
     rows = np.flatnonzero(alive)
-    return Screened(passed, rows, profile.affinity.score(cycle, rows))
+    return Screened(masks, rows, profile.affinity.score(cycle, rows))
 
 
 def confirm(request: Request, fleet: Fleet, bindings: Sequence[Binding], now: datetime) -> list[Binding]:
@@ -286,30 +286,30 @@ def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> 
 
 
 def _pick_all(
-    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: ScheduleResult | None
+    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, previous: ScheduleResult | None
 ) -> ScheduleResult:
-    last = screen(request, fleet, holdings, now, known)
+    last = screen(request, fleet, holdings, now, previous)
     last = replace(last, order=np.arange(last.candidates.rows.size), picked=last.candidates.rows.size)
     return _finish(request, fleet, holdings, now, tuple(last.winners()), last)
 
 
 def _pick_n(
-    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: ScheduleResult | None
+    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, previous: ScheduleResult | None
 ) -> ScheduleResult:
     assert request.wanted is not None
-    needed = request.wanted - len(holdings.taken)
-    if needed <= 0:
-        surplus = scale_down(holdings.taken, -needed)
-        gone = {binding.name for binding in surplus}
-        remaining = _by_cluster(binding for binding in holdings.taken if binding.name not in gone)
-        dropped = (*_by_cluster(holdings.dangling), *_by_cluster(holdings.obsolete), *surplus)
-        return ScheduleResult(request, fleet, now, holdings, kept=remaining, dropped=dropped)
-    last = screen(request, fleet, holdings, now, known)
+    missing = request.wanted - len(holdings.taken)
+    if missing <= 0:
+        surplus = scale_down(holdings.taken, -missing)
+        dropped_names = {binding.name for binding in surplus}
+        remaining = _by_cluster(binding for binding in holdings.taken if binding.name not in dropped_names)
+        drops = (*_by_cluster(holdings.dangling), *_by_cluster(holdings.obsolete), *surplus)
+        return ScheduleResult(request, fleet, now, holdings, kept=remaining, dropped=drops)
+    last = screen(request, fleet, holdings, now, previous)
     if request.profile.spread.constraints:
-        picked, last = _pick_in_batches(last, needed)
+        picked, last = _pick_in_batches(last, missing)
     else:
-        order = last.candidates.best(needed + SOME_LOSERS)
-        last = replace(last, order=order, picked=min(needed, order.size))
+        order = last.candidates.best(missing + SOME_LOSERS)
+        last = replace(last, order=order, picked=min(missing, order.size))
         picked = tuple(last.winners())
     return _finish(request, fleet, holdings, now, picked, last)
 
@@ -318,24 +318,24 @@ SOME_LOSERS = 20
 """How many losers are ranked along with the picks: as many as a record shows."""
 
 
-def _pick_in_batches(first: Round, needed: int) -> tuple[tuple[Scored, ...], Round]:
+def _pick_in_batches(first: Round, missing: int) -> tuple[tuple[Scored, ...], Round]:
     """Pick one cluster per batch, and rebuild the last batch.
 
     `pick_spread` finds the picks without scoring the losers. Only the record and the explanation of a run need those,
     and only the ones of the last batch. So one batch is evaluated for the whole fleet, not every batch.
 
-    Example: 3 clusters are needed. The last batch is rebuilt with the first two picks as placed, and the third wins it.
-    If there were only two picks, it is rebuilt with both as placed, and shows why no third candidate was left.
+    Example: 3 clusters are missing. The last batch is rebuilt with the first two picks as placed_mask, and the third wins it.
+    If there were only two picks, it is rebuilt with both as placed_mask, and shows why no third candidate was left.
     """
     cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
-    picks, starved = pick_spread(cycle.fleet, spread.constraints, ranks, cycle.placed, needed)
+    picks, is_starved = pick_spread(cycle.fleet, spread.constraints, ranks, cycle.placed, missing)
     positions = np.array([pick.position for pick in picks], dtype=np.intp)
-    scored = tuple(
+    losers = tuple(
         candidate._replace(topology=pick.topology, bonus=candidate.bonus and number == 1, batch=number)
         for number, (candidate, pick) in enumerate(zip(first.scored(positions), picks, strict=True), start=1)
     )
-    earlier = positions if starved else positions[:-1]
-    return scored, _batch(first, earlier, picked=0 if starved else 1)
+    earlier = positions if is_starved else positions[:-1]
+    return losers, _batch(first, earlier, picked=0 if is_starved else 1)
 
 
 def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
@@ -344,13 +344,13 @@ def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
     number = earlier.size + 1
     # The tie bonus counts in the first batch only: after it, the reference has marked the obsolete bindings Unscheduled
     # (scheduling.md 11).
-    placed = cycle.placed.copy()
-    placed[ranks.rows[earlier]] = True
+    placed_mask = cycle.placed.copy()
+    placed_mask[ranks.rows[earlier]] = True
     batch_cycle = replace(
-        cycle, placed=placed, obsolete=cycle.obsolete if number == 1 else np.zeros_like(cycle.obsolete)
+        cycle, placed=placed_mask, obsolete=cycle.obsolete if number == 1 else np.zeros_like(cycle.obsolete)
     )
     mask = spread.filter(batch_cycle)
-    alive = ~placed[ranks.rows] if mask is None else ~placed[ranks.rows] & mask[ranks.rows]
+    alive = ~placed_mask[ranks.rows] if mask is None else ~placed_mask[ranks.rows] & mask[ranks.rows]
     rows = ranks.rows[alive]
     affinity = None if ranks.affinity is None else ranks.affinity[alive]
     bonus = ranks.bonus[alive] if ranks.bonus is not None and number == 1 else None
@@ -376,17 +376,17 @@ def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetim
         else:
             picked.append(Scored(name))
     selected = {pick.cluster for pick in picked}
-    listed = set(request.policy.cluster_names)
-    unlisted = [binding for binding in holdings.taken if binding.cluster not in listed]
-    dropped = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in selected)
+    names = set(request.policy.cluster_names)
+    unlisted_bindings = [binding for binding in holdings.taken if binding.cluster not in names]
+    drops = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in selected)
     return ScheduleResult(
         request,
         fleet,
         now,
         holdings,
         picked=tuple(picked),
-        kept=_by_cluster((*remaining, *unlisted)),
-        dropped=(*_by_cluster(holdings.dangling), *dropped),
+        kept=_by_cluster((*remaining, *unlisted_bindings)),
+        dropped=(*_by_cluster(holdings.dangling), *drops),
         missed=(*ineligible, *unknown),
     )
 
@@ -395,7 +395,7 @@ def _finish(
     request: Request, fleet: Fleet, holdings: Holdings, now: datetime, picked: tuple[Scored, ...], last: Round
 ) -> ScheduleResult:
     selected = {pick.cluster for pick in picked}
-    dropped = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in selected)
+    drops = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in selected)
     return ScheduleResult(
         request,
         fleet,
@@ -403,7 +403,7 @@ def _finish(
         holdings,
         picked=picked,
         kept=_by_cluster(holdings.taken),
-        dropped=(*_by_cluster(holdings.dangling), *dropped),
+        dropped=(*_by_cluster(holdings.dangling), *drops),
         last=last,
     )
 

@@ -65,25 +65,25 @@ def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
     Verdicts: ``Picked``, ``Kept``, ``ScoreTooLow``, ``NotNeeded`` (a candidate, but N is met), ``NotListed``,
     ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that rejected it.
     """
-    judged = _judged(run)
+    batch = _last_batch(run)
     traces = [ClusterTrace(pick.cluster, "Picked", scored=pick) for pick in run.picked]
     traces += [
         ClusterTrace(binding.cluster, "Kept", binding=binding)
         for binding in sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True)
     ]
-    selected = {standing.cluster for standing in traces}
+    selected = {trace.cluster for trace in traces}
     verdict = str(Category.SCORE_TOO_LOW) if run.last else "NotNeeded"
-    losers = [loser for loser in judged.unselected() if loser.cluster not in selected] if judged else []
+    losers = [loser for loser in batch.unselected() if loser.cluster not in selected] if batch else []
     traces += [ClusterTrace(loser.cluster, verdict, scored=loser) for loser in losers]
-    traces = [replace(standing, rank=rank) for rank, standing in enumerate(traces, start=1)]
-    named = {standing.cluster for standing in traces}
-    missed = dict(run.missed)
-    all_names = {*run.fleet.names, *missed, *(binding.cluster for binding in run.dropped)}
-    rest = (name for name in sorted(all_names) if name not in named)
-    return traces + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
+    traces = [replace(trace, rank=rank) for rank, trace in enumerate(traces, start=1)]
+    traced_names = {trace.cluster for trace in traces}
+    missing_clusters = dict(run.missed)
+    all_names = {*run.fleet.names, *missing_clusters, *(binding.cluster for binding in run.dropped)}
+    other_names = (name for name in sorted(all_names) if name not in traced_names)
+    return traces + [_turned_away(run, batch, name, missing_clusters.get(name)) for name in other_names]
 
 
-def _judged(run: ScheduleResult) -> Round | None:
+def _last_batch(run: ScheduleResult) -> Round | None:
     """Return the last batch. For a run that judged no cluster: the batch that it would have had."""
     if run.last is not None or run.request is None:
         return run.last
@@ -93,16 +93,16 @@ def _judged(run: ScheduleResult) -> Round | None:
 
 
 def _turned_away(
-    run: ScheduleResult, judged: Round | None, name: str, rejection: FilterRejection | None
+    run: ScheduleResult, batch: Round | None, name: str, rejection: FilterRejection | None
 ) -> ClusterTrace:
     row = run.fleet.row(name)
-    if rejection is None and judged is not None and row is not None:
-        rejection = judged.reject(row)
+    if rejection is None and batch is not None and row is not None:
+        rejection = batch.reject(row)
     if rejection is not None:
         return ClusterTrace(name, str(rejection.category), rejection=rejection)
-    dropped = next((binding for binding in run.dropped if binding.cluster == name), None)
+    binding = next((binding for binding in run.dropped if binding.cluster == name), None)
     verdict = "NotListed" if run.request is not None else "NotJudged"
-    return ClusterTrace(name, verdict if dropped is None else "Dropped", binding=dropped)
+    return ClusterTrace(name, verdict if binding is None else "Dropped", binding=binding)
 
 
 def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[ExplainedCluster]:
@@ -119,11 +119,11 @@ def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[Exp
     traces = cluster_traces(run)
     last_first = traces[::-1]
     last = next((entry for verdict in ("Picked", "Kept") for entry in last_first if entry.verdict == verdict), None)
-    judged = _judged(run)
-    border = _present_keys(run, judged, last) if last else None
-    dropped = {binding.cluster: binding for binding in run.dropped}
+    batch = _last_batch(run)
+    border = _present_keys(run, batch, last) if last else None
+    dropped_bindings = {binding.cluster: binding for binding in run.dropped}
     shown_traces = (entry for entry in traces if selected is None or entry.cluster in selected)
-    return [_item(run, judged, entry, border, dropped.get(entry.cluster)) for entry in shown_traces]
+    return [_item(run, batch, entry, border, dropped_bindings.get(entry.cluster)) for entry in shown_traces]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,60 +177,64 @@ def explanation(
     }
 
 
-def _keys(standing: ClusterTrace) -> Scored:
+def _keys(trace: ClusterTrace) -> Scored:
     """Return the sort keys of a cluster. For a kept one: those from the time it was picked."""
-    binding = standing.binding
-    if standing.scored is None and binding is not None:
-        return Scored(standing.cluster, binding.topology or 0, binding.affinity or 0)
-    return standing.scored or Scored(standing.cluster)
+    binding = trace.binding
+    if trace.scored is None and binding is not None:
+        return Scored(trace.cluster, binding.topology or 0, binding.affinity or 0)
+    return trace.scored or Scored(trace.cluster)
 
 
-def _present_keys(run: ScheduleResult, judged: Round | None, standing: ClusterTrace) -> Scored:
+def _present_keys(run: ScheduleResult, batch: Round | None, trace: ClusterTrace) -> Scored:
     """Return the present sort keys of a selected cluster. Those from the time it was picked are not comparable."""
-    row = run.fleet.row(standing.cluster)
-    if standing.verdict != "Kept" or judged is None or row is None or run.request is None:
-        return _keys(standing)
-    cycle = _cycle_of(run, judged, standing)
+    row = run.fleet.row(trace.cluster)
+    if trace.verdict != "Kept" or batch is None or row is None or run.request is None:
+        return _keys(trace)
+    cycle = _cycle_of(run, batch, trace)
     affinity = run.request.profile.affinity.score(cycle, np.array([row]))
     topology = topology_points(run.request, cycle, row)["score"]
-    return Scored(standing.cluster, topology, 0 if affinity is None else int(affinity[0]))
+    return Scored(trace.cluster, topology, 0 if affinity is None else int(affinity[0]))
 
 
 def _item(
-    run: ScheduleResult, judged: Round | None, standing: ClusterTrace, border: Scored | None, dropped: Binding | None
+    run: ScheduleResult,
+    batch: Round | None,
+    trace: ClusterTrace,
+    border: Scored | None,
+    dropped_binding: Binding | None,
 ) -> ExplainedCluster:
-    row = run.fleet.row(standing.cluster)
+    row = run.fleet.row(trace.cluster)
     item: ExplainedCluster = {
-        "cluster": standing.cluster,
-        "verdict": standing.verdict,
-        "rank": standing.rank,
+        "cluster": trace.cluster,
+        "verdict": trace.verdict,
+        "rank": trace.rank,
         "reason": "",
         "help": "",
         "summary": "",
     }
-    if standing.scored:
-        item["batch"] = standing.scored.batch
+    if trace.scored:
+        item["batch"] = trace.scored.batch
     if row is not None and run.request is not None:
-        _add_columns(item, run, run.request, judged, standing, row)
-    binding = dropped or standing.binding or run.holdings.by_cluster.get(standing.cluster)
+        _add_columns(item, run, run.request, batch, trace, row)
+    binding = dropped_binding or trace.binding or run.holdings.by_cluster.get(trace.cluster)
     if binding is not None and binding.state is not BindingState.UNSCHEDULED:
-        item["binding"] = _binding(run, binding, judged, row)
-        if dropped:
+        item["binding"] = _binding(run, binding, batch, row)
+        if dropped_binding:
             item["binding"]["dropped"] = True
-    loses = standing.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
+    loses = trace.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
     if border and loses:
-        item["gap"] = _gap(_keys(standing), border)
-    item["reason"] = str(standing.rejection) if standing.rejection else _reason(run, standing, item)
-    single = judged is None or row is None or judged.refusals(row) == 1
-    item["help"] = filter_advice(standing.rejection) if single else ""
-    if row is not None and _is_unlisted(run, standing.cluster) and eligible(run.fleet, run.now)[row]:
+        item["gap"] = _gap(_keys(trace), border)
+    item["reason"] = str(trace.rejection) if trace.rejection else _reason(run, trace, item)
+    single = batch is None or row is None or batch.refusals(row) == 1
+    item["help"] = filter_advice(trace.rejection) if single else ""
+    if row is not None and _is_unlisted(run, trace.cluster) and eligible(run.fleet, run.now)[row]:
         item["help"] = "would be picked with: its name in clusterNames"
     if loses and border:
-        item["help"] = score_advice(run, judged, _keys(standing), border, standing.rank or 0)
+        item["help"] = score_advice(run, batch, _keys(trace), border, trace.rank or 0)
     if warnings := _warnings(item):
         item["warnings"] = warnings
-    loss = "; it loses its binding" if dropped is not None and standing.verdict != "Dropped" else ""
-    item["summary"] = f"{standing.cluster}: {_sentence(run, standing, item)}{loss}"
+    loss = "; it loses its binding" if dropped_binding is not None and trace.verdict != "Dropped" else ""
+    item["summary"] = f"{trace.cluster}: {_sentence(run, trace, item)}{loss}"
     return item
 
 
@@ -261,39 +265,39 @@ def _add_columns(
     item: ExplainedCluster,
     run: ScheduleResult,
     request: Request,
-    judged: Round | None,
-    standing: ClusterTrace,
+    batch: Round | None,
+    trace: ClusterTrace,
     row: int,
 ) -> None:
     """Add the verdicts and points of the plugins for a cluster."""
-    if judged is None:
+    if batch is None:
         item["filters"] = [eligibility_check(run.fleet, row, run.now)]
         return
-    cycle = _cycle_of(run, judged, standing)
+    cycle = _cycle_of(run, batch, trace)
     item["filters"] = filter_checks(request, cycle, row)
     if request.policy.placement_type is PlacementType.PICK_N:
         if request.profile.spread.constraints:
             item["topology"] = topology_points(request, cycle, row)
-        item["affinity"] = affinity_points(request, judged, cycle, row)
-        item["tieBonus"] = bool(standing.scored and standing.scored.bonus)
+        item["affinity"] = affinity_points(request, batch, cycle, row)
+        item["tieBonus"] = bool(trace.scored and trace.scored.bonus)
 
 
-def _cycle_of(run: ScheduleResult, judged: Round, standing: ClusterTrace) -> Cycle:
+def _cycle_of(run: ScheduleResult, batch: Round, trace: ClusterTrace) -> Cycle:
     """Return the cycle of the batch that picked the cluster, or of the last batch.
 
     A kept cluster is judged as if it alone were still to be placed: with itself already placed, the spread would count
     it twice.
     """
-    if standing.verdict == "Kept":
-        return replace(judged.cycle, placed=judged.cycle.placed & ~run.fleet.rows([standing.cluster]))
-    if standing.scored is None or standing.verdict != "Picked" or standing.scored.batch == judged.number:
-        return judged.cycle
-    placed = run.holdings.placed(run.fleet)
-    placed |= run.fleet.rows(pick.cluster for pick in run.picked if pick.batch < standing.scored.batch)
-    return replace(judged.cycle, placed=placed, obsolete=run.holdings.stale(run.fleet))
+    if trace.verdict == "Kept":
+        return replace(batch.cycle, placed=batch.cycle.placed & ~run.fleet.rows([trace.cluster]))
+    if trace.scored is None or trace.verdict != "Picked" or trace.scored.batch == batch.number:
+        return batch.cycle
+    placed_mask = run.holdings.placed(run.fleet)
+    placed_mask |= run.fleet.rows(pick.cluster for pick in run.picked if pick.batch < trace.scored.batch)
+    return replace(batch.cycle, placed=placed_mask, obsolete=run.holdings.stale(run.fleet))
 
 
-def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: int | None) -> HeldBinding:
+def _binding(run: ScheduleResult, binding: Binding, batch: Round | None, row: int | None) -> HeldBinding:
     """Return the facts about a cluster's binding, and whether the cluster would still match."""
     entry: HeldBinding = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
     if binding.snapshot:
@@ -305,7 +309,7 @@ def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: i
     if binding.topology is not None or binding.affinity is not None:
         entry["recordedScore"] = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
     if row is not None and run.request is not None:
-        rejection = judged.reject(row) if judged is not None else ineligibility(run.fleet, row, run.now)
+        rejection = batch.reject(row) if batch is not None else ineligibility(run.fleet, row, run.now)
         entry["wouldStillMatch"] = rejection is None and not _is_unlisted(run, binding.cluster)
         if rejection is not None:
             entry["wouldBeRefused"] = str(rejection)
@@ -330,8 +334,8 @@ def _gap(loser: Scored, border: Scored) -> Gap:
     return {"toLastPicked": border.cluster, "decidedBy": "name", "difference": 0}
 
 
-def _reason(run: ScheduleResult, standing: ClusterTrace, item: Mapping[str, Any]) -> str:
-    match standing.verdict:
+def _reason(run: ScheduleResult, trace: ClusterTrace, item: Mapping[str, Any]) -> str:
+    match trace.verdict:
         case "Picked" | "Kept":
             return ""
         case "ScoreTooLow":
@@ -339,22 +343,22 @@ def _reason(run: ScheduleResult, standing: ClusterTrace, item: Mapping[str, Any]
         case "NotNeeded":
             return f"NotNeeded: the placement has all the clusters it wants; {_distance(item.get('gap'))}"
         case "Dropped":
-            return f"Dropped: {_loss(run, standing)}"
+            return f"Dropped: {_loss(run, trace)}"
         case "NotJudged":
             return f"NotJudged: the policy cannot be evaluated: {run.invalid}"
         case _:
             return NOT_LISTED
 
 
-def _loss(run: ScheduleResult, standing: ClusterTrace) -> str:
+def _loss(run: ScheduleResult, trace: ClusterTrace) -> str:
     """Return why a cluster that no filter rejected loses its binding."""
-    if standing.binding is None or not run.fleet.rows([standing.cluster]).any():
+    if trace.binding is None or not run.fleet.rows([trace.cluster]).any():
         return "it is no longer a member of the fleet"
     if run.request is None:
         return "it is leaving the fleet"
-    if _is_unlisted(run, standing.cluster):
+    if _is_unlisted(run, trace.cluster):
         return "spec.policy.clusterNames no longer names it"
-    if not standing.binding.current:
+    if not trace.binding.current:
         return "it was picked under an earlier policy, and the present one has all the clusters it wants"
     return "the placement wants fewer clusters, and this one was recorded as the weakest"
 
@@ -372,19 +376,19 @@ def _distance(gap: Mapping[str, Any] | None) -> str:
     return f"{-gap['difference']} short of {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"
 
 
-def _sentence(run: ScheduleResult, standing: ClusterTrace, item: Mapping[str, Any]) -> str:
-    keys, scores = _keys(standing), ""
+def _sentence(run: ScheduleResult, trace: ClusterTrace, item: Mapping[str, Any]) -> str:
+    keys, scores = _keys(trace), ""
     if run.request is not None and run.request.policy.placement_type is PlacementType.PICK_N:
         scores = f" with affinity {keys.affinity}"
         if run.request.profile.spread.constraints:
             scores += f" and topology spread {keys.topology}"
-    match standing.verdict:
+    match trace.verdict:
         case "Picked":
-            again = "again " if "binding" in item else ""
-            return f"picked {again}as number {standing.rank}{scores}"
+            again_text = "again " if "binding" in item else ""
+            return f"picked {again_text}as number {trace.rank}{scores}"
         case "Kept":
-            refused = item.get("binding", {}).get("wouldBeRefused")
-            reason = f"; it would not be picked today: {refused}" if refused else ""
+            would_be_refused = item.get("binding", {}).get("wouldBeRefused")
+            reason = f"; it would not be picked today: {would_be_refused}" if would_be_refused else ""
             return f"stays, it was picked earlier{scores}{reason}"
         case "ScoreTooLow" | "NotNeeded":
             return f"a candidate{scores}, but {item['reason'].partition(': ')[2]}"

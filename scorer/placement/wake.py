@@ -35,7 +35,7 @@ class RequeueCandidate:
     fully_scheduled: bool
 
 
-def woken(
+def placements_to_requeue(
     old: MemberCluster | None,
     new: MemberCluster | None,
     placements: Iterable[RequeueCandidate],

@@ -20,7 +20,7 @@ from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import decisions, picked_decision, reason_category, scheduled_condition
 from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, hold, schedule
-from scorer.placement.wake import RequeueCandidate, woken
+from scorer.placement.wake import RequeueCandidate, placements_to_requeue
 from scorer.plugins.cluster_affinity import weigh
 from scorer.selectors import InvalidPolicyError
 from tests.vector_families.line import Line, compare
@@ -155,7 +155,7 @@ def check_trigger(line: Line) -> None:
         )
         for entry in line["placements"]
     ]
-    names = woken(old, new, sleepers, parse_time(line["now"]))
+    names = placements_to_requeue(old, new, sleepers, parse_time(line["now"]))
     assert set(names) == set(line["want"]["enqueue"])
 
 

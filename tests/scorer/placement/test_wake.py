@@ -7,7 +7,7 @@ import pytest
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.placement.placement import PlacementType
 from scorer.eligibility import EligibilityLimits
-from scorer.placement.wake import RequeueCandidate, woken
+from scorer.placement.wake import RequeueCandidate, placements_to_requeue
 from tests.scorer.builders import LATENCY, MINUTE, NODES, NOW, cluster_document, external, make_cluster
 
 SLEEPERS = [
@@ -94,27 +94,33 @@ def facts(**changes):
     ],
 )
 def test_who_wakes(old, new, expected):
-    assert woken(make_cluster("a", **facts(**old)), make_cluster("a", **facts(**new)), SLEEPERS, NOW) == expected
+    assert (
+        placements_to_requeue(make_cluster("a", **facts(**old)), make_cluster("a", **facts(**new)), SLEEPERS, NOW)
+        == expected
+    )
 
 
 def test_a_new_cluster_wakes_nobody():
-    assert woken(None, make_cluster("a"), SLEEPERS, NOW) == NOBODY
+    assert placements_to_requeue(None, make_cluster("a"), SLEEPERS, NOW) == NOBODY
 
 
 def test_a_cluster_that_is_gone_wakes_everybody():
-    assert woken(make_cluster("a"), None, SLEEPERS, NOW) == EVERYBODY
-    assert woken(make_cluster("a", leaving=True), None, SLEEPERS, NOW) == EVERYBODY
+    assert placements_to_requeue(make_cluster("a"), None, SLEEPERS, NOW) == EVERYBODY
+    assert placements_to_requeue(make_cluster("a", leaving=True), None, SLEEPERS, NOW) == EVERYBODY
 
 
 def test_eligibility_is_judged_at_the_time_of_the_event():
     before, after = make_cluster("a", heartbeat=MINUTE), make_cluster("a", heartbeat=timedelta(0))
-    assert woken(before, after, SLEEPERS, NOW) == NOBODY
-    assert woken(before, after, SLEEPERS, NOW + 4 * MINUTE + timedelta(seconds=30)) == THE_NEEDY
-    assert woken(before, after, SLEEPERS, NOW, EligibilityLimits(heartbeat=timedelta(seconds=30))) == THE_NEEDY
+    assert placements_to_requeue(before, after, SLEEPERS, NOW) == NOBODY
+    assert placements_to_requeue(before, after, SLEEPERS, NOW + 4 * MINUTE + timedelta(seconds=30)) == THE_NEEDY
+    assert (
+        placements_to_requeue(before, after, SLEEPERS, NOW, EligibilityLimits(heartbeat=timedelta(seconds=30)))
+        == THE_NEEDY
+    )
 
 
 def test_a_taint_is_its_key_value_and_effect():
     document = cluster_document("a", taints=[("gpu", "")])
     spelled = cluster_document("a", taints=[("gpu", "")])
     del spelled["spec"]["taints"][0]["value"]
-    assert woken(MemberCluster.read(document), MemberCluster.read(spelled), SLEEPERS, NOW) == NOBODY
+    assert placements_to_requeue(MemberCluster.read(document), MemberCluster.read(spelled), SLEEPERS, NOW) == NOBODY

@@ -50,7 +50,7 @@ from scorer.placement.holdings import Binding
 from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, confirm, hold, schedule
-from scorer.placement.wake import RequeueCandidate, woken
+from scorer.placement.wake import RequeueCandidate, placements_to_requeue
 from scorer.rollout.confirmation.deletion import DeletionVerdict
 from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from scorer.rollout.removal.deletion import (
@@ -160,7 +160,7 @@ class SchedulerController:
             yield from placement_refs(cache)
         elif after is not None:  # an invalid member keeps its last valid state in the fleet
             sleepers = (self._sleeper(ref, document) for ref, document in all_placements(cache))
-            if names := set(woken(before, after, sleepers, self._now(), cache.limits)):
+            if names := set(placements_to_requeue(before, after, sleepers, self._now(), cache.limits)):
                 yield from (ref for ref in placement_refs(cache) if str(ref) in names)
 
     def _sleeper(self, ref: PlacementRef, document: JsonObject) -> RequeueCandidate:
@@ -212,7 +212,14 @@ class SchedulerController:
             is_taken = partial(self._is_taken, family, ref)
             drops = Drops(self._now(), judged.marks, judged.replacing)
             plan = plan_bindings(
-                run, placement, name, documents, _blank(family), lost=lost_bindings, is_taken=is_taken, drops=drops
+                run,
+                placement,
+                name,
+                documents,
+                _blank(family),
+                lost_bindings=lost_bindings,
+                is_taken=is_taken,
+                drops=drops,
             )
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
