@@ -45,7 +45,7 @@ def read_profile(policy: PlacementPolicy) -> Profile:
     picks_n = policy.placement_type is PlacementType.PICK_N
     affinity = policy.affinity.cluster_affinity if policy.affinity else None
     return Profile(
-        affinity=read_affinity(affinity, with_preferences=picks_n, where="spec.policy.affinity.clusterAffinity"),
+        affinity=read_affinity(affinity, with_preferences=picks_n, path="spec.policy.affinity.clusterAffinity"),
         taints=TaintToleration(policy.tolerations),
         spread=read_constraints(policy.topology_spread_constraints if picks_n else ()),
     )

@@ -23,7 +23,7 @@ def read_preferences(terms: tuple[PreferredClusterSelector, ...]) -> ClusterAffi
     Raises:
         scorer.selectors.InvalidPolicyError: A term cannot be evaluated. The message names it.
     """
-    return read_affinity(ClusterAffinityModel(preferred=terms), with_preferences=True, where=_WHERE)
+    return read_affinity(ClusterAffinityModel(preferred=terms), with_preferences=True, path=_WHERE)
 
 
 def _read_terms(value: Any) -> Any:

@@ -19,8 +19,8 @@ class FilterPlugin(Protocol):
         """Return the clusters that pass, None for all of them."""
         ...
 
-    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
-        """Count the clusters in *rejected* by category. This filter has rejected all of them."""
+    def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:
+        """Count the clusters in *rejections* by category. This filter has rejected all of them."""
         ...
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:

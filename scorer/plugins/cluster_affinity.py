@@ -66,15 +66,15 @@ class ClusterAffinityPlugin:
         """Keep the clusters that any required term matches, all of them without terms."""
         mask: BoolColumn | None = None
         for term in self.required:
-            matched = term.matches(cycle.fleet)
-            if matched is None:
+            term_mask = term.matches(cycle.fleet)
+            if term_mask is None:
                 return None
-            mask = matched if mask is None else mask | matched
+            mask = term_mask if mask is None else mask | term_mask
         return mask
 
-    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
+    def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
         """Count all as affinity mismatches."""
-        return {Category.AFFINITY_MISMATCH: int(np.count_nonzero(rejected))}
+        return {Category.AFFINITY_MISMATCH: int(np.count_nonzero(rejections))}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name a failed check of each term, for up to three terms."""
@@ -82,9 +82,9 @@ class ClusterAffinityPlugin:
         text = " or ".join(str(failure[0]) for failure in failures[:3])
         more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
         single = (
-            found[0].wanted
-            for term, found in zip(self.required, failures, strict=True)
-            if len(found) == 1 and term.subjects.count(found[0].subject) == 1
+            failure[0].wanted
+            for term, failure in zip(self.required, failures, strict=True)
+            if len(failure) == 1 and term.subjects.count(failure[0].subject) == 1
         )
         return FilterRejection(self.name, Category.AFFINITY_MISMATCH, text + more, next(single, ""))
 
@@ -97,15 +97,13 @@ class ClusterAffinityPlugin:
         return total
 
 
-def read_affinity(
-    affinity: ClusterAffinityModel | None, *, with_preferences: bool, where: str
-) -> ClusterAffinityPlugin:
+def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bool, path: str) -> ClusterAffinityPlugin:
     """Check the affinity of a policy.
 
     Args:
         affinity: As written.
         with_preferences: Whether the placement type uses preferred terms (only PickN does).
-        where: Path of *affinity*, for messages.
+        path: Path of *affinity*, for messages.
 
     Raises:
         InvalidPolicyError: A part that the placement type uses cannot be evaluated.
@@ -113,13 +111,13 @@ def read_affinity(
     if affinity is None:
         return ClusterAffinityPlugin()
     if (count := requirement_count(affinity)) > MOST_REQUIREMENTS:
-        raise InvalidPolicyError(f"{where}: {too_many_requirements(count)}")
+        raise InvalidPolicyError(f"{path}: {too_many_requirements(count)}")
     terms = affinity.required.cluster_selector_terms if affinity.required else ()
-    at = f"{where}.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
+    at = f"{path}.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
     required = tuple(read_term(term, f"{at}[{index}]") for index, term in enumerate(terms))
     if not with_preferences:
         return ClusterAffinityPlugin(required)
-    at = f"{where}.preferredDuringSchedulingIgnoredDuringExecution"
+    at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
     preferred = [_read_preferred(term, index, f"{at}[{index}]") for index, term in enumerate(affinity.preferred)]
     return ClusterAffinityPlugin(required, tuple(term for term in preferred if term.weight))
 
@@ -127,7 +125,7 @@ def read_affinity(
 def requirement_count(affinity: ClusterAffinityModel) -> int:
     """Return how many requirements on labels and properties all terms have together."""
     terms = [*(affinity.required.cluster_selector_terms if affinity.required else ())]
-    terms += [each.preference for each in affinity.preferred]
+    terms += [term.preference for term in affinity.preferred]
     properties = sum(len(term.property_selector.match_expressions) for term in terms if term.property_selector)
     return properties + sum(label_requirement_count(term.label_selector) for term in terms)
 
@@ -142,22 +140,22 @@ def too_many_requirements(count: int) -> str:
     return f"has {count} requirements on labels and properties; at most {MOST_REQUIREMENTS} are allowed"
 
 
-def _read_preferred(term: PreferredClusterSelector, index: int, where: str) -> PreferredTerm:
+def _read_preferred(term: PreferredClusterSelector, index: int, path: str) -> PreferredTerm:
     preference = term.preference
     old, new = preference.metric_sorter, preference.property_sorter
     if old and new and old != new:
-        raise InvalidPolicyError(f"{where}.preference: metricSorter is an alias of propertySorter, and the two differ")
-    sorter = _read_sorter(new or old, f"{where}.preference.propertySorter")
-    return PreferredTerm(index, term.weight, read_labels(preference.label_selector, f"{where}.preference"), sorter)
+        raise InvalidPolicyError(f"{path}.preference: metricSorter is an alias of propertySorter, and the two differ")
+    sorter = _read_sorter(new or old, f"{path}.preference.propertySorter")
+    return PreferredTerm(index, term.weight, read_labels(preference.label_selector, f"{path}.preference"), sorter)
 
 
-def _read_sorter(sorter: PropertySorter | None, where: str) -> Sorter | None:
+def _read_sorter(sorter: PropertySorter | None, path: str) -> Sorter | None:
     if sorter is None:
         return None
     if error := property_name_error(sorter.name):
-        raise InvalidPolicyError(f"{where}.name: {sorter.name[:64]!r} {error}")
+        raise InvalidPolicyError(f"{path}.name: {sorter.name[:64]!r} {error}")
     if sorter.sort_order not in (ASCENDING, DESCENDING):
-        raise InvalidPolicyError(f"{where}.sortOrder: {sorter.sort_order[:64]!r} is neither Ascending nor Descending")
+        raise InvalidPolicyError(f"{path}.sortOrder: {sorter.sort_order[:64]!r} is neither Ascending nor Descending")
     return Sorter(sorter.name, sorter.sort_order)
 
 

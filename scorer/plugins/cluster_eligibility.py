@@ -37,9 +37,9 @@ class ClusterEligibility:
         """Keep the clusters that pass all tests at the cycle's instant."""
         return eligible(cycle.fleet, cycle.now)
 
-    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
+    def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:
         """Count by the first test that failed."""
-        failures = cycle.fleet.eligibility.first_failure(np.flatnonzero(rejected), cycle.now)
+        failures = cycle.fleet.eligibility.first_failure(np.flatnonzero(rejections), cycle.now)
         counts = np.bincount(failures, minlength=UNHEALTHY + 1)
         return {category: int(counts[failure]) for failure, category in _CATEGORY.items() if counts[failure]}
 
@@ -63,7 +63,7 @@ def ineligibility(fleet: Fleet, row: int, now: datetime) -> FilterRejection | No
     member = fleet.members[row]
     agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
     healthy = find_condition(agent.conditions, "Healthy") if agent else None
-    joined = find_condition(agent.conditions, "Joined") if agent else None
+    joined_condition = find_condition(agent.conditions, "Joined") if agent else None
     help_text = ""
     well = fleet.eligibility.health_until[row] >= microseconds(now)
     if failure == LEAVING:
@@ -79,7 +79,9 @@ def ineligibility(fleet: Fleet, row: int, now: datetime) -> FilterRejection | No
             message = f"last heartbeat {age} ago, limit {limit}"
         help_text = "its agent sending a heartbeat" if well and not fleet.eligibility.failed[row] else ""
     elif failure == NOT_JOINED:
-        message = f"the agent's Joined condition is {joined.status if joined else 'absent'}, not True"
+        message = (
+            f"the agent's Joined condition is {joined_condition.status if joined_condition else 'absent'}, not True"
+        )
         help_text = "its agent having joined" if well else ""
     elif failure == HEALTH_UNKNOWN:
         message = "the agent reports no health"

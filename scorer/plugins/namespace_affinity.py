@@ -25,16 +25,16 @@ class NamespaceAffinity:
             return None
 
         def passes(view: NamespaceView) -> bool:
-            collecting, namespaces = view
-            return not collecting or (namespaces is not None and cycle.namespace in namespaces)
+            reports_collection, namespaces = view
+            return not reports_collection or (namespaces is not None and cycle.namespace in namespaces)
 
         return cycle.fleet.namespaces.holds(passes)
 
-    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
+    def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:
         """Distinguish missing lists from missing namespaces."""
         no_list = cycle.fleet.namespaces.holds(lambda view: view[1] is None)
-        missing_data = int(np.count_nonzero(rejected & no_list))
-        missing = int(np.count_nonzero(rejected)) - missing_data
+        missing_data = int(np.count_nonzero(rejections & no_list))
+        missing = int(np.count_nonzero(rejections)) - missing_data
         counts = {Category.NAMESPACE_DATA_MISSING: missing_data, Category.NAMESPACE_MISSING: missing}
         return {category: count for category, count in counts.items() if count}
 

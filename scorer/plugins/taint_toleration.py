@@ -36,9 +36,9 @@ class TaintToleration:
         covers = (index for index, toleration in enumerate(self.tolerations) if tolerates(toleration, taint))
         return next(covers, None)
 
-    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
+    def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
         """Count all as not tolerated."""
-        return {Category.TAINT_NOT_TOLERATED: int(np.count_nonzero(rejected))}
+        return {Category.TAINT_NOT_TOLERATED: int(np.count_nonzero(rejections))}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name the first taint without a toleration."""

@@ -86,8 +86,8 @@ class TopologySpread:
         for constraint in self.constraints:
             if constraint.hard:
                 passes, _ = constraint.verdict(domain_counts(cycle.fleet, constraint.key, cycle.placed))
-                held = passes[cycle.fleet.label(constraint.key).codes]
-                mask = held if mask is None else mask & held
+                allowed = passes[cycle.fleet.label(constraint.key).codes]
+                mask = allowed if mask is None else mask & allowed
         return mask
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
@@ -95,18 +95,18 @@ class TopologySpread:
         total: IntColumn | None = None
         for constraint in self.constraints:
             _, points = constraint.verdict(domain_counts(cycle.fleet, constraint.key, cycle.placed))
-            earned = points[cycle.fleet.label(constraint.key).codes[rows]]
-            total = earned if total is None else total + earned
+            domain_points = points[cycle.fleet.label(constraint.key).codes[rows]]
+            total = domain_points if total is None else total + domain_points
         return total
 
-    def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
+    def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
         """Count all as violations."""
-        return {Category.TOPOLOGY_SPREAD_VIOLATED: int(np.count_nonzero(rejected))}
+        return {Category.TOPOLOGY_SPREAD_VIOLATED: int(np.count_nonzero(rejections))}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name the first hard constraint that would be violated, with its numbers."""
-        broken = [constraint for constraint in self.constraints if not constraint.admits(cycle, row)]
-        constraint = broken[0]
+        violations = [constraint for constraint in self.constraints if not constraint.admits(cycle, row)]
+        constraint = violations[0]
         column = cycle.fleet.label(constraint.key)
         counts = domain_counts(cycle.fleet, constraint.key, cycle.placed)
         skew, change = skew_change(counts)
@@ -117,7 +117,7 @@ class TopologySpread:
             f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would make the skew"
             f" {worse}, maxSkew {constraint.max_skew}; fewest are in {constraint.key}={emptiest} ({low})"
         )
-        single = f"maxSkew {worse} for {constraint.key}" if len(broken) == 1 else ""
+        single = f"maxSkew {worse} for {constraint.key}" if len(violations) == 1 else ""
         return FilterRejection(self.name, Category.TOPOLOGY_SPREAD_VIOLATED, message, single)
 
 
@@ -131,8 +131,8 @@ def domain_counts(fleet: Fleet, key: str, placed: BoolColumn) -> IntColumn:
 def read_constraints(constraints: Sequence[TopologySpreadConstraint]) -> TopologySpread:
     """Order the constraints of a policy for evaluation."""
     hard = WhenUnsatisfiable.DO_NOT_SCHEDULE
-    read = [
+    ordered = [
         Constraint(index, entry.topology_key, entry.max_skew, entry.when_unsatisfiable is hard)
         for index, entry in enumerate(constraints)
     ]
-    return TopologySpread(tuple(sorted(read, key=lambda constraint: not constraint.hard)))
+    return TopologySpread(tuple(sorted(ordered, key=lambda constraint: not constraint.hard)))
