@@ -75,7 +75,7 @@ class Judge:
         ordinary = Obstacle.NODE_ORDINARY if self._rules.reject_ordinary and self._pod.placement else None
         unknown = ordinary or (Obstacle.NODE_UNKNOWN if self._rules.reject_unknown else None)
         obstacles: list[Obstacle | None] = []
-        add, row_of = obstacles.append, self._around.rows.get
+        add, find_row = obstacles.append, self._around.rows.get
         for node in nodes:
             if node is None:
                 add(unknown)
@@ -83,7 +83,7 @@ class Judge:
                 add(Obstacle.NODE_REMOVED)
             elif node.cluster:
                 clusters = clusters or self._clusters()
-                add(clusters[row_of(node.cluster, -1)])
+                add(clusters[find_row(node.cluster, -1)])
             elif node.pool is None:
                 add(unknown if node.name not in self._around.nodes else ordinary)
             else:
@@ -112,30 +112,30 @@ class Judge:
         if not pod.placement:
             yield Obstacle.TAINTED, ~fleet.taints.holds(self._is_tolerated)
             return
-        followed = around.followed(pod)
-        if followed is None:
+        placement = around.followed(pod)
+        if placement is None:
             yield Obstacle.PLACEMENT_MISSING, np.ones(len(fleet), dtype=np.bool_)
             return
-        if followed.taints is not None:
-            tolerated = followed.taints.filter(around.cycle())
-            if tolerated is not None:
-                yield Obstacle.TAINTED, ~tolerated
+        if placement.taints is not None:
+            tolerates = placement.taints.filter(around.cycle())
+            if tolerates is not None:
+                yield Obstacle.TAINTED, ~tolerates
         if pod.mode is PlacementMode.DECISIONS:
             assert pod.follows is not None
             yield Obstacle.NOT_SELECTED, ~fleet.rows(around.selected(pod.follows))
         else:
-            yield from self._policy(followed)
+            yield from self._policy(placement)
 
     def _is_tolerated(self, taints: tuple[ClusterTaint, ...]) -> bool:
         return all(self._pod.tolerates(ExtenderTaint(taint.key, taint.value, taint.effect)) for taint in taints)
 
-    def _policy(self, followed: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
+    def _policy(self, placement: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
         """Judge by the present policy.
 
         Of two reasons on one cluster, the one that evicting pods cannot cure counts: evicting them helps only if free
         capacity is all that is missing.
         """
-        fleet, request = self._around.fleet, followed.request
+        fleet, request = self._around.fleet, placement.request
         if request is None:
             yield Obstacle.NOT_SELECTED, np.ones(len(fleet), dtype=np.bool_)
             return
@@ -148,8 +148,8 @@ class Judge:
         fits = request.profile.affinity.filter(cycle)
         if fits is None:
             return
-        if followed.roomy is not None:
-            would_fit = followed.roomy.filter(cycle)
+        if placement.roomy is not None:
+            would_fit = placement.roomy.filter(cycle)
             yield Obstacle.NO_CAPACITY, ~fits if would_fit is None else would_fit & ~fits
         yield Obstacle.NOT_SELECTED, ~fits
 
@@ -161,19 +161,19 @@ def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -
         return filter_error("extender: no Pod is given")
     if candidates is None:
         return filter_error("extender: neither Nodes nor NodeNames is given")
-    passed: list[str] = []
+    node_names: list[str] = []
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     nodes = candidate_nodes(args, around)
     for name, obstacle in zip(candidates, Judge(args.pod, around, rules).obstacles(nodes), strict=True):
         if obstacle is None:
-            passed.append(name)
+            node_names.append(name)
         else:
             (failed if obstacle.curable else unresolvable)[name] = obstacle.message
     documents = args.documents if args.names is None else None
     return {
-        "Nodes": None if documents is None else {"metadata": {}, "items": [documents[name] for name in passed]},
-        "NodeNames": passed if documents is None else None,
+        "Nodes": None if documents is None else {"metadata": {}, "items": [documents[name] for name in node_names]},
+        "NodeNames": node_names if documents is None else None,
         "FailedNodes": failed,
         "FailedAndUnresolvableNodes": unresolvable,
         "Error": "",
@@ -185,9 +185,13 @@ def candidate_nodes(args: ExtenderRequest, around: ExtenderContext) -> list[Exte
 
     The object in the question takes precedence, because kube-scheduler's cache may be newer than ours.
     """
-    managed, given = around.nodes, args.nodes
+    cached_nodes, sent_nodes = around.nodes, args.nodes
     candidates = args.candidates or ()
-    return [given.get(name) or managed.get(name) for name in candidates] if given else [*map(managed.get, candidates)]
+    return (
+        [sent_nodes.get(name) or cached_nodes.get(name) for name in candidates]
+        if sent_nodes
+        else [*map(cached_nodes.get, candidates)]
+    )
 
 
 def filter_error(message: str) -> ExtenderFilterResult:

@@ -44,11 +44,11 @@ def read_followed(document: JsonObject) -> FollowedPlacement:
     try:
         request = read_request(policy, namespace=document["metadata"].get("namespace", ""))
     except InvalidPolicyError:
-        fixed = (policy or {}).get("placementType") == PlacementType.PICK_FIXED
-        return FollowedPlacement(None, None if fixed else _tolerations(policy or {}), None)
-    fixed = request.policy.placement_type is PlacementType.PICK_FIXED
+        is_pick_fixed = (policy or {}).get("placementType") == PlacementType.PICK_FIXED
+        return FollowedPlacement(None, None if is_pick_fixed else _tolerations(policy or {}), None)
+    is_pick_fixed = request.policy.placement_type is PlacementType.PICK_FIXED
     affinity = request.profile.affinity
-    return FollowedPlacement(request, None if fixed else request.profile.taints, _roomy(affinity))
+    return FollowedPlacement(request, None if is_pick_fixed else request.profile.taints, _roomy(affinity))
 
 
 def _roomy(affinity: ClusterAffinityPlugin) -> ClusterAffinityPlugin | None:

@@ -56,47 +56,47 @@ class ExtenderNode:
         return not self.cluster and self.pool is not None
 
 
-def read_node(document: Any, cluster_labels: Sequence[str], where: str) -> ExtenderNode:
+def read_node(document: Any, cluster_labels: Sequence[str], path: str) -> ExtenderNode:
     """Read a node.
 
     Args:
         document: As on the wire.
         cluster_labels: Labels that name a member cluster, by descending precedence.
-        where: For messages.
+        path: For messages.
 
     Raises:
         scorer.extender.reading.MalformedArgsError: A field that the extender reads has the wrong type.
     """
     if not isinstance(document, dict):
-        raise wrong_type(document, where, "an object")
-    metadata = read_object(document.get("metadata"), f"{where}.metadata")
-    name = read_text(metadata.get("name"), f"{where}.metadata.name")
-    labels = read_texts(metadata.get("labels"), f"{where}.metadata.labels")
-    removed = bool(read_text(metadata.get("deletionTimestamp"), f"{where}.metadata.deletionTimestamp"))
+        raise wrong_type(document, path, "an object")
+    metadata = read_object(document.get("metadata"), f"{path}.metadata")
+    name = read_text(metadata.get("name"), f"{path}.metadata.name")
+    labels = read_texts(metadata.get("labels"), f"{path}.metadata.labels")
+    is_deleting = bool(read_text(metadata.get("deletionTimestamp"), f"{path}.metadata.deletionTimestamp"))
     for label in cluster_labels:
         if value := labels.get(label):
-            return ExtenderNode(name, cluster=value, removed=removed)
+            return ExtenderNode(name, cluster=value, removed=is_deleting)
     pool = labels.get(NODE_POOL_LABEL)
     if pool is None:
-        return ExtenderNode(name, removed=removed)
-    annotations = read_texts(metadata.get("annotations"), f"{where}.metadata.annotations")
-    spec = read_object(document.get("spec"), f"{where}.spec")
-    taints = read_list(spec.get("taints"), f"{where}.spec.taints")
-    disrupted = [_read_taint(taint, f"{where}.spec.taints[{index}]") for index, taint in enumerate(taints)]
+        return ExtenderNode(name, removed=is_deleting)
+    annotations = read_texts(metadata.get("annotations"), f"{path}.metadata.annotations")
+    spec = read_object(document.get("spec"), f"{path}.spec")
+    taints = read_list(spec.get("taints"), f"{path}.spec.taints")
+    taints_present = [_read_taint(taint, f"{path}.spec.taints[{index}]") for index, taint in enumerate(taints)]
     return ExtenderNode(
         name,
         pool=pool,
-        removed=removed,
-        disrupted=tuple(taint for taint in disrupted if taint.key == DISRUPTED),
+        removed=is_deleting,
+        disrupted=tuple(taint for taint in taints_present if taint.key == DISRUPTED),
         labels=labels,
         price=annotations.get(PRICE),
     )
 
 
-def _read_taint(document: Any, where: str) -> ExtenderTaint:
+def _read_taint(document: Any, path: str) -> ExtenderTaint:
     if not isinstance(document, dict):
-        raise wrong_type(document, where, "an object")
-    return ExtenderTaint(*(read_text(document.get(part), f"{where}.{part}") for part in ExtenderTaint._fields))
+        raise wrong_type(document, path, "an object")
+    return ExtenderTaint(*(read_text(document.get(part), f"{path}.{part}") for part in ExtenderTaint._fields))
 
 
 def as_member(node: ExtenderNode, weight: int) -> MemberCluster:

@@ -86,34 +86,32 @@ class ExtenderPod:
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
 
-def read_pod(document: Any, where: str) -> ExtenderPod:
+def read_pod(document: Any, path: str) -> ExtenderPod:
     """Read a pod.
 
     Raises:
         scorer.extender.reading.MalformedArgsError: A field that the extender reads has the wrong type.
     """
     if not isinstance(document, dict):
-        raise wrong_type(document, where, "an object")
-    metadata = read_object(document.get("metadata"), f"{where}.metadata")
-    annotations = read_texts(metadata.get("annotations"), f"{where}.metadata.annotations")
-    spec = read_object(document.get("spec"), f"{where}.spec")
-    tolerations = read_list(spec.get("tolerations"), f"{where}.spec.tolerations")
+        raise wrong_type(document, path, "an object")
+    metadata = read_object(document.get("metadata"), f"{path}.metadata")
+    annotations = read_texts(metadata.get("annotations"), f"{path}.metadata.annotations")
+    spec = read_object(document.get("spec"), f"{path}.spec")
+    tolerations = read_list(spec.get("tolerations"), f"{path}.spec.tolerations")
     decisions = annotations.get(MODE_ANNOTATION) == PlacementMode.DECISIONS
     return ExtenderPod(
-        namespace=read_text(metadata.get("namespace"), f"{where}.metadata.namespace"),
+        namespace=read_text(metadata.get("namespace"), f"{path}.metadata.namespace"),
         placement=annotations.get(PLACEMENT_ANNOTATION, ""),
         mode=PlacementMode.DECISIONS if decisions else PlacementMode.POLICY,
         tolerations=tuple(
-            _read_toleration(entry, f"{where}.spec.tolerations[{index}]") for index, entry in enumerate(tolerations)
+            _read_toleration(entry, f"{path}.spec.tolerations[{index}]") for index, entry in enumerate(tolerations)
         ),
-        uid=read_text(metadata.get("uid"), f"{where}.metadata.uid"),
+        uid=read_text(metadata.get("uid"), f"{path}.metadata.uid"),
         undisturbed=annotations.get(DO_NOT_DISRUPT) == "true",
     )
 
 
-def _read_toleration(document: Any, where: str) -> ExtenderToleration:
+def _read_toleration(document: Any, path: str) -> ExtenderToleration:
     if not isinstance(document, dict):
-        raise wrong_type(document, where, "an object")
-    return ExtenderToleration(
-        *(read_text(document.get(part), f"{where}.{part}") for part in ExtenderToleration._fields)
-    )
+        raise wrong_type(document, path, "an object")
+    return ExtenderToleration(*(read_text(document.get(part), f"{path}.{part}") for part in ExtenderToleration._fields))

@@ -44,7 +44,7 @@ def _read_term(value: Any, index: int) -> Any:
         raise ValueError(f"[{index}]{path}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
 
 
-def _checked(terms: tuple[PreferredClusterSelector, ...]) -> tuple[PreferredClusterSelector, ...]:
+def _check_terms(terms: tuple[PreferredClusterSelector, ...]) -> tuple[PreferredClusterSelector, ...]:
     try:
         read_preferences(terms)
     except InvalidPolicyError as error:
@@ -52,5 +52,7 @@ def _checked(terms: tuple[PreferredClusterSelector, ...]) -> tuple[PreferredClus
     return terms
 
 
-Preferences = Annotated[tuple[PreferredClusterSelector, ...], BeforeValidator(_read_terms), AfterValidator(_checked)]
+Preferences = Annotated[
+    tuple[PreferredClusterSelector, ...], BeforeValidator(_read_terms), AfterValidator(_check_terms)
+]
 """Preferred terms as a setting. Decoded JSON is read as in the API, and terms that cannot be evaluated are refused."""

@@ -66,12 +66,12 @@ def read_args(document: JsonObject, cluster_labels: Sequence[str]) -> ExtenderRe
     Raises:
         scorer.extender.reading.MalformedArgsError: A member has the wrong type.
     """
-    given = member(document, "Nodes")
+    node_list = member(document, "Nodes")
     documents: dict[str, JsonObject] | None = None
     nodes: dict[str, ExtenderNode] = {}
-    if given is not None:
+    if node_list is not None:
         documents = {}
-        for index, item in enumerate(read_list(read_object(given, "Nodes").get("items"), "Nodes.items")):
+        for index, item in enumerate(read_list(read_object(node_list, "Nodes").get("items"), "Nodes.items")):
             node = read_node(item, cluster_labels, f"Nodes.items[{index}]")
             if node.name not in nodes:
                 nodes[node.name], documents[node.name] = node, item
@@ -83,10 +83,10 @@ def _pod(document: JsonObject) -> ExtenderPod | None:
     return None if pod is None else read_pod(pod, "Pod")
 
 
-def _names(given: Any) -> Sequence[str] | None:
-    if given is None:
+def _names(value: Any) -> Sequence[str] | None:
+    if value is None:
         return None
-    names = read_list(given, "NodeNames")
+    names = read_list(value, "NodeNames")
     for index, name in enumerate(names):
         if type(name) is not str:
             raise wrong_type(name, f"NodeNames[{index}]", "a string")
@@ -102,15 +102,19 @@ def read_preemption(document: JsonObject) -> PreemptionArgs:
     pod = _pod(document)
     meta, whole = member(document, "NodeNameToMetaVictims"), member(document, "NodeNameToVictims")
     if meta is not None:
-        given, where, read = read_object(meta, "NodeNameToMetaVictims"), "NodeNameToMetaVictims", _read_meta_victim
+        entries, field, read_victim = (
+            read_object(meta, "NodeNameToMetaVictims"),
+            "NodeNameToMetaVictims",
+            _read_meta_victim,
+        )
     else:
-        given, where, read = read_object(whole, "NodeNameToVictims"), "NodeNameToVictims", read_pod
+        entries, field, read_victim = read_object(whole, "NodeNameToVictims"), "NodeNameToVictims", read_pod
     victims = {}
-    for name, value in given.items():
-        at = f"{where}[{name[:64]}]"
+    for name, value in entries.items():
+        at = f"{field}[{name[:64]}]"
         entry = read_object(value, at)
         pods = read_list(member(entry, "Pods"), f"{at}.Pods")
-        victim_pods = [read(found, f"{at}.Pods[{index}]") for index, found in enumerate(pods)]
+        victim_pods = [read_victim(pod_value, f"{at}.Pods[{index}]") for index, pod_value in enumerate(pods)]
         violations = read_integer(member(entry, "NumPDBViolations"), f"{at}.NumPDBViolations")
         victims[name] = NodeVictims(
             [pod.uid for pod in victim_pods], violations, any(pod.undisturbed for pod in victim_pods)
@@ -118,7 +122,7 @@ def read_preemption(document: JsonObject) -> PreemptionArgs:
     return PreemptionArgs(pod, victims)
 
 
-def _read_meta_victim(document: Any, where: str) -> ExtenderPod:
+def _read_meta_victim(document: Any, path: str) -> ExtenderPod:
     if not isinstance(document, dict):
-        raise wrong_type(document, where, "an object")
-    return ExtenderPod(uid=read_text(member(document, "UID"), f"{where}.UID"))
+        raise wrong_type(document, path, "an object")
+    return ExtenderPod(uid=read_text(member(document, "UID"), f"{path}.UID"))

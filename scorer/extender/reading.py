@@ -23,56 +23,56 @@ def member(document: JsonObject, name: str) -> Any:
     return next((value for key, value in document.items() if key.isascii() and key.lower() == folded), None)
 
 
-def read_object(value: Any, where: str) -> JsonObject:
+def read_object(value: Any, path: str) -> JsonObject:
     """Read an object. Null is the empty one."""
     if isinstance(value, dict):
         return value
     if value is None:
         return _NOTHING
-    raise wrong_type(value, where, "an object")
+    raise wrong_type(value, path, "an object")
 
 
-def read_list(value: Any, where: str) -> list[Any]:
+def read_list(value: Any, path: str) -> list[Any]:
     """Read a list. Null is the empty one."""
     if isinstance(value, list):
         return value
     if value is None:
         return []
-    raise wrong_type(value, where, "a list")
+    raise wrong_type(value, path, "a list")
 
 
-def read_text(value: Any, where: str) -> str:
+def read_text(value: Any, path: str) -> str:
     """Read a string. Null is the empty one."""
     if isinstance(value, str):
         return value
     if value is None:
         return ""
-    raise wrong_type(value, where, "a string")
+    raise wrong_type(value, path, "a string")
 
 
-def read_texts(value: Any, where: str) -> dict[str, str]:
+def read_texts(value: Any, path: str) -> dict[str, str]:
     """Read an object of strings, such as labels."""
-    texts = read_object(value, where)
+    texts = read_object(value, path)
     if all(type(text) is str for text in texts.values()):
         return texts
-    return {key: read_text(text, f"{where}[{key[:64]}]") for key, text in texts.items()}
+    return {key: read_text(text, f"{path}[{key[:64]}]") for key, text in texts.items()}
 
 
-def read_integer(value: Any, where: str) -> int:
+def read_integer(value: Any, path: str) -> int:
     """Read a 64-bit integer. Null is 0. A float is an error, even a whole one."""
     if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
         return value
     if value is None:
         return 0
-    raise wrong_type(value, where, "an integer of 64 bits")
+    raise wrong_type(value, path, "an integer of 64 bits")
 
 
-def wrong_type(value: Any, where: str, wanted: str) -> MalformedArgsError:
-    """Return the error that *value* is not what is *wanted* there."""
-    return MalformedArgsError(f"{where} must be {wanted}, not {_shown(value)}")
+def wrong_type(value: Any, path: str, expected: str) -> MalformedArgsError:
+    """Return the error that *value* is not what is *expected* there."""
+    return MalformedArgsError(f"{path} must be {expected}, not {_quote(value)}")
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     match value:
         case dict():
             return "an object"

@@ -30,11 +30,11 @@ def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> 
     if candidates is None:
         raise MalformedArgsError("neither Nodes nor NodeNames is given")
     raw = _raw_scores(args.pod, candidate_nodes(args, around), around, rules)
-    scores = scaled(set(raw), rules.max_score)
+    scores = scale_points(set(raw), rules.max_score)
     return [{"Host": name, "Score": scores[points]} for name, points in zip(candidates, raw, strict=True)]
 
 
-def scaled(raw: Collection[int | None], most: int) -> dict[int | None, int]:
+def scale_points(raw: Collection[int | None], most: int) -> dict[int | None, int]:
     """Scale points to 0 to *most*. 0 points score 0 unless other nodes have fewer. Halves round up.
 
     If all points are equal, and 0 or less, all scores are 0. Integers only, so that no double changes a half: 1 of 4
@@ -63,13 +63,13 @@ def _raw_scores(
     clusters: list[int] = []
     pool_nodes: dict[str, int] | None = None
     points: list[int | None] = []
-    add, row_of = points.append, around.rows.get
+    add, find_row = points.append, around.rows.get
     for node in nodes:
         if node is None:
             add(None)
         elif node.cluster:
             clusters = clusters or _cluster_scores(pod, around, rules)
-            add(clusters[row_of(node.cluster, -1)])
+            add(clusters[find_row(node.cluster, -1)])
         elif node.pool is None:
             add(None)
         else:
@@ -82,8 +82,8 @@ def _cluster_scores(pod: ExtenderPod, around: ExtenderContext, rules: Rules) -> 
     """Return the points of every member cluster. The additional last entry is for clusters that do not exist."""
     affinity = rules.default_preferences
     if pod.placement:
-        followed = around.followed(pod)
-        request = followed.request if followed is not None else None
+        placement = around.followed(pod)
+        request = placement.request if placement is not None else None
         affinity = request.profile.affinity if request is not None else ClusterAffinityPlugin()
     return [*_points(affinity, around.fleet, around), 0]
 

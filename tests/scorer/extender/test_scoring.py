@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from scorer.extender.preferences import Preferences, read_preferences
 from scorer.extender.reading import MalformedArgsError
-from scorer.extender.scoring import scaled
+from scorer.extender.scoring import scale_points
 from tests.scorer.builders import COST, in_list, make_cluster, pick_n, policy, prefer, reading
 from tests.scorer.extender_builders import Hub, node, placement, pod
 
@@ -45,13 +45,13 @@ def terms(*preferred):
     ],
 )
 def test_scores_are_stretched_over_the_call(raw, most, expected):
-    scores = scaled(raw, most)
+    scores = scale_points(raw, most)
     assert [scores[points] for points in raw] == expected
 
 
 @given(st.lists(st.integers(-10_000, 10_000), min_size=1), st.integers(1, 100))
 def test_scores_stay_in_range_and_in_order(raw, most):
-    scores = scaled(raw, most)
+    scores = scale_points(raw, most)
     assert all(0 <= scores[points] <= most for points in raw)
     ranked = sorted(set(raw))
     assert [scores[points] for points in ranked] == sorted(scores[points] for points in ranked)
