@@ -50,46 +50,46 @@ Heartbeats: TypeAlias = Mapping[str, Heartbeat]
 
 
 def record_heartbeats(
-    reported: Mapping[str, Any], stored: Mapping[str, Any], heard: Heartbeats, now: datetime
+    report: Mapping[str, Any], status: Mapping[str, Any], heartbeats: Heartbeats, now: datetime
 ) -> Heartbeats:
     """Return the last heartbeats, with those of this report.
 
     Args:
-        reported: ``status`` of the InternalMemberCluster.
-        stored: ``status`` of the MemberCluster.
-        heard: The record of this process so far.
+        report: ``status`` of the InternalMemberCluster.
+        status: ``status`` of the MemberCluster.
+        heartbeats: The record of this process so far.
         now: The time by the hub's clock.
     """
-    before = {agent["type"]: agent for agent in agents_of(stored)}
-    heartbeats = dict(heard)
-    for agent in agents_of(reported):
-        kind, sent = agent["type"], agent.get("lastReceivedHeartbeat")
-        if not isinstance(sent, str) or (time := read_time(sent)) is None:
+    agents = {agent["type"]: agent for agent in agents_of(status)}
+    new_heartbeats = dict(heartbeats)
+    for agent in agents_of(report):
+        kind, sent_text = agent["type"], agent.get("lastReceivedHeartbeat")
+        if not isinstance(sent_text, str) or (time := read_time(sent_text)) is None:
             continue
-        previous = heard.get(kind)
+        previous = heartbeats.get(kind)
         if previous is not None:
-            heartbeats[kind] = previous if previous.sent == sent else Heartbeat(sent, now)
+            new_heartbeats[kind] = previous if previous.sent == sent_text else Heartbeat(sent_text, now)
             continue
-        last = read_time(before.get(kind, {}).get("lastReceivedHeartbeat"))
-        shift = _moved(reported, stored) if kind == MEMBER_AGENT else timedelta()
-        heartbeats[kind] = Heartbeat(sent, min(now, time if last is None else last + shift))
-    return heartbeats
+        last = read_time(agents.get(kind, {}).get("lastReceivedHeartbeat"))
+        shift = _clock_advance(report, status) if kind == MEMBER_AGENT else timedelta()
+        new_heartbeats[kind] = Heartbeat(sent_text, min(now, time if last is None else last + shift))
+    return new_heartbeats
 
 
 def agents_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the entries of ``agentStatus`` that name their type, the first of each type."""
-    visited = set()
+    types = set()
     for agent in dicts_at(status, "agentStatus"):
         kind = agent.get("type")
-        if isinstance(kind, str) and kind not in visited:
-            visited.add(kind)
+        if isinstance(kind, str) and kind not in types:
+            types.add(kind)
             yield agent
 
 
-def _moved(reported: Mapping[str, Any], stored: Mapping[str, Any]) -> timedelta:
+def _clock_advance(report: Mapping[str, Any], stored: Mapping[str, Any]) -> timedelta:
     """Return the advance of the agent's clock between two reports. Zero: unknown, or the clock was set back."""
-    then, since = (read_time(text_at(status, "resourceUsage", "observationTime")) for status in (stored, reported))
-    return max(timedelta(), since - then) if then is not None and since is not None else timedelta()
+    earlier, later = (read_time(text_at(status, "resourceUsage", "observationTime")) for status in (stored, report))
+    return max(timedelta(), later - earlier) if earlier is not None and later is not None else timedelta()
 
 
 def read_time(text: object) -> datetime | None:

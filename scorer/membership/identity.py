@@ -115,23 +115,23 @@ def released(applied_work: JsonObject) -> JsonObject:
 
 def adopted(applied_work: JsonObject, us: HubMember) -> JsonObject:
     """Return an AppliedWork marked as ours."""
-    marked = with_metadata(applied_work, annotations={HUB_UID: us.hub or None, RELEASED: None})
-    return with_spec(marked, workNamespace=us.namespace)
+    own_work = with_metadata(applied_work, annotations={HUB_UID: us.hub or None, RELEASED: None})
+    return with_spec(own_work, workNamespace=us.namespace)
 
 
-def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], us: HubMember) -> str:
+def refusal(record: HubMember | None, applied_works: Collection[JsonObject], us: HubMember) -> str:
     """Return why a cluster must not join as this member. Empty: it may.
 
     Args:
-        recorded: The member as which an agent last joined here. None: unknown, no agent has joined or recorded it.
+        record: The member as which an agent last joined here. None: unknown, no agent has joined or recorded it.
         applied_works: On the cluster. Without a record they decide: refused if some are another's and none is ours.
         us: The member that wants to join.
     """
-    if recorded is not None:
-        return "" if us.may_be(recorded) else f"this cluster is recorded as {recorded}, not as {us}"
+    if record is not None:
+        return "" if us.may_be(record) else f"this cluster is recorded as {record}, not as {us}"
     standings = [(ownership_of(applied_work, us), applied_work) for applied_work in applied_works]
-    foreign = [ownership for standing, ownership in standings if standing is AppliedWorkOwnership.ANOTHERS]
-    if foreign and len(foreign) == sum(standing is not AppliedWorkOwnership.LET_GO for standing, _ in standings):
+    foreign = [ownership for state, ownership in standings if state is AppliedWorkOwnership.ANOTHERS]
+    if foreign and len(foreign) == sum(state is not AppliedWorkOwnership.LET_GO for state, _ in standings):
         name, theirs = foreign[0]["metadata"]["name"], placed_by(foreign[0])
         return f"this cluster holds objects placed for {theirs} (AppliedWork {name}), and none placed for {us}"
     return ""

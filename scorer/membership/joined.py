@@ -18,7 +18,7 @@ from scorer.membership.member_status import JOINED, READY_TO_JOIN
 HEALTHY = "Healthy"
 
 
-def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:
+def missing_for_joining(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:
     """Return what a member lacks to be joined and healthy. Empty: nothing.
 
     Args:
@@ -31,23 +31,23 @@ def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None
     if is_deleting(member):
         return "the MemberCluster is being deleted"
     conditions = dicts_at(member, "status", "conditions")
-    ready = _named(conditions, READY_TO_JOIN)
+    ready = _find_condition(conditions, READY_TO_JOIN)
     if not ready:
         return "the loop has not seen the MemberCluster: does `harbormaster reconcile` run on the hub?"
     if ready.get("status") != TRUE:
         return f"the hub is not ready for it: {ready.get('message', '')}"
-    refused = _named(dicts_at(internal or {}, "status", "conditions"), IDENTITY_ACCEPTED)
-    if refused.get("status") == FALSE:
-        return f"its agent does not join: {refused.get('message', '')}"
-    if _named(conditions, JOINED).get("status") != TRUE:
+    identity = _find_condition(dicts_at(internal or {}, "status", "conditions"), IDENTITY_ACCEPTED)
+    if identity.get("status") == FALSE:
+        return f"its agent does not join: {identity.get('message', '')}"
+    if _find_condition(conditions, JOINED).get("status") != TRUE:
         return "its agent has not reported to the hub"
-    agent = next((each for each in agents_of(status_of(member)) if each["type"] == MEMBER_AGENT), {})
+    agent = next((agent for agent in agents_of(status_of(member)) if agent["type"] == MEMBER_AGENT), {})
     heartbeat = read_time(text_at(agent, "lastReceivedHeartbeat"))
     limit = EligibilityLimits().heartbeat
     if heartbeat is None or now - heartbeat > limit:
         since = f" since {text_at(agent, 'lastReceivedHeartbeat')}" if heartbeat else ""
         return f"it had joined, but its agent has not reported{since}"
-    healthy = _named(dicts_at(agent, "conditions"), HEALTHY)
+    healthy = _find_condition(dicts_at(agent, "conditions"), HEALTHY)
     if healthy.get("status") != TRUE:
         return f"its agent reports that the cluster is not healthy: {healthy.get('message', '')}"
     return ""
@@ -55,9 +55,9 @@ def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None
 
 def orphan_report(member: Mapping[str, Any]) -> str:
     """Return the report of a member about AppliedWorks that have no Work on the hub. Empty: it has no such report."""
-    named = _named(dicts_at(member, "status", "conditions"), DISCOVERED_WORKS)
-    return str(named.get("message", "")) if named.get("status") == FALSE else ""
+    condition = _find_condition(dicts_at(member, "status", "conditions"), DISCOVERED_WORKS)
+    return str(condition.get("message", "")) if condition.get("status") == FALSE else ""
 
 
-def _named(conditions: list[dict[str, Any]], kind: str) -> Mapping[str, Any]:
+def _find_condition(conditions: list[dict[str, Any]], kind: str) -> Mapping[str, Any]:
     return next((condition for condition in conditions if condition.get("type") == kind), {})

@@ -80,7 +80,7 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
     """
     desired = agent_role_binding(cluster, identity)
     reasons = ("RoleBindingCreated", "RoleBindingUpdated")
-    return _repair(ROLE_BINDING, desired, stored, reasons, "subjects", fixed="roleRef")
+    return _repair(ROLE_BINDING, desired, stored, reasons, "subjects", immutable="roleRef")
 
 
 def plan_internal_member(
@@ -113,35 +113,40 @@ def plan_internal_member(
 
 def _repair(
     kind: Kind,
-    wanted: JsonObject,
+    desired: JsonObject,
     stored: JsonObject | None,
     reasons: tuple[str, str],
     *fields: str,
-    fixed: str = "",
+    immutable: str = "",
 ) -> Repair | None:
-    """Compare labels, annotations, *fields* and the immutable field *fixed*. An annotation wanted empty is removed."""
-    name, (made, changed) = wanted["metadata"]["name"], reasons
+    """Compare labels, annotations, *fields* and the field *immutable*. An annotation that is to be empty is removed."""
+    name, (created_reason, updated_reason) = desired["metadata"]["name"], reasons
     if stored is None:
-        metadata = {**wanted["metadata"], "annotations": _merged({}, annotations_of(wanted))}
-        return Repair(kind, {**wanted, "metadata": metadata}, None, made, f"{kind.kind} {name} was created")
-    if fixed and stored.get(fixed) != wanted[fixed]:
+        metadata = {**desired["metadata"], "annotations": _merge({}, annotations_of(desired))}
+        return Repair(kind, {**desired, "metadata": metadata}, None, created_reason, f"{kind.kind} {name} was created")
+    if immutable and stored.get(immutable) != desired[immutable]:
         return Repair(
-            kind, wanted, stored, changed, f"{kind.kind} {name} was recreated: its {fixed} differed", recreate=True
+            kind,
+            desired,
+            stored,
+            updated_reason,
+            f"{kind.kind} {name} was recreated: its {immutable} differed",
+            recreate=True,
         )
-    wrong = [field for field in fields if stored.get(field) != wanted[field]]
+    wrong = [field for field in fields if stored.get(field) != desired[field]]
     metadata = stored["metadata"]
     for field in ("labels", "annotations"):
         current: Mapping[str, str] = stored["metadata"].get(field) or {}
-        merged = _merged(current, wanted["metadata"].get(field) or {})
-        if merged != current:
+        new_texts = _merge(current, desired["metadata"].get(field) or {})
+        if new_texts != current:
             wrong.append(field)
-            metadata = {**metadata, field: merged}
+            metadata = {**metadata, field: new_texts}
     if not wrong:
         return None
-    document = {**stored, **{field: wanted[field] for field in fields}, "metadata": metadata}
-    return Repair(kind, document, stored, changed, f"{kind.kind} {name}: {', '.join(wrong)} repaired")
+    document = {**stored, **{field: desired[field] for field in fields}, "metadata": metadata}
+    return Repair(kind, document, stored, updated_reason, f"{kind.kind} {name}: {', '.join(wrong)} repaired")
 
 
-def _merged(found: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return *found* updated with *wanted*. Keys that are wanted empty are removed."""
-    return {key: text for key, text in {**found, **wanted}.items() if text or key not in wanted}
+def _merge(texts: Mapping[str, str], desired: Mapping[str, str]) -> dict[str, str]:
+    """Return *texts* updated with *desired*. Keys whose desired text is empty are removed."""
+    return {key: text for key, text in {**texts, **desired}.items() if text or key not in desired}

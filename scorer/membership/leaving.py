@@ -71,8 +71,8 @@ def departure(
     if internal is None:
         # No agent was ever told to join, unless one has reported: then a user deleted the InternalMemberCluster by
         # hand while the agent may still be running, and the hub waits as if it were there.
-        has_left = joined_state(status_of(member), expected)[0] is False
-        if has_left or not status_of(member).get("agentStatus"):
+        is_left = joined_state(status_of(member), expected)[0] is False
+        if is_left or not status_of(member).get("agentStatus"):
             return Departure(DepartureStage.CLEARING)
     elif _has_left(internal, expected):
         return Departure(DepartureStage.CLEARING)
@@ -85,8 +85,8 @@ def departure(
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
     """Return whether the agents have left on the hub's order."""
     # The report alone is no proof: while the hub has not told the agent to leave, it can only be an old one.
-    leaving = spec_of(internal).get("state") == MemberState.LEAVE
-    return leaving and joined_state(status_of(internal), expected)[0] is False
+    is_ordered = spec_of(internal).get("state") == MemberState.LEAVE
+    return is_ordered and joined_state(status_of(internal), expected)[0] is False
 
 
 def released(work: JsonObject) -> JsonObject | None:

@@ -85,7 +85,7 @@ def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_A
 def member_status(
     member: JsonObject,
     internal: JsonObject | None,
-    heard: Heartbeats,
+    heartbeats: Heartbeats,
     now: datetime,
     *,
     problem: str = "",
@@ -97,7 +97,7 @@ def member_status(
     Args:
         member: The MemberCluster.
         internal: Its InternalMemberCluster, None if it does not exist.
-        heard: When the heartbeats arrived, from `scorer.membership.heartbeats.record_heartbeats`.
+        heartbeats: When the heartbeats arrived, from `scorer.membership.heartbeats.record_heartbeats`.
         now: The time by the hub's clock.
         problem: Why the hub cannot give the agent access. Empty: it can.
         expected: Types of agents that the member must have.
@@ -105,20 +105,20 @@ def member_status(
     """
     old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
-    reported = status_of(internal or {})
-    if unreadable := _problem_of(reported):
-        reported = {}
-    source = reported if any(agents_of(reported)) else {}
-    agents = [*_agents(source or old, old, heard, generation, now)]
+    report = status_of(internal or {})
+    if unreadable := _problem_of(report):
+        report = {}
+    source = report if any(agents_of(report)) else {}
+    agents = [*_agents(source or old, old, heartbeats, generation, now)]
     status = {name: value for name, value in old.items() if name not in ("conditions", "agentStatus", *_REPORTS)}
     status |= {name: (source or old)[name] for name in _REPORTS if name in (source or old)}
     if agents:
         status["agentStatus"] = agents
-    joined, reason = joined_state(status, expected)
-    mine = [*_own_conditions((joined, reason), problem, generation, now)]
-    again = None
-    if joined and since is not None:
-        condition, again = silence(
+    is_joined, reason = joined_state(status, expected)
+    own = [*_own_conditions((is_joined, reason), problem, generation, now)]
+    requeue_after = None
+    if is_joined and since is not None:
+        condition, requeue_after = silence(
             status | {"conditions": _conditions(old)},
             since,
             generation,
@@ -126,16 +126,16 @@ def member_status(
             period=_period(member),
             identity=_identity(member),
         )
-        mine += [] if condition is None else [condition]
-    names = {entry["type"] for entry in mine}
-    came = heard[MEMBER_AGENT].received if MEMBER_AGENT in heard else now
-    extra = [entry for entry in _conditions(reported) if entry.get("type") not in names]
-    before = _conditions(old)
-    new = [*merge_conditions(before, mine), *_received(extra, before, generation, came)]
-    named = {entry["type"] for entry in new} | (_TROUBLES if any(agents_of(reported)) else set())
-    status["conditions"] = [*new, *(entry for entry in before if entry.get("type") not in named)]
-    ignored = [MemberEvent("UnreadableReport", f"ignored: {unreadable}", warning=True)] if unreadable else []
-    return MemberReport(status, (*ignored, *_events(before, mine)), again)
+        own += [] if condition is None else [condition]
+    names = {entry["type"] for entry in own}
+    arrival = heartbeats[MEMBER_AGENT].received if MEMBER_AGENT in heartbeats else now
+    extra = [entry for entry in _conditions(report) if entry.get("type") not in names]
+    old_conditions = _conditions(old)
+    new = [*merge_conditions(old_conditions, own), *_received_conditions(extra, old_conditions, generation, arrival)]
+    replaced_types = {entry["type"] for entry in new} | (_TROUBLES if any(agents_of(report)) else set())
+    status["conditions"] = [*new, *(entry for entry in old_conditions if entry.get("type") not in replaced_types)]
+    unreadable_event = [MemberEvent("UnreadableReport", f"ignored: {unreadable}", warning=True)] if unreadable else []
+    return MemberReport(status, (*unreadable_event, *_events(old_conditions, own)), requeue_after)
 
 
 def _period(member: JsonObject) -> timedelta:
@@ -147,7 +147,7 @@ def _identity(member: JsonObject) -> str:
     return " ".join(filter(None, (text_at(member, "spec", "identity", field) for field in ("kind", "name"))))
 
 
-def _problem_of(reported: Mapping[str, Any]) -> str:
+def _problem_of(report: Mapping[str, Any]) -> str:
     """Return why the report of an agent cannot be read. Empty: it can.
 
     An API server accepts instants that no program here can read, such as ``0000-01-01T00:00:00Z``. The scheduler keeps
@@ -155,7 +155,7 @@ def _problem_of(reported: Mapping[str, Any]) -> str:
     instant could therefore keep labels and taints that the hub has since removed.
     """
     try:
-        MemberClusterStatus.read(reported)
+        MemberClusterStatus.read(report)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         return f"{FieldPath.of('status', *first['loc'])}: {first['msg']}"
@@ -163,47 +163,51 @@ def _problem_of(reported: Mapping[str, Any]) -> str:
 
 
 def _agents(
-    source: Mapping[str, Any], old: Mapping[str, Any], heard: Heartbeats, generation: int, now: datetime
+    source: Mapping[str, Any], old: Mapping[str, Any], heartbeats: Heartbeats, generation: int, now: datetime
 ) -> Iterator[JsonObject]:
-    before = {agent["type"]: agent for agent in agents_of(old)}
+    old_agents = {agent["type"]: agent for agent in agents_of(old)}
     for agent in agents_of(source):
-        previous, beat = before.get(agent["type"], {}), heard.get(agent["type"])
-        reported = {name: value for name, value in agent.items() if name != "lastReceivedHeartbeat"}
+        previous, beat = old_agents.get(agent["type"], {}), heartbeats.get(agent["type"])
+        report = {name: value for name, value in agent.items() if name != "lastReceivedHeartbeat"}
         if beat is not None:
-            reported["lastReceivedHeartbeat"] = format_time(beat.received)
+            report["lastReceivedHeartbeat"] = format_time(beat.received)
         elif source is old and "lastReceivedHeartbeat" in agent:
-            reported["lastReceivedHeartbeat"] = agent["lastReceivedHeartbeat"]
-        came = beat.received if beat is not None else now
+            report["lastReceivedHeartbeat"] = agent["lastReceivedHeartbeat"]
+        arrival = beat.received if beat is not None else now
         if "conditions" in agent:
-            reported["conditions"] = _received(_conditions(agent), _conditions(previous), generation, came)
-        yield reported
+            report["conditions"] = _received_conditions(_conditions(agent), _conditions(previous), generation, arrival)
+        yield report
 
 
-def _received(
-    reported: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]], generation: int, came: datetime
+def _received_conditions(
+    conditions: Iterable[Mapping[str, Any]],
+    old_conditions: Iterable[Mapping[str, Any]],
+    generation: int,
+    arrival: datetime,
 ) -> list[JsonObject]:
     """Return conditions as the hub stores them: for its generation, in its time.
 
     Args:
-        reported: As the agent wrote them.
-        before: As the hub stored them.
+        conditions: As the agent wrote them.
+        old_conditions: As the hub stored them.
         generation: Of the MemberCluster.
-        came: When the report arrived.
+        arrival: When the report arrived.
     """
-    previous = {entry.get("type"): entry for entry in before}
-    conditions = []
-    for entry in reported:
-        at = came
+    previous = {entry.get("type"): entry for entry in old_conditions}
+    stored_conditions = []
+    for entry in conditions:
+        at = arrival
         if entry.get("type") not in previous and (time := read_time(entry.get("lastTransitionTime"))) is not None:
-            at = min(came, time)  # a new condition: the hub knows only what the agent says, and that it was not later
-        conditions.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})
-    return merge_conditions(previous.values(), conditions)
+            # A new condition: the hub knows only what the agent says, and that it was not later.
+            at = min(arrival, time)
+        stored_conditions.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})
+    return merge_conditions(previous.values(), stored_conditions)
 
 
 def _own_conditions(
-    joined: tuple[bool | None, str], problem: str, generation: int, now: datetime
+    join_state: tuple[bool | None, str], problem: str, generation: int, now: datetime
 ) -> Iterator[JsonObject]:
-    state, why = joined
+    state, message = join_state
     if problem:
         ready = (FALSE, "MemberClusterNotReadyToJoin", problem)
     elif state is False:
@@ -216,16 +220,16 @@ def _own_conditions(
         False: (FALSE, "MemberClusterLeft"),
         None: (UNKNOWN, "MemberClusterJoinStateUnknown"),
     }[state]
-    yield make_condition(JOINED, status, reason, why, generation=generation, now=now)
+    yield make_condition(JOINED, status, reason, message, generation=generation, now=now)
 
 
-def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> Iterator[MemberEvent]:
+def _events(old_conditions: Iterable[Mapping[str, Any]], own: Iterable[JsonObject]) -> Iterator[MemberEvent]:
     """Yield an event for each change of state that is worth one.
 
     A member whose agents have never reported is no cause for a warning. One whose agents had joined or left is.
     """
-    previous = {entry.get("type"): entry.get("status") for entry in before}
-    for entry in mine:
+    previous = {entry.get("type"): entry.get("status") for entry in old_conditions}
+    for entry in own:
         was, is_now = previous.get(entry["type"]), entry["status"]
         if was == is_now or (is_now == FALSE and entry["type"] != REPORTING):
             continue

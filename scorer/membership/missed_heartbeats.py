@@ -44,13 +44,15 @@ class Silence(NamedTuple):
 
 def unheard(status: Mapping[str, Any]) -> str:
     """Return the message of a MemberCluster about an agent that has missed heartbeats. Empty: it reports."""
-    condition = next((each for each in dicts_at(status, "conditions") if each.get("type") == REPORTING), {})
+    condition = next(
+        (condition for condition in dicts_at(status, "conditions") if condition.get("type") == REPORTING), {}
+    )
     return "" if condition.get("status") in (None, TRUE) else str(condition.get("message") or "")
 
 
 def is_silent(status: Mapping[str, Any]) -> bool:
     """Return whether the status of a MemberCluster marks it as silent."""
-    return bool(_known(status) == FALSE)
+    return bool(_reporting_status(status) == FALSE)
 
 
 def silence(
@@ -72,26 +74,26 @@ def silence(
         period: Time between two heartbeats.
         identity: The account of its agent, for the message.
     """
-    agent = next((each for each in agents_of(status) if each["type"] == MEMBER_AGENT), {})
+    agent = next((agent for agent in agents_of(status) if agent["type"] == MEMBER_AGENT), {})
     text = text_at(agent, "lastReceivedHeartbeat")
     heartbeat = read_time(text)
-    latest = _known(status)
-    counted = since if heartbeat is None else heartbeat if latest == FALSE else max(heartbeat, since)
+    latest = _reporting_status(status)
+    last_contact = since if heartbeat is None else heartbeat if latest == FALSE else max(heartbeat, since)
     late = min(2 * period + LATENESS, LIMIT)
     message = f"its agent has not reported since {text or 'it joined'}"
     hint = f": it must run, reach this hub, and be the {identity} of spec.identity"
-    if now - counted > LIMIT:
+    if now - last_contact > LIMIT:
         message += f", so the member gets nothing new{hint}"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
     # A new process does not forget heartbeats that an earlier one has missed.
-    if now - (heartbeat if heartbeat is not None and latest == UNKNOWN else counted) > late:
-        missed = _condition(UNKNOWN, "HeartbeatsMissed", message + hint, generation, now)
-        return Silence(missed, counted + LIMIT - now + _MOMENT)
+    if now - (heartbeat if heartbeat is not None and latest == UNKNOWN else last_contact) > late:
+        condition = _condition(UNKNOWN, "HeartbeatsMissed", message + hint, generation, now)
+        return Silence(condition, last_contact + LIMIT - now + _MOMENT)
     back = None if not latest else _condition(TRUE, "MemberClusterReporting", "its agent reports", generation, now)
-    return Silence(back, counted + late - now + _MOMENT)
+    return Silence(back, last_contact + late - now + _MOMENT)
 
 
-def _known(status: Mapping[str, Any]) -> Any:
+def _reporting_status(status: Mapping[str, Any]) -> Any:
     conditions = dicts_at(status, "conditions")
     return next((entry.get("status") for entry in conditions if entry.get("type") == REPORTING), None)
 

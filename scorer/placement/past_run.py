@@ -193,7 +193,7 @@ def counts_of(run: RecordedDecision) -> dict[str, int]:
 
 
 def run_document(run: RecordedDecision, previous: RecordedDecision | None) -> PastRun:
-    """Return one run as JSON, compared with the one *previous* it."""
+    """Return one run as JSON, compared with *previous*, the run before it."""
     gains, losses = changes(previous, run)
     document: PastRun = {
         "time": format_time(run.time),

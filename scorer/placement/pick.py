@@ -138,7 +138,7 @@ class _Tally:
         self.domains_with[old_count] -= 1
         self.domains_with[old_count + 1] += 1
         self.high = max(self.high, old_count + 1)
-        # No search for the new minimum: the domain that left the old other_group last is now other_group above it.
+        # No search for the new minimum: the domain that left the old one last is now one above it.
         if not self.domains_with[self.low]:
             self.low += 1
 

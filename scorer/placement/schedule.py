@@ -324,8 +324,8 @@ def _pick_in_batches(first: Round, missing: int) -> tuple[tuple[Scored, ...], Ro
     `pick_spread` finds the picks without scoring the losers. Only the record and the explanation of a run need those,
     and only the ones of the last batch. So one batch is evaluated for the whole fleet, not every batch.
 
-    Example: 3 clusters are missing. The last batch is rebuilt with the first two picks as placed_mask, and the third wins it.
-    If there were only two picks, it is rebuilt with both as placed_mask, and shows why no third candidate was left.
+    Example: 3 clusters are needed. The last batch is rebuilt with the first two picks as placed, and the third wins it.
+    If there were only two picks, it is rebuilt with both as placed, and shows why no third candidate was left.
     """
     cycle, spread, ranks = first.cycle, first.profile.spread, first.candidates
     picks, is_starved = pick_spread(cycle.fleet, spread.constraints, ranks, cycle.placed, missing)

@@ -21,7 +21,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.identity import REMOVE_APPLIED_WORK
-from scorer.membership.joined import missing, orphan_report
+from scorer.membership.joined import missing_for_joining, orphan_report
 from scorer.rollout.confirmation.policy import DATA_KINDS, RemovalPolicy
 from scorer.rollout.removal.marks import REMOVED
 from webhook.doctor.finding import Finding, State, counted, judged
@@ -46,7 +46,8 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
         now: Time of the hub's clock.
     """
     judgements = [
-        (name_of(member), missing(member, internal.get(name_of(member)), now)) for member in _staying(members)
+        (name_of(member), missing_for_joining(member, internal.get(name_of(member)), now))
+        for member in _staying(members)
     ]
     problems = [f"{name}: {reason}" for name, reason in judgements if reason]
     well = f"{counted(len(judgements), 'member')} joined, healthy and heard of" if judgements else NO_MEMBERS

@@ -18,7 +18,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import member_namespace
 from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of, texts_at
 from scorer.membership.identity import HubMember
-from scorer.membership.joined import missing
+from scorer.membership.joined import missing_for_joining
 from scorer.membership.member_status import JOINED
 from webhook.access.rights import CONTROL_PLANE_GROUPS
 from webhook.kube.client.paths import ApiPath
@@ -135,7 +135,7 @@ class Join:
         name = self._options.member
         member = await self._hub.find(MEMBER_CLUSTER, name)
         internal = await self._hub.find(INTERNAL_MEMBER_CLUSTER, name, member_namespace(name))
-        reason = missing(member, internal, utc_now())
+        reason = missing_for_joining(member, internal, utc_now())
         return f"{reason}{await self._about_agent()}" if reason and "agent has not reported" in reason else reason
 
     async def has_deployment(self) -> bool:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.meta import format_time
-from scorer.membership.joined import missing
+from scorer.membership.joined import missing_for_joining
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -57,10 +57,10 @@ READY, JOINED = condition("ReadyToJoin"), condition("Joined")
     ],
 )
 def test_what_is_missing_is_said(member, internal, lacks):
-    assert lacks in missing(member, internal, NOW)
+    assert lacks in missing_for_joining(member, internal, NOW)
 
 
 @pytest.mark.parametrize("age", [timedelta(minutes=5), timedelta(minutes=-5)], ids=["just-fresh", "clock-behind"])
 def test_a_member_that_is_joined_and_healthy_lacks_nothing(age):
     accepted = {"status": {"conditions": [condition("IdentityAccepted")]}}
-    assert missing(make_member(READY, JOINED, age=age), accepted, NOW) == ""
+    assert missing_for_joining(make_member(READY, JOINED, age=age), accepted, NOW) == ""
