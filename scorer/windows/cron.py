@@ -120,8 +120,8 @@ class CronSchedule:
             return ""
         sets = (self.minutes, self.hours, self.days, self.months, self.weekdays)
         return " ".join(
-            "*" if allowed == field.full and not (self.either and field in _DAY_FIELDS) else ",".join(_listed(allowed))
-            for allowed, field in zip(sets, _FIELDS, strict=True)
+            "*" if bits == field.full and not (self.either and field in _DAY_FIELDS) else ",".join(_set_bits(bits))
+            for bits, field in zip(sets, _FIELDS, strict=True)
         )
 
     @property
@@ -155,13 +155,13 @@ class CronSchedule:
         Raises:
             ValueError: *instant* has no time zone.
         """
-        here = whole_second(instant)
+        second = whole_second(instant)
         if self.every is not None:
-            return here if here - datetime.min.replace(tzinfo=UTC) >= self.every else None
+            return second if second - datetime.min.replace(tzinfo=UTC) >= self.every else None
         if not self.minutes:
             return None
-        year, month, day = here.year, here.month, here.day
-        time = self._time_until(here.hour, here.minute)
+        year, month, day = second.year, second.month, second.day
+        time = self._time_until(second.hour, second.minute)
         days = self._days_of(year, month) & ((1 << day + (time is not None)) - 1)
         if time is None or not days >> day & 1:
             time = _highest(self.hours), _highest(self.minutes)
@@ -204,13 +204,13 @@ class CronSchedule:
 
         Only for schedules with fields. No day may be later than the year 9999.
         """
-        firing = done = 0
+        days_with_fire = done = 0
         year, month, day = first.year, first.month, first.day
         while done < days:
-            firing |= self._days_of(year, month) >> day << done
+            days_with_fire |= self._days_of(year, month) >> day << done
             done += _month(year, month)[1].bit_length() - day
             year, month, day = (year, month + 1, 1) if month < 12 else (year + 1, 1, 1)
-        return firing & ((1 << days) - 1)
+        return days_with_fire & ((1 << days) - 1)
 
     def _days_of(self, year: int, month: int) -> int:
         """Return the days of a month with a fire, as bits."""
@@ -231,8 +231,8 @@ class CronSchedule:
 @lru_cache(maxsize=2048)
 def _month(year: int, month: int) -> tuple[int, int]:
     """Return the weekday of the first day of a month, Sunday being 0, and its days as bits."""
-    monday_based, length = monthrange(year, month)
-    return (monday_based + 1) % 7, (2 << length) - 2
+    weekday, length = monthrange(year, month)
+    return (weekday + 1) % 7, (2 << length) - 2
 
 
 @lru_cache(maxsize=1024)
@@ -249,8 +249,8 @@ def whole_second(instant: datetime) -> datetime:
     """
     if instant.tzinfo is None:
         raise ValueError(f"{instant} has no time zone")
-    here = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
-    return here.replace(microsecond=0) if here.microsecond else here
+    utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return utc.replace(microsecond=0) if utc.microsecond else utc
 
 
 def _lowest(bits: int) -> int:
@@ -269,7 +269,7 @@ def _values(bits: int) -> Iterator[int]:
     return (value for value in range(bits.bit_length()) if bits >> value & 1)
 
 
-def _listed(bits: int) -> Iterator[str]:
+def _set_bits(bits: int) -> Iterator[str]:
     return map(str, _values(bits))
 
 
@@ -360,19 +360,19 @@ def _parse(text: str) -> CronSchedule:
             return CronSchedule(text, every=_parse_every(trimmed.removeprefix(_EVERY)))
         if trimmed not in MACROS:
             raise ValueError(f"macro {_quote(trimmed)} is none of {', '.join(MACROS)}")
-        return _of_fields(text, MACROS[trimmed].split())
+        return _read_fields(text, MACROS[trimmed].split())
     words = [word[0] for word in islice(_WORD.finditer(trimmed), _COUNTED)]
     if len(words) != len(_FIELDS):
         titles = ", ".join(field.title for field in _FIELDS)
         count = f"{len(words)} or more" if len(words) == _COUNTED else len(words)
         raise ValueError(f"5 fields are needed ({titles}), not {count}: {_quote(text)}")
-    return _of_fields(text, words)
+    return _read_fields(text, words)
 
 
 _parse_cached = lru_cache(maxsize=4096)(_parse)
 
 
-def _of_fields(text: str, words: list[str]) -> CronSchedule:
+def _read_fields(text: str, words: list[str]) -> CronSchedule:
     """Return the schedule of five fields (nodepool-disruption.md 8.2)."""
     minutes, hours, days, months, weekdays = (
         (_parse_field_cached if len(word) <= _LONGEST_WORD else _parse_field)(word, field)
@@ -406,13 +406,13 @@ def _day_exists(days: int, months: int) -> bool:
 
 def _parse_field(word: str, field: _Field) -> _Values:
     """Parse a comma-separated field. Empty items are skipped."""
-    allowed, star = 0, False
+    bits, any_star = 0, False
     for item in dict.fromkeys(word.split(",")):
         if item:
-            values, marked = _parse_item(item, field)
-            allowed |= _bits(values)
-            star = star or marked
-    return _Values(allowed, star)
+            values, is_star = _parse_item(item, field)
+            bits |= _bits(values)
+            any_star = any_star or is_star
+    return _Values(bits, any_star)
 
 
 _parse_field_cached = lru_cache(maxsize=4096)(_parse_field)
@@ -474,8 +474,8 @@ def _parse_every(text: str) -> timedelta:
     return timedelta(seconds=max(1, nanoseconds // 10**9))
 
 
-def _wrong(field: _Field, item: str, why: str) -> ValueError:
-    return ValueError(f"{field.title} {_quote(item)}: {why}")
+def _wrong(field: _Field, item: str, reason: str) -> ValueError:
+    return ValueError(f"{field.title} {_quote(item)}: {reason}")
 
 
 def _quote(text: str) -> str:

@@ -41,23 +41,23 @@ def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
     Raises:
         ValueError: *instant* has no time zone.
     """
-    here = whole_second(instant)
+    second = whole_second(instant)
     if schedule.every is not None:
-        return here + schedule.every if here <= _LATEST - schedule.every else None
+        return second + schedule.every if second <= _LATEST - schedule.every else None
     if schedule.never_fires:
         return None
-    cycles = (here.year - _CYCLE_START) // _CYCLE_YEARS
+    cycles = (second.year - _CYCLE_START) // _CYCLE_YEARS
     if cycles:
-        here -= cycles * _CYCLE
-    last_year = min((here + _SECOND).year + HORIZON_YEARS, MAXYEAR - cycles * _CYCLE_YEARS)
-    today, times = here.replace(hour=0, minute=0, second=0), schedule.firing_minutes()
-    gone = here.hour * 60 + here.minute + 1
-    left = times >> gone << gone
-    first = today if left else today + _DAY
+        second -= cycles * _CYCLE
+    last_year = min((second + _SECOND).year + HORIZON_YEARS, MAXYEAR - cycles * _CYCLE_YEARS)
+    today, times = second.replace(hour=0, minute=0, second=0), schedule.firing_minutes()
+    next_minute = second.hour * 60 + second.minute + 1
+    remaining = times >> next_minute << next_minute
+    first = today if remaining else today + _DAY
     day = _first_day(schedule.days, schedule.months, schedule.weekdays, schedule.either, first)
     if day is None or day.year > last_year:
         return None
-    times = left if day == today else times
+    times = remaining if day == today else times
     fire = day + ((times & -times).bit_length() - 1) * MINUTE
     return fire + cycles * _CYCLE if cycles else fire
 
@@ -72,7 +72,7 @@ def _first_day(days: int, months: int, weekdays: int, either: bool, midnight: da
 
     search = croniter(midnights, midnight - MINUTE, ret_type=datetime, max_years_between_matches=_MOST_YEARS)
     try:
-        found: datetime = search.get_next()
+        midnight_of_fire: datetime = search.get_next()
     except CroniterBadDateError:
         return None
-    return found
+    return midnight_of_fire

@@ -86,16 +86,16 @@ class MaintenanceWindow:
         Raises:
             ValueError: A field is invalid. The message has its name and value.
         """
-        given = [name for name, each in spec.schedule if each is not None]
-        if len(given) != 1:
-            message = ", ".join(given) or "nothing"
+        schedules = [name for name, schedule in spec.schedule if schedule is not None]
+        if len(schedules) != 1:
+            message = ", ".join(schedules) or "nothing"
             raise ValueError(
                 f"spec.schedule: needs one of daily, weekly, absoluteMonthly, relativeMonthly, has {message}"
             )
         offset = _offset(spec.utc_offset)
-        blocked = sorted(_blocked(place, each, offset) for place, each in enumerate(spec.not_allowed_dates))
+        closures = sorted(_blocked_interval(place, days, offset) for place, days in enumerate(spec.not_allowed_dates))
         opens = _minute_of_day(spec.start_time)
-        return cls(spec.schedule, opens, spec.duration_hours * 60, offset, spec.start_date, _merged(blocked))
+        return cls(spec.schedule, opens, spec.duration_hours * 60, offset, spec.start_date, _merge(closures))
 
     def openings(self, since: int) -> Iterator[OpenInterval]:
         """Yield its openings in order, without those that have ended by the minute *since*."""
@@ -154,30 +154,30 @@ class NextOpenings:
 
     def of(self, window: MaintenanceWindow, minute: int) -> OpenInterval | None:
         """Return the first opening that has not ended by *minute*, or None without one within the horizon."""
-        cached = self._known.get(id(window))
-        if cached is not None:
-            _, since, found = cached
-            if since <= minute < found[1] if found is not None else since // DAY_MINUTES == minute // DAY_MINUTES:
-                return found
-        found = next(window.openings(minute), None)
-        self._known[id(window)] = window, minute, found  # the window is kept, so that no other one gets its id
-        return found
+        entry = self._known.get(id(window))
+        if entry is not None:
+            _, since, opening = entry
+            if since <= minute < opening[1] if opening is not None else since // DAY_MINUTES == minute // DAY_MINUTES:
+                return opening
+        opening = next(window.openings(minute), None)
+        self._known[id(window)] = window, minute, opening  # the window is kept, so that no other one gets its id
+        return opening
 
 
-def window_state(windows: Sequence[MaintenanceWindow], now: datetime, known: NextOpenings | None = None) -> WindowState:
+def window_state(windows: Sequence[MaintenanceWindow], now: datetime, cache: NextOpenings | None = None) -> WindowState:
     """Return whether any of several windows is open, and until when.
 
     Args:
         windows: The windows.
         now: The instant, timezone-aware.
-        known: Cached openings. None: unset.
+        cache: Cached openings. None: unset.
     """
-    minute, known = (now - _FIRST_INSTANT) // MINUTE, known or NextOpenings()
-    end = _closing(windows, minute, known)
+    minute, cache = (now - _FIRST_INSTANT) // MINUTE, cache or NextOpenings()
+    end = _closing(windows, minute, cache)
     if end > minute:
         return WindowState(is_open=True, until=None if _is_far(minute, end) else _instant(end))
-    openings = (known.of(window, minute) for window in windows)
-    opening = min((each[0] for each in openings if each is not None), default=None)
+    openings = (cache.of(window, minute) for window in windows)
+    opening = min((opening[0] for opening in openings if opening is not None), default=None)
     return WindowState(is_open=False, until=None if opening is None or _is_far(minute, opening) else _instant(opening))
 
 
@@ -188,16 +188,16 @@ def openings(
 
     The first one starts at *begin* at the earliest, the last one before *end*. Its end is not clamped.
     """
-    at, known = begin, NextOpenings()
+    at, cache = begin, NextOpenings()
     for _ in range(most * 2):
         if at >= end:
             return
-        found = window_state(windows, at, known)
-        if found.is_open:
-            yield at, found.until or end
-        if found.until is None:
+        state = window_state(windows, at, cache)
+        if state.is_open:
+            yield at, state.until or end
+        if state.until is None:
             return
-        at = found.until
+        at = state.until
 
 
 def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextOpenings) -> int:
@@ -205,13 +205,13 @@ def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: 
 
     Returns *minute* itself if none is open. A search beyond the horizon ends at some minute after it.
     """
-    end, known = minute, -1
-    while end != known and not _is_far(minute, end):
-        known = end
+    end, last_end = minute, -1
+    while end != last_end and not _is_far(minute, end):
+        last_end = end
         for window in windows:
-            found = next_stretches.of(window, end)
-            if found is not None and found[0] <= end:
-                end = found[1]
+            opening = next_stretches.of(window, end)
+            if opening is not None and opening[0] <= end:
+                end = opening[1]
     return end
 
 
@@ -247,14 +247,14 @@ def _day_of_month(schedule: AbsoluteMonthlySchedule | RelativeMonthlySchedule, m
     length = calendar.monthrange(year, place + 1)[1]
     if isinstance(schedule, AbsoluteMonthlySchedule):
         return first + min(schedule.day_of_month, length) - 1
-    to_weekday = (_WEEKDAYS[schedule.day_of_week] - (first - 1)) % 7
-    return first + to_weekday + 7 * _WEEKS.get(schedule.week_index, (length - 1 - to_weekday) // 7)
+    days_to_weekday = (_WEEKDAYS[schedule.day_of_week] - (first - 1)) % 7
+    return first + days_to_weekday + 7 * _WEEKS.get(schedule.week_index, (length - 1 - days_to_weekday) // 7)
 
 
-def _without(stretch: OpenInterval, blocked: Iterable[OpenInterval]) -> Iterator[OpenInterval]:
-    """Return what remains of an interval without *blocked*, which is sorted."""
+def _without(stretch: OpenInterval, closures: Iterable[OpenInterval]) -> Iterator[OpenInterval]:
+    """Return what remains of an interval without *closures*, which is sorted."""
     begin, end = stretch
-    for closes, opens in blocked:
+    for closes, opens in closures:
         if closes >= end:
             break
         if opens <= begin:
@@ -266,18 +266,18 @@ def _without(stretch: OpenInterval, blocked: Iterable[OpenInterval]) -> Iterator
         yield begin, end
 
 
-def _merged(stretches: Iterable[OpenInterval]) -> tuple[OpenInterval, ...]:
+def _merge(stretches: Iterable[OpenInterval]) -> tuple[OpenInterval, ...]:
     """Merge overlapping and adjacent intervals, which are sorted."""
-    found: list[OpenInterval] = []
+    merged: list[OpenInterval] = []
     for begin, end in stretches:
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
-            found.append((begin, end))
-    return tuple(found)
+            merged.append((begin, end))
+    return tuple(merged)
 
 
-def _blocked(place: int, days: DateRange, offset: int) -> OpenInterval:
+def _blocked_interval(place: int, days: DateRange, offset: int) -> OpenInterval:
     """Return the minutes of whole local days, both ends included."""
     if days.end < days.start:
         raise ValueError(f"spec.notAllowedDates[{place}]: end {days.end} is before start {days.start}")

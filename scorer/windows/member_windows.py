@@ -51,7 +51,7 @@ class WindowDefinition:
         name, spec = name_of(document), spec_of(document)
         target, selector = _target(spec), _selector(spec)
         try:
-            return cls(name, target, selector, _read(document))
+            return cls(name, target, selector, _read_window(document))
         except pydantic.ValidationError as error:
             return cls(name, target, selector, error=first_mistake(error))
         except ValueError as error:
@@ -63,22 +63,22 @@ class WindowDefinition:
 
 
 def _target(spec: JsonObject) -> WindowTarget | None:
-    given = spec.get("target") or WindowTarget.ALL
-    return WindowTarget(given) if given in tuple(WindowTarget) else None
+    target = spec.get("target") or WindowTarget.ALL
+    return WindowTarget(target) if target in tuple(WindowTarget) else None
 
 
 def _selector(spec: JsonObject) -> LabelSelector | None:
     """Parse the selector on its own: an otherwise invalid window still selects its members."""
-    if not isinstance(given := spec.get("memberSelector"), dict):
+    if not isinstance(document := spec.get("memberSelector"), dict):
         return None
     try:
-        selector = LabelSelector.read(given)
+        selector = LabelSelector.read(document)
     except pydantic.ValidationError:
         return None
     return None if selector_error(selector) else selector
 
 
-def _read(document: JsonObject) -> MaintenanceWindow:
+def _read_window(document: JsonObject) -> MaintenanceWindow:
     spec = ClusterMaintenanceWindow.read(document).spec
     if spec.member_selector is not None and (error := selector_error(spec.member_selector)):
         raise ValueError(f"spec.memberSelector: {error}")
@@ -117,7 +117,7 @@ def parse_windows(text: str) -> tuple[str, ...]:
     Raises:
         ValueError: It names too many windows, or contains an invalid name.
     """
-    names = tuple(dict.fromkeys(name for each in text.split(",") if (name := each.strip())))
+    names = tuple(dict.fromkeys(name for item in text.split(",") if (name := item.strip())))
     if len(names) > MOST_NAMED:
         raise ValueError(f"names {len(names)} windows, more than {MOST_NAMED}")
     for name in names:
@@ -138,7 +138,7 @@ def windows_of(
     member: Mapping[str, Any],
     definitions: Mapping[str, WindowDefinition],
     targets: Collection[WindowTarget],
-    selecting: Sequence[WindowDefinition],
+    with_selector: Sequence[WindowDefinition],
 ) -> MemberWindows:
     """Return the windows of a MemberCluster.
 
@@ -146,12 +146,14 @@ def windows_of(
         member: The MemberCluster.
         definitions: All windows, by name.
         targets: Targets of the windows to include. One with an unreadable target is included, too.
-        selecting: Those of the windows that have a selector.
+        with_selector: Those of the windows that have a selector.
     """
-    named, labels = named_windows(member), labels_of(member)
-    found = {name for name in named if name in definitions} | {each.name for each in selecting if each.selects(labels)}
-    names = sorted(name for name in found if (target := definitions[name].target) is None or target in targets)
-    return MemberWindows(tuple(names), tuple(sorted(name for name in named if name not in definitions)))
+    own_names, labels = named_windows(member), labels_of(member)
+    candidates = {name for name in own_names if name in definitions} | {
+        window.name for window in with_selector if window.selects(labels)
+    }
+    names = sorted(name for name in candidates if (target := definitions[name].target) is None or target in targets)
+    return MemberWindows(tuple(names), tuple(sorted(name for name in own_names if name not in definitions)))
 
 
 def closed_window(
@@ -169,18 +171,18 @@ def closed_window(
     if now.is_open or not (windows.names or windows.missing):
         return None
     readable = [name for name in windows.names if definitions[name].window is not None]
-    said = [_closed(readable, now.until)] if readable else []
-    said += [
+    reasons = [_closed_text(readable, now.until)] if readable else []
+    reasons += [
         f"maintenance window {name} cannot be read: {error}"
         for name in windows.names
         if (error := definitions[name].error)
     ][:_MOST_SAID]
     if windows.missing:
-        said.append(f"{_windows(windows.missing)} {_verb(windows.missing, 'does', 'do')} not exist")
-    return ClosedWindow("; ".join(said), now.until)
+        reasons.append(f"{_windows(windows.missing)} {_verb(windows.missing, 'does', 'do')} not exist")
+    return ClosedWindow("; ".join(reasons), now.until)
 
 
-def _closed(names: Sequence[str], opens: datetime | None) -> str:
+def _closed_text(names: Sequence[str], opens: datetime | None) -> str:
     until = f"until {format_time(opens)}" if opens is not None else f"for the next {HORIZON_DAYS} days"
     return f"{_windows(names)} {_verb(names, 'is', 'are')} closed {until}"
 
@@ -190,5 +192,5 @@ def _windows(names: Sequence[str]) -> str:
     return f"maintenance {_verb(names, 'window', 'windows')} {', '.join(names[:_MOST_SAID])}{more}"
 
 
-def _verb(names: Sequence[str], one: str, several: str) -> str:
-    return one if len(names) == 1 else several
+def _verb(names: Sequence[str], singular: str, plural: str) -> str:
+    return singular if len(names) == 1 else plural

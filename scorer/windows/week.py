@@ -36,7 +36,7 @@ def blocks(minutes: int, most: int) -> list[Block] | None:
         lengths.setdefault(length, []).append(start)
     if not 0 < len(lengths) <= most:
         return None
-    found = []
+    windows = []
     for length, starts in sorted(
         lengths.items(), key=lambda item: min((start - _MONDAY) % WEEK_MINUTES for start in item[1])
     ):
@@ -45,8 +45,8 @@ def blocks(minutes: int, most: int) -> list[Block] | None:
         if len(parts[0]) * len(parts[1]) * len(weekdays) != len(starts):
             return None
         schedule = f"{_field(parts[0], 60)} {_field(parts[1], 24)} * * {_field(weekdays, 7)}"
-        found.append(Block(schedule, _duration(length)))
-    return found
+        windows.append(Block(schedule, _duration(length)))
+    return windows
 
 
 def _later(minutes: int, by: int) -> int:
@@ -56,8 +56,8 @@ def _later(minutes: int, by: int) -> int:
 
 def _runs(minutes: int) -> list[tuple[int, int]]:
     """Return start and length of each run without a gap."""
-    before = _later(minutes, 1)
-    starts, ends = _bits(minutes & ~before), _bits(before & ~minutes)
+    earlier = _later(minutes, 1)
+    starts, ends = _bits(minutes & ~earlier), _bits(earlier & ~minutes)
     if starts and ends and ends[0] <= starts[0]:  # the last stretch continues into the next week
         ends = [*ends[1:], ends[0] + WEEK_MINUTES]
     return [(start, end - start) for start, end in zip(starts, ends, strict=True)]
@@ -69,11 +69,11 @@ def _bits(number: int) -> list[int]:
 
 def _field(values: Iterable[int], full: int) -> str:
     """Return a field of a schedule: ``*``, or numbers and ranges."""
-    ordered = sorted(values)
-    if len(ordered) == full:
+    numbers = sorted(values)
+    if len(numbers) == full:
         return "*"
     ranges: list[list[int]] = []
-    for value in ordered:
+    for value in numbers:
         if ranges and value == ranges[-1][-1] + 1:
             ranges[-1].append(value)
         else:
@@ -82,5 +82,5 @@ def _field(values: Iterable[int], full: int) -> str:
 
 
 def _duration(minutes: int) -> str:
-    hours, rest = divmod(minutes, _HOUR)
-    return (f"{hours}h" if hours else "") + (f"{rest}m" if rest else "")
+    hours, minutes_left = divmod(minutes, _HOUR)
+    return (f"{hours}h" if hours else "") + (f"{minutes_left}m" if minutes_left else "")

@@ -107,7 +107,7 @@ class BudgetWindow:
         constant = self.is_constant
         if constant is not None or self.schedule is None or not self.schedule.is_daily:
             return constant is True
-        minutes = _drawn_out(self.schedule.firing_minutes(), min(self.duration // MINUTE, DAY_MINUTES))
+        minutes = _extend_bits(self.schedule.firing_minutes(), min(self.duration // MINUTE, DAY_MINUTES))
         return (minutes | minutes >> DAY_MINUTES) & _WHOLE_DAY == _WHOLE_DAY
 
     @property
@@ -132,21 +132,25 @@ class BudgetWindow:
         if constant is not None or not self.duration:
             return (1 << count) - 1 if constant else 0
         assert self.schedule is not None
-        day, skipped = divmod(first, DAY_MINUTES)
-        days = -(-(skipped + count) // DAY_MINUTES)
-        begun = self.schedule.firing_days(date.fromordinal(_EPOCH_DAY + day), days)
-        minutes = self._of_few_days(begun, days) if days <= _FEW_DAYS else self._of_many_days(begun, days)
+        day, offset = divmod(first, DAY_MINUTES)
+        days = -(-(offset + count) // DAY_MINUTES)
+        start_days = self.schedule.firing_days(date.fromordinal(_EPOCH_DAY + day), days)
+        minutes = (
+            self._minutes_of_few_days(start_days, days)
+            if days <= _FEW_DAYS
+            else self._minutes_of_many_days(start_days, days)
+        )
         # A window that opened before the first of these days may still be open. Example: ``0 22 * * 5`` with ``60h``
         # opens on Friday, and is open on Sunday although the schedule fires on neither Saturday nor Sunday.
         fire = self.schedule.last_at(_EPOCH + day * DAY_MINUTES * MINUTE)
         if fire is not None:
-            left = (fire - _EPOCH) // MINUTE + self.duration // MINUTE - day * DAY_MINUTES
-            minutes |= (1 << max(0, min(left, skipped + count))) - 1
-        if skipped:
-            minutes >>= skipped
+            remaining = (fire - _EPOCH) // MINUTE + self.duration // MINUTE - day * DAY_MINUTES
+            minutes |= (1 << max(0, min(remaining, offset + count))) - 1
+        if offset:
+            minutes >>= offset
         return minutes & ((1 << count) - 1) if minutes.bit_length() > count else minutes
 
-    def _of_few_days(self, begun: int, days: int) -> int:
+    def _minutes_of_few_days(self, start_days: int, days: int) -> int:
         """Return the minutes of the windows that start on the given days.
 
         Some may be later than the last of *days*.
@@ -154,16 +158,16 @@ class BudgetWindow:
         assert self.schedule is not None
         fires, minutes = self.schedule.firing_minutes(), 0
         for day in range(days):
-            if begun >> day & 1:
+            if start_days >> day & 1:
                 minutes |= fires << day * DAY_MINUTES
-        return _drawn_out(minutes, min(self.duration // MINUTE, days * DAY_MINUTES))
+        return _extend_bits(minutes, min(self.duration // MINUTE, days * DAY_MINUTES))
 
-    def _of_many_days(self, begun: int, days: int) -> int:
+    def _minutes_of_many_days(self, start_days: int, days: int) -> int:
         """Return the same minutes, composed of whole days."""
-        pattern, kept = _pattern(self), (1 << days) - 1
-        whole = _drawn_out(begun << 1, min(pattern.reach - 1, days)) & kept
-        ended = begun << min(pattern.reach, days) & kept
-        kinds = zip(f"{begun:0{days}b}", f"{ended:0{days}b}", f"{whole:0{days}b}", strict=True)
+        pattern, day_mask = _pattern(self), (1 << days) - 1
+        whole_days = _extend_bits(start_days << 1, min(pattern.reach - 1, days)) & day_mask
+        end_days = start_days << min(pattern.reach, days) & day_mask
+        kinds = zip(f"{start_days:0{days}b}", f"{end_days:0{days}b}", f"{whole_days:0{days}b}", strict=True)
         return int.from_bytes(b"".join(map(pattern.days.__getitem__, kinds)), "big")
 
     def silences(self, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -222,30 +226,30 @@ def _pattern(window: BudgetWindow) -> _Pattern:
     assert window.schedule is not None
     fires, length = window.schedule.firing_minutes(), window.duration // MINUTE
     if length < DAY_MINUTES:
-        minutes = _drawn_out(fires, length)
-        begun, ended, reach = minutes & _WHOLE_DAY, minutes >> DAY_MINUTES, 1
+        minutes = _extend_bits(fires, length)
+        starting, ending, reach = minutes & _WHOLE_DAY, minutes >> DAY_MINUTES, 1
     else:
-        begun = _WHOLE_DAY ^ ((fires & -fires) - 1)
-        reach, left = divmod(fires.bit_length() - 1 + length, DAY_MINUTES)
-        ended = (1 << left) - 1
+        starting = _WHOLE_DAY ^ ((fires & -fires) - 1)
+        reach, remaining = divmod(fires.bit_length() - 1 + length, DAY_MINUTES)
+        ending = (1 << remaining) - 1
     days: dict[tuple[str, str, str], bytes] = {}
     for begins, ends, lasts in product("01", repeat=3):
-        minutes = begun * int(begins) | ended * int(ends) | _WHOLE_DAY * int(lasts)
+        minutes = starting * int(begins) | ending * int(ends) | _WHOLE_DAY * int(lasts)
         days[begins, ends, lasts] = minutes.to_bytes(DAY_MINUTES // 8, "big")
     return _Pattern(reach, days)
 
 
-def _drawn_out(bits: int, length: int) -> int:
+def _extend_bits(bits: int, length: int) -> int:
     """Return *bits* with each set bit extended over *length* bits, by doubling. The result is 0 for a length of 0.
 
     Example: a length of 5 takes 3 steps, to 2, to 4 and then by 1 more. A month of windows of 8 hours takes 9 shifts of
     one long integer, however often the schedule fires.
     """
-    drawn = 1
-    while drawn < length:
-        more = min(drawn, length - drawn)
+    width = 1
+    while width < length:
+        more = min(width, length - width)
         bits |= bits << more
-        drawn += more
+        width += more
     return bits if length else 0
 
 
@@ -296,7 +300,7 @@ def timeline(windows: Sequence[BudgetWindow], start: datetime, end: datetime) ->
         cuts = np.union1d(cuts, np.array(odd, dtype=np.int64))
     rows: dict[BudgetWindow, BoolColumn] = {}
     for window, silence in silences.items():
-        row = _unpacked(window.minutes(minute, count), count)
+        row = _unpack(window.minutes(minute, count), count)
         if odd:
             row = row[cuts // 60 - minute]
         for begin, finish in silence:
@@ -306,6 +310,6 @@ def timeline(windows: Sequence[BudgetWindow], start: datetime, end: datetime) ->
     return cuts, open_, stop
 
 
-def _unpacked(bits: int, count: int) -> BoolColumn:
+def _unpack(bits: int, count: int) -> BoolColumn:
     content = np.frombuffer(bits.to_bytes(-(-count // 8), "little"), dtype=np.uint8)
     return np.unpackbits(content, count=count, bitorder="little").view(np.bool_)
