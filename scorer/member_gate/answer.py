@@ -147,9 +147,9 @@ class MemberAnswer:
         by: HeldBy = {"kind": str(hold.kind or "Unknown"), "by": hold.by}
         if hold.until is not None:
             by["until"] = format_time(hold.until)
-        after = RETRY_INTERVAL if hold.until is None else min(RETRY_INTERVAL, hold.until - now)
+        delay = RETRY_INTERVAL if hold.until is None else min(RETRY_INTERVAL, hold.until - now)
         message = hold.message if hold.until is None else f"{hold.message} until {format_time(hold.until)}"
-        return cls(MemberReason.MEMBER_HELD, message, {"heldBy": by}, after)
+        return cls(MemberReason.MEMBER_HELD, message, {"heldBy": by}, delay)
 
     def document(self) -> MemberGateAnswer:
         """Return the answer as it is sent."""

@@ -60,8 +60,8 @@ def waits_for(kind: MemberDisruption, holds: Iterable[Hold]) -> Hold | None:
 
     Holds are ordered by kind, then by name. Equal sets of holds therefore give the same answer.
     """
-    others = (hold for hold in holds if hold.kind is not kind)
-    return min(others, key=lambda hold: (-1 if hold.kind is None else _ORDER[hold.kind], hold.by), default=None)
+    other_holds = (hold for hold in holds if hold.kind is not kind)
+    return min(other_holds, key=lambda hold: (-1 if hold.kind is None else _ORDER[hold.kind], hold.by), default=None)
 
 
 def eviction_holder(name: str) -> str:
