@@ -56,62 +56,63 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     """Return *state* after *changes*. Names that do not exist on the hub are ignored."""
     fleet, report = _fleet_after(state, changes)
     content: dict[ObjectKey, JsonObject | None] = {}
-    given: dict[str, dict[ObjectKey, JsonObject]] = {}
+    overrides: dict[str, dict[ObjectKey, JsonObject]] = {}
     for document in changes.objects:
         if (name := FIELDS.get(group_kind(document))) is not None:
-            given.setdefault(name, {})[identity_of(document)] = document
+            overrides.setdefault(name, {})[identity_of(document)] = document
         else:
             content[identity_of(document)] = document
-    gone: dict[str, set[ObjectKey]] = {}
+    deletions: dict[str, set[ObjectKey]] = {}
     for identity in changes.deleted:
         if (name := FIELDS.get((identity.group, identity.kind))) is not None:
-            gone.setdefault(name, set()).add(identity)
+            deletions.setdefault(name, set()).add(identity)
         elif (identity.group, identity.kind) != MEMBER_CLUSTER.group_kind:
             content[identity] = None
     changed: dict[str, Any] = {
-        name: _overlaid(getattr(state, name), given.get(name, {}), gone.get(name, set()), state)
-        for name in given.keys() | gone.keys()
+        name: _overlaid(getattr(state, name), overrides.get(name, {}), deletions.get(name, set()), state)
+        for name in overrides.keys() | deletions.keys()
     }
-    after = replace(state, fleet=fleet, **changed)
-    evictions, evicted = _drain(after, changes.drained)
-    if evicted:
+    new_state = replace(state, fleet=fleet, **changed)
+    evictions, evicted_keys = _drain(new_state, changes.drained)
+    if evicted_keys:
         bindings = [
-            _deleting(binding, state) if identity_of(binding) in evicted else binding for binding in after.bindings
+            _mark_deleted(binding, state) if identity_of(binding) in evicted_keys else binding
+            for binding in new_state.bindings
         ]
-        after = replace(after, bindings=bindings)
-    return Changed(after, evictions, report, content)
+        new_state = replace(new_state, bindings=bindings)
+    return Changed(new_state, evictions, report, content)
 
 
 def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, PlannedFleet]:
-    before = state.fleet
+    old_fleet = state.fleet
     members = {member.metadata.name: member for member in changes.members}
     report: PlannedFleet = {
-        "gained": sorted(name for name in members if before.row(name) is None),
-        "changed": sorted(name for name, member in members.items() if before.member(name) not in (None, member)),
+        "gained": sorted(name for name in members if old_fleet.row(name) is None),
+        "changed": sorted(name for name, member in members.items() if old_fleet.member(name) not in (None, member)),
         "lost": [],
         "drained": sorted(changes.drained),
     }
-    leaving = [
+    leaving_names = [
         identity.name
         for identity in changes.deleted
-        if (identity.group, identity.kind) == MEMBER_CLUSTER.group_kind and before.row(identity.name) is not None
+        if (identity.group, identity.kind) == MEMBER_CLUSTER.group_kind and old_fleet.row(identity.name) is not None
     ]
-    for name in leaving:
-        member = members.get(name) or before.member(name)
+    for name in leaving_names:
+        member = members.get(name) or old_fleet.member(name)
         assert member is not None
         if member.metadata.deletion_timestamp is None:
             left = member.metadata.model_copy(update={"deletion_timestamp": state.now})
             members[name] = member.model_copy(update={"metadata": left})
     for name in changes.drained:
-        if (drained := members.get(name) or before.member(name)) is not None:
-            members[name] = _cordoned(drained)
-    report["lost"] = sorted({*changes.lost, *leaving})
+        if (drained := members.get(name) or old_fleet.member(name)) is not None:
+            members[name] = _cordon(drained)
+    report["lost"] = sorted({*changes.lost, *leaving_names})
     if not members and not changes.lost:
-        return before, report
-    return before.updated(members.values(), changes.lost), report
+        return old_fleet, report
+    return old_fleet.updated(members.values(), changes.lost), report
 
 
-def _cordoned(member: MemberCluster) -> MemberCluster:
+def _cordon(member: MemberCluster) -> MemberCluster:
     if any(taint.key == CORDON.key for taint in member.spec.taints):
         return member
     spec = member.spec.model_copy(update={"taints": (*member.spec.taints, CORDON)})
@@ -119,26 +120,29 @@ def _cordoned(member: MemberCluster) -> MemberCluster:
 
 
 def _overlaid(
-    documents: Iterable[JsonObject], given: Mapping[ObjectKey, JsonObject], gone: set[ObjectKey], state: HubState
+    documents: Iterable[JsonObject],
+    overrides: Mapping[ObjectKey, JsonObject],
+    deletions: set[ObjectKey],
+    state: HubState,
 ) -> list[JsonObject]:
-    """Return *documents* with those *given* in their place or at the end, without those in *gone*.
+    """Return *documents* with *overrides* in their place or at the end, without those in *deletions*.
 
-    Bindings in *gone* are kept with a deletion timestamp, because their finalizers keep them until the controllers are
-    done.
+    Bindings in *deletions* are kept with a deletion timestamp, because their finalizers keep them until the
+    controllers are done.
     """
-    rest = dict(given)
+    additions = dict(overrides)
     result = []
     for document in documents:
         identity = identity_of(document)
-        if identity in gone:
+        if identity in deletions:
             if (identity.group, identity.kind) in _BINDING_KINDS:
-                result.append(_deleting(document, state))
+                result.append(_mark_deleted(document, state))
         else:
-            result.append(rest.pop(identity, document))
-    return [*result, *rest.values()]
+            result.append(additions.pop(identity, document))
+    return [*result, *additions.values()]
 
 
-def _deleting(document: JsonObject, state: HubState) -> JsonObject:
+def _mark_deleted(document: JsonObject, state: HubState) -> JsonObject:
     """Return the object with a deletion mark, as an API server sets it: the generation grows with it."""
     if is_deleting(document):
         return document
@@ -154,28 +158,28 @@ def _drain(
     An evicted binding still counts, as unavailable, which is the state right after its eviction. A user who waits until
     the binding is deleted may succeed with more evictions.
     """
-    found: dict[tuple[str, str], list[Evicted]] = {}
-    evicted: set[ObjectKey] = set()
+    evictions: dict[tuple[str, str], list[Evicted]] = {}
+    evicted_keys: set[ObjectKey] = set()
     if not drained:
-        return found, evicted
-    seen: dict[tuple[str, str], list[BindingView]] = {}
+        return evictions, evicted_keys
+    views: dict[tuple[str, str], list[BindingView]] = {}
     for cluster in drained:
-        for placement in sorted(state.placements, key=lambda each: (namespace_of(each), name_of(each))):
+        for placement in sorted(state.placements, key=lambda item: (namespace_of(item), name_of(item))):
             place = namespace_of(placement), name_of(placement)
             documents = state.bindings_of(placement)
-            here = [document for document in documents if spec_of(document).get("targetCluster") == cluster]
-            if not here:
+            bindings = [document for document in documents if spec_of(document).get("targetCluster") == cluster]
+            if not bindings:
                 continue
             outcome = _not_for_resource_placements()
             if not place[0]:
-                if place not in seen:
-                    seen[place] = _readable(documents)
-                outcome = judge_eviction(placement, cluster, seen[place], state.budget_of(placement))
+                if place not in views:
+                    views[place] = _readable(documents)
+                outcome = judge_eviction(placement, cluster, views[place], state.budget_of(placement))
             if outcome.executed:
-                seen[place] = [_going(each) if each.name == outcome.binding else each for each in seen[place]]
-                evicted |= {identity_of(each) for each in here if name_of(each) == outcome.binding}
-            found.setdefault(place, []).append(Evicted(cluster, outcome))
-    return found, evicted
+                views[place] = [_as_deleting(item) if item.name == outcome.binding else item for item in views[place]]
+                evicted_keys |= {identity_of(item) for item in bindings if name_of(item) == outcome.binding}
+            evictions.setdefault(place, []).append(Evicted(cluster, outcome))
+    return evictions, evicted_keys
 
 
 def _readable(documents: Sequence[JsonObject]) -> list[BindingView]:
@@ -185,7 +189,7 @@ def _readable(documents: Sequence[JsonObject]) -> list[BindingView]:
         return []
 
 
-def _going(binding: BindingView) -> BindingView:
+def _as_deleting(binding: BindingView) -> BindingView:
     conditions = {kind: value for kind, value in binding.conditions.items() if kind != AVAILABLE}
     return replace(binding, deleting=True, conditions=conditions)
 

@@ -37,17 +37,20 @@ def compare(
     order = sorted(pairs, key=lambda name: (*(_rank(verdict) for verdict in pairs[name]), name))
     clusters = []
     for name in order:
-        one, other = pairs[name]
+        left_verdict, right_verdict = pairs[name]
         clusters.append(
             {
                 "cluster": name,
-                "left": _document(one),
-                "right": _document(other),
-                "differs": one != other,
-                "why": _why(one, other, names),
+                "left": _document(left_verdict),
+                "right": _document(right_verdict),
+                "differs": left_verdict != right_verdict,
+                "why": _difference_text(left_verdict, right_verdict, names),
             }
         )
-    differs = any((one.verdict == PICKED) != (other.verdict == PICKED) for one, other in pairs.values())
+    differs = any(
+        (left_verdict.verdict == PICKED) != (right_verdict.verdict == PICKED)
+        for left_verdict, right_verdict in pairs.values()
+    )
     return {"left": _head(left), "right": _head(right), "clusters": clusters, "differs": differs}
 
 
@@ -61,13 +64,13 @@ def _rank(verdict: _Verdict) -> tuple[bool, int]:
 
 
 def _verdicts(entry: Mapping[str, Any]) -> dict[str, _Verdict]:
-    found = {pick["cluster"]: _Verdict(PICKED, pick["rank"], pick["score"], "") for pick in entry["picked"]}
-    for rank, loser in enumerate(entry["notPicked"], start=len(found) + 1):
-        found[loser["cluster"]] = _Verdict(SCORE_TOO_LOW, rank, loser["score"], "others score higher")
-    for one in entry["filtered"]:
-        category, _, message = one["reason"].partition(": ")
-        found[one["cluster"]] = _Verdict(category, None, None, message or category)
-    return found
+    verdicts = {pick["cluster"]: _Verdict(PICKED, pick["rank"], pick["score"], "") for pick in entry["picked"]}
+    for rank, loser in enumerate(entry["notPicked"], start=len(verdicts) + 1):
+        verdicts[loser["cluster"]] = _Verdict(SCORE_TOO_LOW, rank, loser["score"], "others score higher")
+    for rejection in entry["filtered"]:
+        category, _, message = rejection["reason"].partition(": ")
+        verdicts[rejection["cluster"]] = _Verdict(category, None, None, message or category)
+    return verdicts
 
 
 def _document(verdict: _Verdict) -> JsonObject:
@@ -79,19 +82,19 @@ def _document(verdict: _Verdict) -> JsonObject:
     }
 
 
-def _why(one: _Verdict, other: _Verdict, names: tuple[str, str]) -> str:
+def _difference_text(left: _Verdict, right: _Verdict, names: tuple[str, str]) -> str:
     """Return the differences in words, or an empty string."""
-    if one == other:
+    if left == right:
         return ""
     words = []
-    if (one.verdict, one.reason) != (other.verdict, other.reason):
+    if (left.verdict, left.reason) != (right.verdict, right.reason):
         words += [
-            f"{name}: {verdict.reason}" for name, verdict in zip(names, (one, other), strict=True) if verdict.reason
+            f"{name}: {verdict.reason}" for name, verdict in zip(names, (left, right), strict=True) if verdict.reason
         ]
-    if one.score is not None and other.score is not None:
+    if left.score is not None and right.score is not None:
         for key, score in (("topologySpread", "topology spread"), ("affinity", "affinity")):
-            if one.score[key] != other.score[key]:
-                words.append(f"{score} {one.score[key]} with {names[0]}, {other.score[key]} with {names[1]}")
-    if not words and one.rank != other.rank:
-        words.append(f"rank {one.rank} with {names[0]}, {other.rank} with {names[1]}, by how others score")
+            if left.score[key] != right.score[key]:
+                words.append(f"{score} {left.score[key]} with {names[0]}, {right.score[key]} with {names[1]}")
+    if not words and left.rank != right.rank:
+        words.append(f"rank {left.rank} with {names[0]}, {right.rank} with {names[1]}, by how others score")
     return "; ".join(words)

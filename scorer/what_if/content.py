@@ -21,7 +21,7 @@ from scorer.what_if.state import ObjectKey, identity_of
 
 def snapshot_to_roll_out(
     placement: Mapping[str, Any],
-    before: Mapping[str, Any] | None,
+    old_placement: Mapping[str, Any] | None,
     snapshots: Sequence[JsonObject],
     bindings: Sequence[JsonObject],
     content: Mapping[ObjectKey, JsonObject | None],
@@ -30,7 +30,7 @@ def snapshot_to_roll_out(
 
     Args:
         placement: As it would be stored.
-        before: As it is stored. None: unset, it is new.
+        old_placement: As it is stored. None: unset, it is new.
         snapshots: Its resource snapshots. Without any, the newest one that a binding names counts as the latest.
         bindings: Its bindings.
         content: The given objects, and None for deleted ones.
@@ -38,9 +38,11 @@ def snapshot_to_roll_out(
     latest = latest_group(snapshot_groups(snapshots))
     name = name_of(placement)
     if latest is None or not latest.name:
-        bound = {str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings}
-        return max(bound - {""}, key=_index, default=f"{name}-0-snapshot")
-    if _selectors(placement) == _selectors(before or placement) and not _content_differs(placement, latest, content):
+        bound_snapshots = {str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings}
+        return max(bound_snapshots - {""}, key=_index, default=f"{name}-0-snapshot")
+    if _selectors(placement) == _selectors(old_placement or placement) and not _content_differs(
+        placement, latest, content
+    ):
         return latest.name
     index = max((index_of(snapshot, RESOURCE_INDEX) for snapshot in snapshots), default=latest.index) + 1
     return f"{name}-{index}-snapshot"
@@ -63,8 +65,12 @@ def _content_differs(
     if not content:
         return False
     stored = {identity_of(document): document for document in latest.objects()}
-    laid_over = {identity: document for identity, document in {**stored, **content}.items() if document is not None}
+    documents = {identity: document for identity, document in {**stored, **content}.items() if document is not None}
     terms, namespace = spec_of(placement).get("resourceSelectors") or (), namespace_of(placement)
-    before = select_resources(terms, namespace, DocumentInventory(stored.values()))
-    after = select_resources(terms, namespace, DocumentInventory(laid_over.values()))
-    return isinstance(before, Selection) and isinstance(after, Selection) and before.objects != after.objects
+    old_selection = select_resources(terms, namespace, DocumentInventory(stored.values()))
+    new_selection = select_resources(terms, namespace, DocumentInventory(documents.values()))
+    return (
+        isinstance(old_selection, Selection)
+        and isinstance(new_selection, Selection)
+        and old_selection.objects != new_selection.objects
+    )

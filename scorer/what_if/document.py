@@ -59,11 +59,13 @@ def what_if(
         only: The placements to report. None: unlimited.
     """
     changed = apply_changes(state, changes)
-    before = {identity_of(placement): placement for placement in state.placements}
-    after = {identity_of(placement): placement for placement in changed.state.placements}
+    old_placements = {identity_of(placement): placement for placement in state.placements}
+    new_placements = {identity_of(placement): placement for placement in changed.state.placements}
     entries = [
-        _entry(state, changed, before.get(identity), after.get(identity), anyway=not changes)
-        for identity in sorted(before.keys() | after.keys(), key=lambda each: (each.namespace, each.name))
+        _entry(state, changed, old_placements.get(identity), new_placements.get(identity), anyway=not changes)
+        for identity in sorted(
+            old_placements.keys() | new_placements.keys(), key=lambda identity: (identity.namespace, identity.name)
+        )
         if only is None or identity in only
     ]
     return {"placements": entries, "fleet": changed.fleet, "evaluatedAt": format_time(state.now)}
@@ -75,26 +77,26 @@ def changes_anything(plan: Mapping[str, Any]) -> bool:
 
 
 def _entry(
-    state: HubState, changed: Changed, before: JsonObject | None, after: JsonObject | None, *, anyway: bool
+    state: HubState, changed: Changed, old: JsonObject | None, new: JsonObject | None, *, anyway: bool
 ) -> PlannedPlacement:
     """Return the effects on one placement. At least one of the two documents is given."""
-    subject = after or before
+    subject = new or old
     assert subject is not None
-    held = binding_states(state.bindings_of(subject))
-    evicted = changed.evictions.get((namespace_of(subject), name_of(subject)), ())
-    course = _course(changed, subject, before, ends=after is None)
+    bindings = binding_states(state.bindings_of(subject))
+    evictions = changed.evictions.get((namespace_of(subject), name_of(subject)), ())
+    course = _course(changed, subject, old, ends=new is None)
     entry = _head(subject, course, changed.state)
-    then = held.keys() if course.broken else course.clusters
+    clusters = bindings.keys() if course.broken else course.clusters
     if anyway:
         preview = course.preview
-        changes = then != held.keys() or bool(preview.steps or preview.pushed)
+        changes = clusters != bindings.keys() or bool(preview.steps or preview.pushed)
     else:
-        changes = bool(evicted) or before is None or _differs(state, before, course)
+        changes = bool(evictions) or old is None or _differs(state, old, course)
     return {
         **entry,
-        "before": [{"cluster": cluster, "score": _recorded(held[cluster])} for cluster in sorted(held)],
-        "moves": _moves(held, then),
-        "rollout": _rollout(course, evicted),
+        "before": [{"cluster": cluster, "score": _recorded_scores(bindings[cluster])} for cluster in sorted(bindings)],
+        "moves": _moves(bindings, clusters),
+        "rollout": _rollout(course, evictions),
         "changed": changes,
     }
 
@@ -127,7 +129,7 @@ class _Course:
     @property
     def outcome(self) -> tuple[object, ...]:
         """Parts that distinguish one course from another: clusters, rollout and obstacles, without messages."""
-        preview, blocked, clusters = self.preview, self.preview.blocked, self.clusters
+        preview, blocker, clusters = self.preview, self.preview.blocked, self.clusters
         return (
             preview.type == _DELETION.type,
             clusters,
@@ -136,52 +138,56 @@ class _Course:
             preview.pushed,
             [(step.update, step.bind, step.remove) for step in preview.steps],
             preview.more,
-            (blocked.reason, sorted(blocked.clusters)) if blocked else None,
+            (blocker.reason, sorted(blocker.clusters)) if blocker else None,
         )
 
 
 _DELETION: Final = RolloutPreview("Deletion")
 
 
-def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *, ends: bool = False) -> _Course:
-    """Return the course of *subject*, a placement stored as *before* so far. *ends*: it is deleted."""
+def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, ends: bool = False) -> _Course:
+    """Return the course of *subject*, a placement stored as *old* so far. *ends*: it is deleted."""
     state = changed.state
     if ends or is_deleting(subject):
         return _Course(_DELETION)
     try:
-        found = scheduled(state, subject)
+        schedule = scheduled(state, subject)
     except BrokenBindingError as error:
-        blocked = RolloutBlocker((), "BrokenBinding", str(error))
-        return _Course(RolloutPreview("RollingUpdate", blocked=blocked), broken=str(error))
-    run, bindings = found.run, found.bindings
+        blocker = RolloutBlocker((), "BrokenBinding", str(error))
+        return _Course(RolloutPreview("RollingUpdate", blocked=blocker), broken=str(error))
+    run, bindings = schedule.run, schedule.bindings
     snapshots = state.resource_snapshots_of(subject)
-    snapshot = snapshot_to_roll_out(subject, before, snapshots, bindings, changed.content)
+    snapshot = snapshot_to_roll_out(subject, old, snapshots, bindings, changed.content)
     if not snapshots:
         bindings = _as_rolled_out(bindings, snapshot)
-    closed = _closed(state, bindings)
+    closed = _closed_clusters(state, bindings)
     preview = preview_rollout(subject, bindings, snapshot, state.now, held=closed)
     return _Course(preview, run, snapshot, closed=closed)
 
 
-def _closed(state: HubState, bindings: Sequence[JsonObject]) -> Mapping[str, ClusterWait]:
+def _closed_clusters(state: HubState, bindings: Sequence[JsonObject]) -> Mapping[str, ClusterWait]:
     """Return the clusters of a placement whose maintenance windows are closed now."""
     clusters = {text_at(spec_of(binding), "targetCluster") for binding in bindings}
     return {cluster: wait for cluster in clusters if (wait := state.waits(cluster, state.now)) is not None}
 
 
-def _differs(state: HubState, before: JsonObject, after: _Course) -> bool:
+def _differs(state: HubState, old: JsonObject, course: _Course) -> bool:
     """Return whether the changes affect the clusters, the rollout or its obstacles.
 
     A different message is no difference: it may be about clusters that the placement never had.
     """
-    return _course(Changed(state), before, before).outcome != after.outcome
+    return _course(Changed(state), old, old).outcome != course.outcome
 
 
 def _head(placement: JsonObject, course: _Course, state: HubState) -> PlacementDecision:
     """Return the scheduler's part of the entry of a placement."""
     if course.run is not None:
         return plan_entry(placement, course.run)
-    return _broken(placement, course.broken) if course.broken else _ending(placement, state.bindings_of(placement))
+    return (
+        _broken_entry(placement, course.broken)
+        if course.broken
+        else _deletion_entry(placement, state.bindings_of(placement))
+    )
 
 
 def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonObject]:
@@ -194,26 +200,26 @@ def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonOb
     ]
 
 
-def _moves(held: Mapping[str, Any], then: Collection[str]) -> Moves:
-    then = frozenset(then)
+def _moves(old_clusters: Mapping[str, Any], new_clusters: Collection[str]) -> Moves:
+    new_clusters = frozenset(new_clusters)
     return {
-        "gained": sorted(then - held.keys()),
-        "lost": sorted(held.keys() - then),
-        "stays": sorted(then & held.keys()),
+        "gained": sorted(new_clusters - old_clusters.keys()),
+        "lost": sorted(old_clusters.keys() - new_clusters),
+        "stays": sorted(new_clusters & old_clusters.keys()),
     }
 
 
-def _recorded(binding: Mapping[str, Any]) -> PairOfScores | None:
+def _recorded_scores(binding: Mapping[str, Any]) -> PairOfScores | None:
     score = (spec_of(binding).get("clusterDecision") or {}).get("clusterScore")
     if score is None:
         return None
     return {"topologySpread": score.get("priorityScore") or 0, "affinity": score.get("affinityScore") or 0}
 
 
-def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> PlacementDecision:
+def _deletion_entry(placement: JsonObject, bindings: Sequence[JsonObject]) -> PlacementDecision:
     """Return the entry of a placement that is deleted: all its objects are removed immediately."""
     policy = spec_of(placement).get("policy") or {}
-    dropped: list[DroppedBinding] = [
+    drops: list[DroppedBinding] = [
         {"cluster": spec_of(binding).get("targetCluster") or "", "binding": name_of(binding)} for binding in bindings
     ]
     return {
@@ -224,18 +230,18 @@ def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> PlacementD
         "picked": [],
         "notPicked": [],
         "filtered": [],
-        "dropped": sorted(dropped, key=lambda each: (each["cluster"], each["binding"])),
+        "dropped": sorted(drops, key=lambda drop: (drop["cluster"], drop["binding"])),
         "satisfied": True,
         "message": "the placement is deleted, and what it has placed goes at once",
     }
 
 
-def _broken(placement: JsonObject, message: str) -> PlacementDecision:
+def _broken_entry(placement: JsonObject, message: str) -> PlacementDecision:
     """Return the entry of a placement that the scheduler cannot process until a user repairs its bindings."""
-    return {**_ending(placement, ()), "wanted": None, "satisfied": False, "message": message}
+    return {**_deletion_entry(placement, ()), "wanted": None, "satisfied": False, "message": message}
 
 
-def _rollout(course: _Course, evicted: Sequence[Evicted]) -> PlannedRollout:
+def _rollout(course: _Course, evictions: Sequence[Evicted]) -> PlannedRollout:
     preview = course.preview
     limits = preview.limits
     return {
@@ -243,12 +249,12 @@ def _rollout(course: _Course, evicted: Sequence[Evicted]) -> PlannedRollout:
         "snapshot": "" if preview.type == EXTERNAL else course.snapshot,
         "maxUnavailable": limits.max_unavailable if limits else None,
         "maxSurge": limits.max_surge if limits else None,
-        "evictions": [_eviction(each) for each in evicted],
+        "evictions": [_eviction(eviction) for eviction in evictions],
         "applyStrategy": list(preview.pushed),
         "waits": [_wait(cluster, course.closed[cluster]) for cluster in preview.held],
         "steps": [_step(number, step) for number, step in enumerate(preview.steps, start=1)],
         "more": preview.more,
-        "blocked": _blocked(preview.blocked) if preview.blocked else None,
+        "blocked": _blocker_entry(preview.blocked) if preview.blocked else None,
     }
 
 
@@ -257,10 +263,10 @@ def _wait(cluster: str, wait: ClusterWait) -> RolloutWait:
     return {"cluster": cluster, "until": until, "message": wait.message}
 
 
-def _eviction(each: Evicted) -> PlannedEviction:
-    eviction = each.eviction
+def _eviction(evicted_binding: Evicted) -> PlannedEviction:
+    eviction = evicted_binding.eviction
     return {
-        "cluster": each.cluster,
+        "cluster": evicted_binding.cluster,
         "executed": eviction.executed,
         "reason": str(eviction.reason),
         "message": eviction.message,
@@ -279,12 +285,12 @@ def _step(number: int, step: PreviewStep) -> RolloutStep:
     }
 
 
-def _blocked(blocked: RolloutBlocker) -> BlockedRollout:
+def _blocker_entry(blocker: RolloutBlocker) -> BlockedRollout:
     return {
-        "clusters": list(blocked.clusters),
-        "reason": blocked.reason,
-        "message": blocked.message,
-        "budget": _budget(blocked.budget) if blocked.budget else None,
+        "clusters": list(blocker.clusters),
+        "reason": blocker.reason,
+        "message": blocker.message,
+        "budget": _budget(blocker.budget) if blocker.budget else None,
     }
 
 

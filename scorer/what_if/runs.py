@@ -71,21 +71,21 @@ def planned_runs(
         only: The runs to report, finished or not. None: unset, all unfinished runs.
         shown: The kinds of resource snapshots whose content may be shown. None: unlimited.
     """
-    given = {identity_of(document) for document in changes.objects}
-    if not state.runs and all(FIELDS.get((each.group, each.kind)) != "runs" for each in given):
+    changed_identities = {identity_of(document) for document in changes.objects}
+    if not state.runs and all(FIELDS.get((item.group, item.kind)) != "runs" for item in changed_identities):
         return []
-    after, before = apply_changes(state, changes), Changed(state)
-    known = {identity_of(run): run for run in state.runs}
+    new_state, old_state = apply_changes(state, changes), Changed(state)
+    old_runs = {identity_of(run): run for run in state.runs}
     entries: list[PlannedRun] = []
-    for run in sorted(after.state.runs, key=lambda each: (namespace_of(each), name_of(each))):
+    for run in sorted(new_state.state.runs, key=lambda item: (namespace_of(item), name_of(item))):
         identity = identity_of(run)
         if is_over(run) if only is None else identity not in only:
             continue
         visible = shown is None or family_in(identity.namespace).resource_snapshot.kind in shown
-        entry = _entry(run, after, visible=visible)
+        entry = _entry(run, new_state, visible=visible)
         changed = _acts(entry)
-        if changes and identity in known and identity not in given:
-            changed = _entry(known[identity], before, visible=visible) != entry
+        if changes and identity in old_runs and identity not in changed_identities:
+            changed = _entry(old_runs[identity], old_state, visible=visible) != entry
         entries.append({**entry, "changed": changed})
     return entries
 
@@ -99,25 +99,25 @@ def _acts(entry: ForeseenRun) -> bool:
 def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> ForeseenRun:
     if is_over(run) or is_deleting(run):
         return _bare(run, "Over", *_outcome(run))
-    begun = status(status_of(run), INITIALIZED) == TRUE
+    is_initialized = status(status_of(run), INITIALIZED) == TRUE
     try:
         facts, notes = run_facts(run, hub)
-        found = forecast(run, facts, waits=hub.state.waits)
+        run_forecast = forecast(run, facts, waits=hub.state.waits)
     except RunFailedError as error:
-        return _bare(run, "Aborted" if begun else "Refused", str(error.cause), str(error))
+        return _bare(run, "Aborted" if is_initialized else "Refused", str(error.cause), str(error))
     except NotYetError as error:
         return _bare(run, "Pending", "", str(error))
     except BrokenBindingError as error:
         return _bare(run, "Pending", BROKEN_BINDING, str(error))
-    return _foreseen(run, found, "UnderWay" if begun else "New", notes, visible=visible)
+    return _foreseen_run(run, run_forecast, "UnderWay" if is_initialized else "New", notes, visible=visible)
 
 
 def _outcome(run: JsonObject) -> tuple[str, str]:
     """Return reason and message of a run that has ended."""
     if is_deleting(run):
         return "Deleted", "the run is being deleted"
-    found = condition(status_of(run), SUCCEEDED) or condition(status_of(run), INITIALIZED)
-    return text_at(found, "reason"), text_at(found, "message")
+    outcome = condition(status_of(run), SUCCEEDED) or condition(status_of(run), INITIALIZED)
+    return text_at(outcome, "reason"), text_at(outcome, "message")
 
 
 def _bare(run: JsonObject, phase: RunOutlook, cause: str, message: str) -> ForeseenRun:
@@ -141,19 +141,19 @@ def _bare(run: JsonObject, phase: RunOutlook, cause: str, message: str) -> Fores
     }
 
 
-def _foreseen(
-    run: JsonObject, found: StagedUpdateForecast, phase: RunOutlook, notes: Sequence[str], *, visible: bool
+def _foreseen_run(
+    run: JsonObject, run_forecast: StagedUpdateForecast, phase: RunOutlook, notes: Sequence[str], *, visible: bool
 ) -> ForeseenRun:
     bare = _bare(run, phase, "", "")
     return {
         **bare,
-        "snapshot": found.snapshot,
-        "failurePolicy": _failure_policy(found.policy),
-        "stages": [_stage(stage) for stage in found.stages],
-        "removed": list(found.removed),
-        "contents": list(_contents(found, visible=visible)),
-        "earliestFinish": format_time(found.ends),
-        "assumptions": [*_assumptions(bare["state"], found), *notes],
+        "snapshot": run_forecast.snapshot,
+        "failurePolicy": _failure_policy(run_forecast.policy),
+        "stages": [_stage(stage) for stage in run_forecast.stages],
+        "removed": list(run_forecast.removed),
+        "contents": list(_contents(run_forecast, visible=visible)),
+        "earliestFinish": format_time(run_forecast.ends),
+        "assumptions": [*_assumptions(bare["state"], run_forecast), *notes],
     }
 
 
@@ -196,12 +196,12 @@ def _snapshot_of(cluster: ForecastCluster) -> str:
 
 def _differences(cluster: ForecastCluster) -> Iterator[RunDifference]:
     """Yield the parts of a binding that the run changes."""
-    spec, wanted = spec_of(cluster.binding or {}), cluster.wanted
-    if _snapshot_of(cluster) != wanted.snapshot:
+    spec, desired = spec_of(cluster.binding or {}), cluster.wanted
+    if _snapshot_of(cluster) != desired.snapshot:
         yield "content"
-    if Overrides.of(spec) != wanted.overrides:
+    if Overrides.of(spec) != desired.overrides:
         yield "overrides"
-    if _snapshot_of(cluster) and effective_apply_strategy(spec.get("applyStrategy")) != wanted.apply_strategy:
+    if _snapshot_of(cluster) and effective_apply_strategy(spec.get("applyStrategy")) != desired.apply_strategy:
         yield "applyStrategy"
 
 
@@ -216,24 +216,28 @@ def _task(task: ForecastTask) -> RunTask:
     }
 
 
-def _contents(found: StagedUpdateForecast, *, visible: bool) -> Iterator[RunContent]:
+def _contents(run_forecast: StagedUpdateForecast, *, visible: bool) -> Iterator[RunContent]:
     """Yield the changes on the unfinished clusters, once per content that they have now."""
-    groups = {group.name: group for group in found.facts.groups}
+    groups = {group.name: group for group in run_forecast.facts.groups}
     by_snapshot: dict[str, list[str]] = {}
-    for stage in found.stages:
+    for stage in run_forecast.stages:
         for cluster in stage.clusters:
-            if cluster.progress is ForecastProgress.TO_COME and _snapshot_of(cluster) != found.snapshot:
+            if cluster.progress is ForecastProgress.TO_COME and _snapshot_of(cluster) != run_forecast.snapshot:
                 by_snapshot.setdefault(_snapshot_of(cluster), []).append(cluster.name)
-    for before, clusters in by_snapshot.items():
-        known = (not before or before in groups) and found.snapshot in groups
-        diff = content_diff(_objects(groups, before), _objects(groups, found.snapshot)) if known else ContentDiff()
+    for old_snapshot, clusters in by_snapshot.items():
+        are_known = (not old_snapshot or old_snapshot in groups) and run_forecast.snapshot in groups
+        diff = (
+            content_diff(_objects(groups, old_snapshot), _objects(groups, run_forecast.snapshot))
+            if are_known
+            else ContentDiff()
+        )
         yield {
-            "from": before,
-            "to": found.snapshot,
+            "from": old_snapshot,
+            "to": run_forecast.snapshot,
             "clusters": clusters,
-            "known": known,
+            "known": are_known,
             "hidden": not visible,
-            "objects": [_change(each) for each in diff.objects] if visible else [],
+            "objects": [_change(change) for change in diff.objects] if visible else [],
             "more": diff.more if visible else 0,
         }
 
@@ -256,11 +260,11 @@ def _change(change: ObjectChange) -> RunObjectChange:
     }
 
 
-def _assumptions(state: str, found: StagedUpdateForecast) -> Iterator[str]:
+def _assumptions(state: str, run_forecast: StagedUpdateForecast) -> Iterator[str]:
     """Yield the assumptions of the earliest finish."""
     if state != RunState.RUN:
         yield f"spec.state is {state}: the run waits until it is Run, which counts as happening now"
-    open_stages = [stage for stage in found.stages if stage.progress is not ForecastProgress.DONE]
+    open_stages = [stage for stage in run_forecast.stages if stage.progress is not ForecastProgress.DONE]
     if any(stage.batches for stage in open_stages):
         yield "a cluster counts as taking no time"
     if any(task.request and not task.done for stage in open_stages for task in stage.tasks):
@@ -284,7 +288,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     """
     state, spec, namespace = hub.state, spec_of(run), namespace_of(run)
     ref = placement_ref(text_at(spec, "placementName"), namespace)
-    placement = _named(state.placements, ref.name, namespace)
+    placement = _find_document(state.placements, ref.name, namespace)
     facts = StagedUpdateFacts(now=state.now, members=_labels(state))
     if placement is None:
         return facts, ()
@@ -299,26 +303,26 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
         placement=placement,
         policy_snapshots=left.policy_snapshots,
         bindings=left.bindings,
-        strategy=_named(state.strategies, text_at(spec, "stagedRolloutStrategyName"), namespace),
+        strategy=_find_document(state.strategies, text_at(spec, "stagedRolloutStrategyName"), namespace),
         groups=groups,
         overrides=overrides,
     )
     if text_at(spec, "resourceSnapshotIndex") or status(status_of(run), INITIALIZED):
         return facts, ()
-    selection, note = _selected(placement, groups, hub)
+    selection, note = _select_content(placement, groups, hub)
     return replace(facts, selection=selection), (note,)
 
 
-def _named(documents: Iterable[JsonObject], name: str, namespace: str) -> JsonObject | None:
-    found = (document for document in documents if (name_of(document), namespace_of(document)) == (name, namespace))
-    return next(found, None)
+def _find_document(documents: Iterable[JsonObject], name: str, namespace: str) -> JsonObject | None:
+    matches = (document for document in documents if (name_of(document), namespace_of(document)) == (name, namespace))
+    return next(matches, None)
 
 
 def _labels(state: HubState) -> Mapping[str, Mapping[str, str]]:
     return {member.metadata.name: member.metadata.labels for member in state.fleet.members}
 
 
-def _selected(
+def _select_content(
     placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
 ) -> tuple[Selection | InvalidSelection, str]:
     """Return the selection of a placement, and the assumptions about it: not every object of the hub may be known."""
@@ -328,11 +332,11 @@ def _selected(
         for documents in (latest.objects() if latest else (), hub.state.content())
         for document in documents
     }
-    known = [document for document in {**objects, **hub.content}.values() if document is not None]
+    documents = [document for document in {**objects, **hub.content}.values() if document is not None]
     terms: Sequence[Any] = spec_of(placement).get("resourceSelectors") or ()
-    selection = select_resources(terms, namespace_of(placement), DocumentInventory(known), hub.state.kinds)
-    rest = f"; all others as in resource snapshot {latest.name}" if latest else ""
-    return selection, f"what is placed is selected from the objects that are given{rest}"
+    selection = select_resources(terms, namespace_of(placement), DocumentInventory(documents), hub.state.kinds)
+    note = f"; all others as in resource snapshot {latest.name}" if latest else ""
+    return selection, f"what is placed is selected from the objects that are given{note}"
 
 
 def _overrides(state: HubState, placement: JsonObject, group: SnapshotGroup) -> Mapping[str, Overrides]:

@@ -41,18 +41,18 @@ def scheduled(state: HubState, placement: JsonObject) -> Scheduled:
     digest = policy_hash(spec_of(placement).get("policy"))
     policy = plan_policy_snapshots(placement, snapshots, digest, in_force=policy_in_force(placement, snapshots))
     plan = plan_bindings(run, placement, policy.name, bindings, {})
-    written = {name_of(document): document for document in plan.replace}
-    left = [*(written.get(name_of(binding), binding) for binding in bindings), *plan.create]
+    updates = {name_of(document): document for document in plan.replace}
+    new_bindings = [*(updates.get(name_of(binding), binding) for binding in bindings), *plan.create]
     if not snapshots:  # every binding counts as made under the present policy
-        left = [_made_by(policy.name, each) for each in left]
-    decided = [
-        {**each, "status": snapshot_status(run, each, generation_of(placement), state.now)}
-        if name_of(each) == policy.name
-        else each
-        for each in applied(snapshots, policy.writes)
+        new_bindings = [_with_policy_snapshot(policy.name, document) for document in new_bindings]
+    policy_snapshots = [
+        {**document, "status": snapshot_status(run, document, generation_of(placement), state.now)}
+        if name_of(document) == policy.name
+        else document
+        for document in applied(snapshots, policy.writes)
     ]
-    return Scheduled(run, left, decided)
+    return Scheduled(run, new_bindings, policy_snapshots)
 
 
-def _made_by(policy_snapshot: str, binding: JsonObject) -> JsonObject:
+def _with_policy_snapshot(policy_snapshot: str, binding: JsonObject) -> JsonObject:
     return with_spec(binding, schedulingPolicySnapshotName=policy_snapshot)

@@ -118,10 +118,10 @@ def _place(placement: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _by_parent(documents: Iterable[JsonObject]) -> _ByParent:
-    found: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
+    documents_by_parent: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
     for document in sorted(documents, key=name_of):
-        found[namespace_of(document), label(document, PARENT_PLACEMENT)].append(document)
-    return found
+        documents_by_parent[namespace_of(document), label(document, PARENT_PLACEMENT)].append(document)
+    return documents_by_parent
 
 
 FIELDS: Mapping[tuple[str, str], str] = {
@@ -169,17 +169,17 @@ def window_waits(fleet: Fleet, windows: Iterable[JsonObject]) -> Waits:
         windows: The ClusterMaintenanceWindows of the hub.
     """
     definitions = {name_of(document): WindowDefinition.of(document) for document in windows}
-    of = _windows_by_cluster(fleet, definitions)
+    windows_by_cluster = _windows_by_cluster(fleet, definitions)
 
     @lru_cache(maxsize=4096)
     def standing_of(names: tuple[str, ...], at: datetime) -> WindowState:
         return window_state([window for name in names if (window := definitions[name].window) is not None], at)
 
     def wait(cluster: str, at: datetime) -> ClusterWait | None:
-        found = of.get(cluster)
-        if found is None:
+        member_windows = windows_by_cluster.get(cluster)
+        if member_windows is None:
             return None
-        closed = closed_window(found, definitions, standing_of(found.names, at))
+        closed = closed_window(member_windows, definitions, standing_of(member_windows.names, at))
         return None if closed is None else ClusterWait(closed.message, closed.opens)
 
     return wait
@@ -187,12 +187,12 @@ def window_waits(fleet: Fleet, windows: Iterable[JsonObject]) -> Waits:
 
 def _windows_by_cluster(fleet: Fleet, definitions: Mapping[str, WindowDefinition]) -> Mapping[str, MemberWindows]:
     """Return the windows of the clusters that have any."""
-    selecting = [definition for definition in definitions.values() if definition.selector is not None]
-    found = {}
+    with_selector = [definition for definition in definitions.values() if definition.selector is not None]
+    windows_by_cluster = {}
     for member in fleet.members:
         about = {"name": member.metadata.name, "labels": member.metadata.labels}
         document = {"metadata": {**about, "annotations": member.metadata.annotations}}
-        windows = windows_of(document, definitions, OF_UPDATES, selecting)
+        windows = windows_of(document, definitions, OF_UPDATES, with_selector)
         if windows.names or windows.missing:
-            found[member.metadata.name] = windows
-    return found
+            windows_by_cluster[member.metadata.name] = windows
+    return windows_by_cluster
