@@ -170,7 +170,7 @@ class PodGuard:
 def read_node_pod(document: JsonObject) -> NodePod:
     """Parse a pod. A field of the wrong type counts as absent. An invalid do-not-disrupt annotation is ignored."""
     status = status_of(document)
-    protected, protected_for = _protection(annotation(document, DO_NOT_DISRUPT))
+    is_protected, protection = _protection(annotation(document, DO_NOT_DISRUPT))
     active = status.get("phase") not in ("Failed", "Succeeded") and not is_deleting(document)
     return NodePod(
         namespace=namespace_of(document),
@@ -182,8 +182,8 @@ def read_node_pod(document: JsonObject) -> NodePod:
             condition.get("type") == "Ready" and condition.get("status") == "False"
             for condition in conditions_of(document)
         ),
-        protected=protected,
-        protected_for=protected_for,
+        protected=is_protected,
+        protected_for=protection,
         started=_instant(status.get("startTime")),
     )
 
@@ -194,14 +194,16 @@ def read_pod_guard(document: JsonObject) -> PodGuard:
     allowed, healthy, expected = (_count(status.get(key)) for key in ("disruptionsAllowed", *_HEALTH))
     selector = spec.get("selector")
     try:
-        read = LabelSelector() if selector is None else LabelSelector.read(selector)
+        label_selector = LabelSelector() if selector is None else LabelSelector.read(selector)
     except ValidationError:
-        read = LabelSelector()
-    expressions = LabelSelector(match_expressions=read.match_expressions) if read.match_expressions else None
+        label_selector = LabelSelector()
+    expressions = (
+        LabelSelector(match_expressions=label_selector.match_expressions) if label_selector.match_expressions else None
+    )
     return PodGuard(
         namespace=namespace_of(document),
         name=name_of(document),
-        equal=None if selector is None else read.match_labels,
+        equal=None if selector is None else label_selector.match_labels,
         expressions=expressions,
         disruptions_allowed=allowed or 0,
         frees_unready=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
@@ -224,12 +226,17 @@ def _blocks_always(spec: JsonObject) -> bool:
 def essential_pod(pod: JsonObject) -> JsonObject:
     """Return the fields that `read_node_pod` reads, and the pod's node. A complete pod is twenty times as large."""
     metadata, spec, status = metadata_of(pod), spec_of(pod), status_of(pod)
-    kept: JsonObject = {key: metadata[key] for key in _POD_METADATA if key in metadata}
+    essential_metadata: JsonObject = {key: metadata[key] for key in _POD_METADATA if key in metadata}
     if DO_NOT_DISRUPT in (annotations := annotations_of(pod)):
-        kept["annotations"] = {DO_NOT_DISRUPT: annotations[DO_NOT_DISRUPT]}
+        essential_metadata["annotations"] = {DO_NOT_DISRUPT: annotations[DO_NOT_DISRUPT]}
     if _is_mirror(pod):
-        kept["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node"}]
-    essential: JsonObject = {"apiVersion": pod["apiVersion"], "kind": pod["kind"], "metadata": kept, "spec": {}}
+        essential_metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node"}]
+    essential: JsonObject = {
+        "apiVersion": pod["apiVersion"],
+        "kind": pod["kind"],
+        "metadata": essential_metadata,
+        "spec": {},
+    }
     if "nodeName" in spec:
         essential["spec"]["nodeName"] = spec["nodeName"]
     if _tolerates_disruption(pod):
@@ -243,9 +250,9 @@ def essential_pod(pod: JsonObject) -> JsonObject:
 
 def state_blockers(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:  # noqa: ARG001
     """Return the blockers of a node, except for pods and pool. They do not depend on class and time."""
-    going = _going(node)
-    if going is not None:
-        return (going,)
+    deletion = _deletion_blocker(node)
+    if deletion is not None:
+        return (deletion,)
     if node.do_not_disrupt:
         return (_do_not_disrupt("the node", "Node"),)
     return ()
@@ -272,7 +279,7 @@ def node_blockers(
             them may be protected.
     """
     own = state_blockers(node, class_, now)
-    if _going(node) is not None or (class_ is DisruptionClass.EVENTUAL and node.grace_bounded):
+    if _deletion_blocker(node) is not None or (class_ is DisruptionClass.EVENTUAL and node.grace_bounded):
         return own
     if pods_unknown:
         return (*own, Blocker(BlockReason.PODS_UNKNOWN, f"the pods of the node are not known: {pods_unknown}"))
@@ -292,7 +299,7 @@ def reserved_blocker(holder: str = "", until: datetime | None = None) -> Blocker
     return Blocker(BlockReason.RESERVED, message, source="Reservation", until=until)
 
 
-def _going(node: PoolNode) -> Blocker | None:
+def _deletion_blocker(node: PoolNode) -> Blocker | None:
     if not node.claim:
         return Blocker(BlockReason.NO_CLAIM, "the node has no NodeClaim")
     if node.rebooting:
@@ -304,26 +311,26 @@ def _going(node: PoolNode) -> Blocker | None:
     return None
 
 
-def _do_not_disrupt(who: str, source: str) -> Blocker:
-    return Blocker(BlockReason.DO_NOT_DISRUPT, f'{who} is annotated {DO_NOT_DISRUPT}: "true"', source=source)
+def _do_not_disrupt(subject: str, source: str) -> Blocker:
+    return Blocker(BlockReason.DO_NOT_DISRUPT, f'{subject} is annotated {DO_NOT_DISRUPT}: "true"', source=source)
 
 
 def _pod_blockers(
     pods: Iterable[NodePod], guards: Mapping[str, Sequence[PodGuard]], now: datetime
 ) -> Iterator[Blocker]:
-    cached: dict[tuple[str, ...], tuple[tuple[PodGuard, ...], list[NodePod]]] = {}
+    guards_by_labels: dict[tuple[str, ...], tuple[tuple[PodGuard, ...], list[NodePod]]] = {}
     for pod in pods:
         if not pod.active:
             continue
         if pod.is_protected(now):
             yield _protection_blocker(pod)
-        elif pod.evictable and (around := _holding(pod, guards.get(pod.namespace, ()))):
-            cached.setdefault((pod.namespace, *(guard.name for guard in around)), (around, []))[1].append(pod)
-    for around, several in cached.values():
+        elif pod.evictable and (around := _blocking_guards(pod, guards.get(pod.namespace, ()))):
+            guards_by_labels.setdefault((pod.namespace, *(guard.name for guard in around)), (around, []))[1].append(pod)
+    for around, several in guards_by_labels.values():
         yield _guard_blocker(around, several)
 
 
-def _holding(pod: NodePod, guards: Sequence[PodGuard]) -> tuple[PodGuard, ...]:
+def _blocking_guards(pod: NodePod, guards: Sequence[PodGuard]) -> tuple[PodGuard, ...]:
     """Return the guards that block the eviction of *pod*."""
     around = tuple(guard for guard in guards if guard.guards(pod.labels))
     if len(around) != 1:
@@ -342,13 +349,13 @@ def _protection_blocker(pod: NodePod) -> Blocker:
 def _guard_blocker(around: Sequence[PodGuard], pods: Sequence[NodePod]) -> Blocker:
     names = [f"{pod.namespace}/{pod.name}" for pod in pods[:_MOST_PODS_NAMED]]
     more = f" and {len(pods) - len(names)} more" if len(pods) > len(names) else ""
-    which = f"pod{'s' if len(pods) > 1 else ''} {', '.join(names)}{more}"
+    pods_text = f"pod{'s' if len(pods) > 1 else ''} {', '.join(names)}{more}"
     if len(around) == 1:
         guard = f"{around[0].namespace}/{around[0].name}"
-        message = f"PodDisruptionBudget {guard} lets no pod go: {which}"
+        message = f"PodDisruptionBudget {guard} lets no pod go: {pods_text}"
         return Blocker(BlockReason.POD_DISRUPTION_BUDGET, message, source=f"PodDisruptionBudget {guard}")
     several = ", ".join(f"{guard.namespace}/{guard.name}" for guard in around)
-    message = f"more than one PodDisruptionBudget ({several}) guards {which}, which cannot be evicted"
+    message = f"more than one PodDisruptionBudget ({several}) guards {pods_text}, which cannot be evicted"
     first = f"PodDisruptionBudget {around[0].namespace}/{around[0].name}"
     return Blocker(BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, message, source=first)
 

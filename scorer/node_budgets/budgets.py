@@ -142,7 +142,7 @@ def _number(nodes: str) -> int:
 
 def allowance(budgets: Sequence[Budget], counts: NodeCounts, reason: str, now: datetime) -> Allowance:
     """Return the allowance of *budgets* for *reason* at *now*, which is timezone-aware."""
-    return understood(budgets).at(now).allowance(counts, reason)
+    return parse_budgets(budgets).at(now).allowance(counts, reason)
 
 
 class BudgetSet(tuple[Budget, ...]):
@@ -159,7 +159,7 @@ class BudgetSet(tuple[Budget, ...]):
     def __new__(cls, budgets: Iterable[Budget] = ()) -> Self:
         """Parse *budgets*."""
         budget_set = super().__new__(cls, budgets)
-        budget_set.readings = tuple(map(_read, budget_set))
+        budget_set.readings = tuple(map(_parse, budget_set))
         budget_set.mistakes = tuple(
             (index, reading.mistake) for index, reading in enumerate(budget_set.readings) if reading.mistake
         )
@@ -185,7 +185,7 @@ class BudgetSet(tuple[Budget, ...]):
         return ActiveBudgets(self, now, moment, is_odd, left, active)
 
 
-def understood(budgets: Iterable[Budget]) -> BudgetSet:
+def parse_budgets(budgets: Iterable[Budget]) -> BudgetSet:
     """Return *budgets* parsed. A `BudgetSet` is returned unchanged."""
     return budgets if isinstance(budgets, BudgetSet) else BudgetSet(budgets)
 
@@ -280,7 +280,7 @@ class ParsedBudget:
         return -(-self.number * total // 100) if self.is_share else self.number
 
 
-def _read(budget: Budget) -> ParsedBudget:
+def _parse(budget: Budget) -> ParsedBudget:
     window, number, mistake = None, 0, ""
     try:
         window = budget_window(budget)

@@ -15,7 +15,7 @@ import numpy as np
 
 from scorer.api.node_pool import Budget, DisruptionReason
 from scorer.columns import BoolColumn, IntColumn
-from scorer.node_budgets.budgets import UNLIMITED, BudgetSet, NodeCounts, understood
+from scorer.node_budgets.budgets import UNLIMITED, BudgetSet, NodeCounts, parse_budgets
 from scorer.node_budgets.opening import next_open
 from scorer.windows.windows import all_from_epoch, timeline
 
@@ -84,7 +84,7 @@ def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end
     start, end = start.astimezone(UTC), end.astimezone(UTC)
     if end <= start:
         raise ValueError(f"the end {end.isoformat()} is not after the start {start.isoformat()}")
-    pool = understood(budgets)
+    pool = parse_budgets(budgets)
     windows = {index: reading.window for index, reading in enumerate(pool.readings) if reading.window is not None}
     values = {
         index: reading.allowed(counts.total) for index, reading in enumerate(pool.readings) if not reading.mistake
@@ -110,12 +110,12 @@ def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end
     return PoolCalendar(start, end, counts, tuple(reasons), pool.mistakes)
 
 
-def _instants(seconds: IntColumn, known: dict[int, datetime]) -> list[datetime]:
-    """Return seconds since the epoch as instants. *known* is a cache shared by all reasons."""
+def _instants(seconds: IntColumn, instants_by_second: dict[int, datetime]) -> list[datetime]:
+    """Return seconds since the epoch as instants. *instants_by_second* is a cache shared by all reasons."""
     instants = seconds.tolist()
-    new = [second for second in instants if second not in known]
-    known.update(zip(new, all_from_epoch(new), strict=True))
-    return [known[second] for second in instants]
+    new = [second for second in instants if second not in instants_by_second]
+    instants_by_second.update(zip(new, all_from_epoch(new), strict=True))
+    return [instants_by_second[second] for second in instants]
 
 
 def _changes(
@@ -138,20 +138,20 @@ def _changes(
     binding = np.zeros((len(positions), len(shut)), dtype=np.bool_)
     for row, (in_force, value) in zip(binding, limits.values(), strict=False):
         np.logical_and(in_force, limit == value, out=row)
-    packed = np.ascontiguousarray(np.packbits(binding, axis=0).T)
+    packed_patterns = np.ascontiguousarray(np.packbits(binding, axis=0).T)
     changes = np.ones(len(shut), dtype=np.bool_)
-    changes[1:] = (limit[1:] != limit[:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
+    changes[1:] = (limit[1:] != limit[:-1]) | (packed_patterns[1:] != packed_patterns[:-1]).any(axis=1)
     indices = np.flatnonzero(changes)
-    patterns = packed[indices].view(f"V{packed.shape[1]}").ravel().tolist()
-    named = {
+    patterns = packed_patterns[indices].view(f"V{packed_patterns.shape[1]}").ravel().tolist()
+    positions_by_pattern = {
         pattern: tuple(positions[binding[:, cut]].tolist())
         for pattern, cut in dict(zip(patterns, indices.tolist(), strict=True)).items()
     }
-    return indices, limit[indices].tolist(), [named[pattern] for pattern in patterns]
+    return indices, limit[indices].tolist(), [positions_by_pattern[pattern] for pattern in patterns]
 
 
 def _never_opens(budgets: BudgetSet, counts: NodeCounts, reason: str, spans: Sequence[CalendarSpan]) -> bool:
     if any(span.limit for span in spans):
         return False
-    undisturbed = NodeCounts(max(1, counts.total))
-    return next_open(budgets, undisturbed, reason, 1, spans[0].start).instant is None
+    idle_counts = NodeCounts(max(1, counts.total))
+    return next_open(budgets, idle_counts, reason, 1, spans[0].start).instant is None

@@ -221,23 +221,23 @@ class Overviews:
         entries: list[PoolBudgets] = []
         text, is_now = format_time(at), abs(at - self._now()) < MINUTE
         for pool in pools:
-            cached = self._known.get(pool.name)
-            if cached is None or not cached.outlook.holds(pool.budgets, pool.counts, at):
-                cached = _shown(pool, at)
+            entry = self._known.get(pool.name)
+            if entry is None or not entry.outlook.holds(pool.budgets, pool.counts, at):
+                entry = _shown_state(pool, at)
                 if is_now:
-                    self._known[pool.name] = cached
+                    self._known[pool.name] = entry
             items += (
                 {**item, "nextOpen": text} if item["remaining"] else item
-                for reason, item in cached.items.items()
+                for reason, item in entry.items.items()
                 if reason in reasons
             )
-            entries.append(cached.entry)
+            entries.append(entry.entry)
         return {"at": text, "items": items, "pools": entries}
 
-    def forget(self, others: Container[str]) -> None:
-        """Evict all pools from the cache except for those named in *others*."""
+    def forget(self, kept_names: Container[str]) -> None:
+        """Evict all pools from the cache except for those named in *kept_names*."""
         # Over a copy, and with a default: overviews may add pools at the same time, in another thread.
-        for name in [name for name in tuple(self._known) if name not in others]:
+        for name in [name for name in tuple(self._known) if name not in kept_names]:
             self._known.pop(name, None)
 
 
@@ -261,7 +261,7 @@ class _Shown:
     entry: PoolBudgets
 
 
-def _shown(pool: BudgetedPool, at: datetime) -> _Shown:
+def _shown_state(pool: BudgetedPool, at: datetime) -> _Shown:
     prospects = outlook(pool.budgets, pool.counts, at)
     items = {prospect.reason: _item(pool, prospect) for prospect in prospects.prospects}
     return _Shown(prospects, items, _about(pool, prospects.prospects[0].allowed.unusable))
@@ -373,13 +373,13 @@ def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> PoolBudge
     return {
         "pool": pool.name,
         "counts": {"total": counts.total, "deleting": counts.deleting, "notReady": counts.not_ready},
-        "budgets": [_written(budget) for budget in pool.budgets],
+        "budgets": [_written_budget(budget) for budget in pool.budgets],
         "lints": list(_lints(pool.budgets)),
         "unusable": [{"budget": position, "message": message} for position, message in unusable],
     }
 
 
-def _written(budget: Budget) -> WrittenBudget:
+def _written_budget(budget: Budget) -> WrittenBudget:
     """Return a budget as written, without defaults."""
     document: WrittenBudget = {"nodes": budget.nodes}
     if budget.reasons is not None:
@@ -397,10 +397,10 @@ _LONGEST_REMEMBERED: Final = 8192
 
 def _lints(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:
     length = sum(len(text) for budget in budgets for text in (budget.nodes, budget.schedule, budget.duration) if text)
-    return _known_lints(budgets) if length <= _LONGEST_REMEMBERED else _found_lints(budgets)
+    return _known_lints(budgets) if length <= _LONGEST_REMEMBERED else _lints_of(budgets)
 
 
-def _found_lints(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:
+def _lints_of(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:
     lints: list[BudgetLint] = []
     for lint in lint_budgets(budgets):
         document: BudgetLint = {
@@ -410,9 +410,9 @@ def _found_lints(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:
             "reasons": list(lint.reasons),
         }
         if lint.fix is not None:
-            document["fix"] = [_written(Budget.read(budget)) for budget in lint.fix]
+            document["fix"] = [_written_budget(Budget.read(budget)) for budget in lint.fix]
         lints.append(document)
     return tuple(lints)
 
 
-_known_lints = lru_cache(maxsize=2048)(_found_lints)
+_known_lints = lru_cache(maxsize=2048)(_lints_of)

@@ -12,7 +12,7 @@ from typing import Final
 from scorer.api.meta import format_time
 from scorer.node_budgets.answer import GateVerdict, NodeAnswer, NodeGateAnswer
 from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass
-from scorer.node_budgets.budgets import UNLIMITED, ActiveBudgets, Allowance, NodeCounts, understood
+from scorer.node_budgets.budgets import UNLIMITED, ActiveBudgets, Allowance, NodeCounts, parse_budgets
 from scorer.node_budgets.opening import Opening, opening_of
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import EXPIRED, QUESTION_REASONS, InvalidQuestion, Mode, NodeGateQuestion
@@ -49,8 +49,8 @@ def answer(
     if question.reason == EXPIRED and not graceful_expiration:
         return _unheld(question, counts, now)
     class_ = DisruptionClass.GRACEFUL if question.reason == EXPIRED else question.class_
-    standing = understood(pool.budgets).at(now)
-    case = _Case(question, pool, standing, counts, standing.allowance(counts, question.reason), class_)
+    active_budgets = parse_budgets(pool.budgets).at(now)
+    case = _Case(question, pool, active_budgets, counts, active_budgets.allowance(counts, question.reason), class_)
     if question.requested_count == 0:
         return case.granting(0, "no node is asked for")
     if case.allowed.unusable:
@@ -99,37 +99,39 @@ class _Case:
         message = f"{granted} of {format_node_count(requested)} may be disrupted for {self.question.reason} now"
         if granted == requested:
             return self.granting(granted, message, nodes)
-        blocked = "" if free == requested else f"; {_blocked(nodes)}"
+        blocked_text = "" if free == requested else f"; {_blocked_text(nodes)}"
         if remaining >= requested:
-            return self.granting(granted, f"{message}{blocked}", nodes, Opening(None, None, ()))
+            return self.granting(granted, f"{message}{blocked_text}", nodes, Opening(None, None, ()))
         opening = self.opening(requested)
-        names = self._named(opening.closing or self.allowed.binding)
+        names = self._budgets_text(opening.closing or self.allowed.binding)
         later = f", and more from {format_time(opening.instant)}" if opening.instant is not None else ""
-        return self.granting(granted, f"{message}, because of {names}{later}{blocked}", nodes, opening)
+        return self.granting(granted, f"{message}, because of {names}{later}{blocked_text}", nodes, opening)
 
     def granting(
-        self, granted: int, message: str, nodes: tuple[NodeAnswer, ...] | None = None, opening: Opening | None = None
+        self, count: int, message: str, nodes: tuple[NodeAnswer, ...] | None = None, opening: Opening | None = None
     ) -> NodeGateAnswer:
-        """Return the answer that grants *granted* nodes.
+        """Return the answer that grants *count* nodes.
 
         *opening* is when all of them may be disrupted, now by default.
         """
         nodes = self.nodes() if nodes is None else nodes
         opening = opening or Opening(self.now, None, ())
         if self.question.nodes is None:
-            return self._answered(GateVerdict.ALLOWED, message, nodes, opening, granted)
+            return self._answer(GateVerdict.ALLOWED, message, nodes, opening, count)
         names = tuple(node.name for node in nodes if node.disruptable)
-        return self._answered(GateVerdict.ALLOWED, message, nodes, opening, names[:granted])
+        return self._answer(GateVerdict.ALLOWED, message, nodes, opening, names[:count])
 
     def refused_by_mistake(self, mistakes: Sequence[tuple[int, str]]) -> NodeGateAnswer:
         """Return the answer for invalid budgets. *mistakes* are their positions and errors."""
-        said = "; ".join(
+        mistakes_text = "; ".join(
             f"{describe_budget(position, self.pool.budgets[position])}: {mistake}"
             for position, mistake in mistakes[:MOST_NAMED]
         )
         limit = "nothing" if self.allowed.unusable else "no more"
-        message = f"{limit} of NodePool {self.pool.name} may be disrupted until its budgets can be used: {said}"
-        return self._answered(GateVerdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
+        message = (
+            f"{limit} of NodePool {self.pool.name} may be disrupted until its budgets can be used: {mistakes_text}"
+        )
+        return self._answer(GateVerdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
     def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> NodeGateAnswer:
         """Return the answer for blocked nodes that budgets would allow.
@@ -142,65 +144,66 @@ class _Case:
             opening = self.pool.opening(self.question.reason, 1, ends[0], self.question.observed)
         elif ends and len(ends) == sum(not node.disruptable for node in nodes):
             opening = self.opening(self.question.requested_count)
-        return self._answered(GateVerdict.NODE_BLOCKED, _blocked(nodes), nodes, opening)
+        return self._answer(GateVerdict.NODE_BLOCKED, _blocked_text(nodes), nodes, opening)
 
-    def refused_by_budgets(self, wanted: int) -> NodeGateAnswer:
-        """Return the refusal by budgets of *wanted* nodes.
+    def refused_by_budgets(self, requested: int) -> NodeGateAnswer:
+        """Return the refusal by budgets of *requested* nodes.
 
         The verdict is also InFlight if no opening exists with the present nodes in flight, but one would exist without
         them: a window may be closed while nodes are in disruption, and both are temporary.
         """
         if mistakes := self.standing.budgets.mistakes:  # not in force now, but what they were meant to do is not known
             return self.refused_by_mistake(mistakes)
-        opening, alone = self.opening(wanted), None
-        budgets_alone = opening_of(self.standing, self.counts, self.question.reason, wanted).instant
-        if opening.instant is not None and (opening.instant == budgets_alone or self.allowed.limit < wanted):
+        opening, alone = self.opening(requested), None
+        budgets_alone = opening_of(self.standing, self.counts, self.question.reason, requested).instant
+        if opening.instant is not None and (opening.instant == budgets_alone or self.allowed.limit < requested):
             verdict = GateVerdict.WINDOW_CLOSED
-        elif self.allowed.limit >= wanted:
+        elif self.allowed.limit >= requested:
             verdict = GateVerdict.IN_FLIGHT
         elif not self.allowed.disrupting:
             verdict = GateVerdict.NEVER
         else:
-            undisturbed = NodeCounts(self.counts.total)
-            alone = opening_of(self.standing, undisturbed, self.question.reason, wanted).instant
+            idle_counts = NodeCounts(self.counts.total)
+            alone = opening_of(self.standing, idle_counts, self.question.reason, requested).instant
             verdict = GateVerdict.NEVER if alone is None else GateVerdict.IN_FLIGHT
-        return self._answered(verdict, self._why(verdict, opening, wanted, alone), self.nodes(), opening)
+        return self._answer(verdict, self._refusal_text(verdict, opening, requested, alone), self.nodes(), opening)
 
-    def opening(self, wanted: int) -> Opening:
-        """Return when the budgets allow *wanted* nodes. In mode all, not before the named nodes' reservations end."""
+    def opening(self, requested: int) -> Opening:
+        """Return when the budgets allow *requested* nodes. In mode all, the named nodes' reservations end first."""
         start = self.now
         if self.question.mode is Mode.ALL and self.question.nodes:
             start = max([start, *(end for node in self.nodes() if (end := _last_end(node.blockers)) is not None)])
-        return self.pool.opening(self.question.reason, wanted, start, self.question.observed)
+        return self.pool.opening(self.question.reason, requested, start, self.question.observed)
 
     def nodes(self) -> tuple[NodeAnswer, ...]:
         """Return each named node with its blockers."""
         names = self.question.nodes or ()
         return tuple(NodeAnswer(name, self.pool.blockers_of(name, self.class_, self.now)) for name in names)
 
-    def _why(self, verdict: GateVerdict, opening: Opening, wanted: int, alone: datetime | None) -> str:
+    def _refusal_text(self, verdict: GateVerdict, opening: Opening, requested: int, alone: datetime | None) -> str:
         reason, limit, total = self.question.reason, self.allowed.limit, self.counts.total
         positions = opening.closing or self.allowed.binding
-        subject = f"{self._named(positions)} {'let' if len(positions) > 1 else 'lets'}"
+        subject = f"{self._budgets_text(positions)} {'let' if len(positions) > 1 else 'lets'}"
         message = (
-            f"{subject} {limit} of {format_node_count(total)} go for {reason}, {wanted} {is_or_are(wanted)} asked for"
+            f"{subject} {limit} of {format_node_count(total)} go for {reason}, "
+            f"{requested} {is_or_are(requested)} asked for"
         )
-        going = self._going()
+        disruptions = self._disruptions_text()
         match verdict:
             case GateVerdict.WINDOW_CLOSED:
                 assert opening.instant is not None
-                return f"{message}{going}; opens {format_time(opening.instant)}"
+                return f"{message}{disruptions}; opens {format_time(opening.instant)}"
             case GateVerdict.IN_FLIGHT:
                 if opening.instant is not None:
-                    return f"{message}{going}; opens {format_time(opening.instant)}"
-                then = f"; without them it opens {format_time(alone)}" if alone is not None else ""
-                return f"{message}{going}{then}; ask again when they are done"
+                    return f"{message}{disruptions}; opens {format_time(opening.instant)}"
+                alternative = f"; without them it opens {format_time(alone)}" if alone is not None else ""
+                return f"{message}{disruptions}{alternative}; ask again when they are done"
             case _ if opening.searched_until is not None:
-                return f"{message}{going}; no opening was found until {format_time(opening.searched_until)}"
+                return f"{message}{disruptions}; no opening was found until {format_time(opening.searched_until)}"
             case _:
-                return f"{message}{going}; that stays so until the budgets or the nodes of the pool change"
+                return f"{message}{disruptions}; that stays so until the budgets or the nodes of the pool change"
 
-    def _named(self, positions: Sequence[int]) -> str:
+    def _budgets_text(self, positions: Sequence[int]) -> str:
         """Return budgets in words, or the pool without any."""
         budgets = ", ".join(
             describe_budget(position, self.pool.budgets[position]) for position in positions[:MOST_NAMED]
@@ -208,7 +211,7 @@ class _Case:
         more = f" and {len(positions) - MOST_NAMED} more" if len(positions) > MOST_NAMED else ""
         return f"{budgets}{more}" or f"NodePool {self.pool.name}"
 
-    def _going(self) -> str:
+    def _disruptions_text(self) -> str:
         """Return in words the nodes that count against the budgets, as part of a sentence."""
         count = self.allowed.disrupting
         if count == 0:
@@ -217,13 +220,17 @@ class _Case:
         if self.question.observed is None and self.pool.held_count == 0:
             names = sorted(self.pool.disrupting(self.question.reason))
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        which = f" ({', '.join(names[:MOST_NAMED])}{more})" if names else ""
-        counting = self.pool.counting()
-        holders = "".join(f"; {describe_reservation(each)}" for each in counting[:MOST_NAMED])
-        others = f" and {len(counting) - MOST_NAMED} more reservations" if len(counting) > MOST_NAMED else ""
-        return f", and {count} {is_or_are(count)} being disrupted or not ready already{which}{holders}{others}"
+        names_note = f" ({', '.join(names[:MOST_NAMED])}{more})" if names else ""
+        reservations = self.pool.counting()
+        holders = "".join(f"; {describe_reservation(reservation)}" for reservation in reservations[:MOST_NAMED])
+        more_holders = (
+            f" and {len(reservations) - MOST_NAMED} more reservations" if len(reservations) > MOST_NAMED else ""
+        )
+        return (
+            f", and {count} {is_or_are(count)} being disrupted or not ready already{names_note}{holders}{more_holders}"
+        )
 
-    def _answered(
+    def _answer(
         self,
         verdict: GateVerdict,
         message: str,
@@ -231,10 +238,10 @@ class _Case:
         opening: Opening,
         granted: tuple[str, ...] | int | None = None,
     ) -> NodeGateAnswer:
-        nothing: tuple[str, ...] | int = 0 if self.question.nodes is None else ()
+        no_grant: tuple[str, ...] | int = 0 if self.question.nodes is None else ()
         return NodeGateAnswer(
             allowed=verdict is GateVerdict.ALLOWED,
-            granted=nothing if granted is None else granted,
+            granted=no_grant if granted is None else granted,
             limit=self.allowed.limit,
             disrupting=self.allowed.disrupting,
             remaining=self.allowed.remaining,
@@ -262,15 +269,15 @@ def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> No
             detail = f"{question.count} is more than the {format_node_count(counts.total)} of NodePool {pool.name}"
             raise InvalidQuestion("/count", "more-than-exist", detail)
         return
-    visited: set[str] = set()
+    names: set[str] = set()
     for position, name in enumerate(question.nodes):
-        if name in visited:
+        if name in names:
             raise InvalidQuestion(f"/nodes/{position}", "duplicate", f"{name[:64]!r} is named twice")
         if name not in pool.nodes:
             raise InvalidQuestion(
                 f"/nodes/{position}", "unknown-node", f"{name[:64]!r} is no node of NodePool {pool.name}"
             )
-        visited.add(name)
+        names.add(name)
 
 
 def _unheld(question: NodeGateQuestion, counts: NodeCounts, now: datetime) -> NodeGateAnswer:
@@ -298,11 +305,11 @@ def _retry_after(instant: datetime | None, now: datetime) -> int:
     return _POLL_SECONDS if instant is None else max(0, math.ceil((instant - now).total_seconds()))
 
 
-def _blocked(nodes: Sequence[NodeAnswer]) -> str:
-    blocked = [node for node in nodes if not node.disruptable]
-    messages = [f"{node.name}: {_held(node.blockers)}" for node in blocked[:MOST_NAMED]]
-    more = [f"{len(blocked) - MOST_NAMED} more nodes"] if len(blocked) > MOST_NAMED else []
-    return f"{format_node_count(len(blocked))} cannot be disrupted: {'; '.join((*messages, *more))}"
+def _blocked_text(nodes: Sequence[NodeAnswer]) -> str:
+    blocked_nodes = [node for node in nodes if not node.disruptable]
+    messages = [f"{node.name}: {_first_blocker_text(node.blockers)}" for node in blocked_nodes[:MOST_NAMED]]
+    more = [f"{len(blocked_nodes) - MOST_NAMED} more nodes"] if len(blocked_nodes) > MOST_NAMED else []
+    return f"{format_node_count(len(blocked_nodes))} cannot be disrupted: {'; '.join((*messages, *more))}"
 
 
 def _last_end(blockers: Sequence[Blocker]) -> datetime | None:
@@ -311,6 +318,6 @@ def _last_end(blockers: Sequence[Blocker]) -> datetime | None:
     return max(ends) if ends and len(ends) == len(blockers) else None
 
 
-def _held(blockers: Sequence[Blocker]) -> str:
+def _first_blocker_text(blockers: Sequence[Blocker]) -> str:
     more = f" (and {len(blockers) - 1} more)" if len(blockers) > 1 else ""
     return f"{blockers[0].message}{more}"

@@ -71,7 +71,7 @@ def lint_budgets(budgets: Sequence[Budget]) -> tuple[Lint, ...]:
         lints[place] = replace(lints[place], fix=None)
     for place in hopeful[:_MOST_FIXES]:
         lint = lints[place]
-        left = Counter(each.rule for each in _lints([Budget.read(document) for document in lint.fix or ()]))
+        left = Counter(finding.rule for finding in _lints([Budget.read(document) for document in lint.fix or ()]))
         if not left <= rules - Counter([lint.rule]):
             lints[place] = replace(lint, fix=None)
     return tuple(lints)
@@ -176,8 +176,8 @@ def _never_closes(schedule: CronSchedule, duration: timedelta) -> bool:
     if duration < _DAY or not fires:
         return False
     longest = max(map(len, f"{schedule.firing_days(_SOME_DAY, _ALL_CALENDARS):b}".split("1")))
-    between = fires.bit_length() - (fires & -fires).bit_length()
-    return (longest + 1) * _DAY - timedelta(minutes=between) <= duration
+    span = fires.bit_length() - (fires & -fires).bit_length()
+    return (longest + 1) * _DAY - timedelta(minutes=span) <= duration
 
 
 def _document(budget: Budget, **changes: str | None) -> JsonObject:
@@ -190,30 +190,30 @@ def _document(budget: Budget, **changes: str | None) -> JsonObject:
 
 def _lints(budgets: Sequence[Budget]) -> Iterator[Lint]:
     """Yield all findings, with unverified corrections."""
-    earlier: list[_Known] = []
+    parsed_budgets: list[_Known] = []
     for index, budget in enumerate(budgets):
         yield from _lint_reasons(index, budget)
-        one = _understood(index, budget)
-        if one is not None:
-            yield from _lint_window(one)
-            earlier.append(one)
-    if len(earlier) < len(budgets):
+        parsed = _read_budget(index, budget)
+        if parsed is not None:
+            yield from _lint_window(parsed)
+            parsed_budgets.append(parsed)
+    if len(parsed_budgets) < len(budgets):
         return
-    live = [one for one in earlier if one.reasons]
+    live = [parsed for parsed in parsed_budgets if parsed.reasons]
     moot: set[int] = set()
-    for lint, indices in _lint_zero(live, earlier):
+    for lint, indices in _lint_zero(live, parsed_budgets):
         moot |= indices
         yield lint
-    yield from _lint_gaps(live, earlier)
+    yield from _lint_gaps(live, parsed_budgets)
     closed: frozenset[str] = frozenset()
     for lint in _lint_zeros(live):
         closed = frozenset(lint.reasons)
         yield lint
-    suspects = [one for one in live if not one.reasons <= closed and one.index not in moot]
-    yield from _lint_overruled(suspects, live, earlier)
+    suspects = [parsed for parsed in live if not parsed.reasons <= closed and parsed.index not in moot]
+    yield from _lint_overruled(suspects, live, parsed_budgets)
 
 
-def _understood(index: int, budget: Budget) -> _Known | None:
+def _read_budget(index: int, budget: Budget) -> _Known | None:
     try:
         allowed_disruptions(budget, 0)
         budget_window(budget)
@@ -231,23 +231,23 @@ def _lint_reasons(index: int, budget: Budget) -> Iterator[Lint]:
         yield Lint("K-34", (index, "reasons"), message, REASONS)
 
 
-def _lint_window(one: _Known) -> Iterator[Lint]:
+def _lint_window(budget: _Known) -> Iterator[Lint]:
     """A window has a length (K-33), opens at some time, and closes before it opens again (K-32)."""
-    if one.schedule is None:
+    if budget.schedule is None:
         return
-    reasons, text = _ordered(one.reasons) or REASONS, one.budget.duration
-    if not one.duration and text is not None and not one.schedule.never_fires:
+    reasons, text = _sort_reasons(budget.reasons) or REASONS, budget.budget.duration
+    if not budget.duration and text is not None and not budget.schedule.never_fires:
         message = f"{_quote(text)} is no time at all: the budget is never in force"
-        yield Lint("K-33", (one.index, "duration"), message, reasons)
-    if one.schedule.never_fires:
-        message = f"{_quote(one.schedule.text)} never fires, so the budget is always in force"
-        yield Lint("K-32", (one.index, "schedule"), message, reasons)
-    elif one.always and text is not None:
+        yield Lint("K-33", (budget.index, "duration"), message, reasons)
+    if budget.schedule.never_fires:
+        message = f"{_quote(budget.schedule.text)} never fires, so the budget is always in force"
+        yield Lint("K-32", (budget.index, "schedule"), message, reasons)
+    elif budget.always and text is not None:
         message = f"in {_quote(text)} the next window begins, so the budget is always in force"
-        yield Lint("K-32", (one.index, "duration"), message, reasons)
+        yield Lint("K-32", (budget.index, "duration"), message, reasons)
 
 
-def _lint_zero(live: Sequence[_Known], known: Sequence[_Known]) -> Iterator[tuple[Lint, set[int]]]:
+def _lint_zero(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[tuple[Lint, set[int]]]:
     """A budget that always allows nothing makes others pointless (K-30)."""
     for zero in live:
         if zero.number or not zero.always:
@@ -257,147 +257,159 @@ def _lint_zero(live: Sequence[_Known], known: Sequence[_Known]) -> Iterator[tupl
             reason = "has no schedule" if zero.schedule is None else "has a window that never closes"
             matter = "never matters" if len(moot) == 1 else "never matter"
             message = f"allows nothing and {reason}: the pool never opens{_for(zero.reasons)}; {_names(moot)} {matter}"
-            fix = _give_way(known, zero, moot)
-            yield Lint("K-30", (zero.index,), message, _ordered(zero.reasons), fix), {one.index for one in moot}
+            fix = _give_way(budgets, zero, moot)
+            yield (
+                Lint("K-30", (zero.index,), message, _sort_reasons(zero.reasons), fix),
+                {budget.index for budget in moot},
+            )
             return
 
 
-def _lint_gaps(live: Sequence[_Known], known: Sequence[_Known]) -> Iterator[Lint]:
+def _lint_gaps(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Lint]:
     """Outside of all windows nothing is limited (K-31)."""
     unlimited = frozenset(
         reason
-        for reason in frozenset().union(*(one.reasons for one in live))
-        if not _always_one_of([one for one in live if reason in one.reasons])
+        for reason in frozenset().union(*(budget.reasons for budget in live))
+        if not _always_one_of([budget for budget in live if reason in budget.reasons])
     )
     if unlimited:
-        concerned = [one for one in live if one.reasons & unlimited]
-        which, about = ("", "") if len(concerned) == len(live) else (_for(unlimited), " about that")
-        message = f"outside the windows disruption{which} is not limited: every budget{about} has a schedule"
-        yield Lint("K-31", (), message, _ordered(unlimited), _with_cap(known, concerned, unlimited))
+        affected = [budget for budget in live if budget.reasons & unlimited]
+        reasons_text, about = ("", "") if len(affected) == len(live) else (_for(unlimited), " about that")
+        message = f"outside the windows disruption{reasons_text} is not limited: every budget{about} has a schedule"
+        yield Lint("K-31", (), message, _sort_reasons(unlimited), _with_cap(budgets, affected, unlimited))
 
 
 def _lint_zeros(live: Sequence[_Known]) -> Iterator[Lint]:
     """Windows that allow nothing cover the whole week together, though none of them does alone (K-39)."""
-    zeros = [one for one in live if not one.number]
+    zeros = [budget for budget in live if not budget.number]
     closed = frozenset(
         reason
         for reason in REASONS
-        if not any(one.always for one in zeros if reason in one.reasons)
-        and _always_one_of([one for one in zeros if reason in one.reasons])
+        if not any(budget.always for budget in zeros if reason in budget.reasons)
+        and _always_one_of([budget for budget in zeros if reason in budget.reasons])
     )
     if closed:
-        names = _names([one for one in zeros if one.reasons & closed])
+        names = _names([budget for budget in zeros if budget.reasons & closed])
         message = f"the pool never opens{_for(closed)}: {names} allow nothing and leave no gap between them"
-        yield Lint("K-39", (), message, _ordered(closed))
+        yield Lint("K-39", (), message, _sort_reasons(closed))
 
 
-def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], known: Sequence[_Known]) -> Iterator[Lint]:
+def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Lint]:
     """A budget never matters when a stricter one is in force whenever it is (K-38)."""
-    for one in suspects:
-        if one.minutes == 0:
+    for budget in suspects:
+        if budget.minutes == 0:
             continue
-        stricter = [other for other in live if other.is_stricter_than(one)]
-        overruling = [other for other in stricter if one.reasons <= other.reasons and other.outlasts(one)]
-        if overruling:
+        stricter = [other for other in live if other.is_stricter_than(budget)]
+        overrulers = [other for other in stricter if budget.reasons <= other.reasons and other.outlasts(budget)]
+        if overrulers:
             alone = next(
-                other for other in overruling if not any(third.is_stricter_than(other) for third in overruling)
+                other for other in overrulers if not any(third.is_stricter_than(other) for third in overrulers)
             )
-            when = "always in force" if alone.always else "in force whenever this one is"
-            message = f"never matters: budgets[{alone.index}] is stricter and {when}"
-            beaten = [
+            scope_text = "always in force" if alone.always else "in force whenever this one is"
+            message = f"never matters: budgets[{alone.index}] is stricter and {scope_text}"
+            overruled = [
                 other
                 for other in live
                 if alone.is_stricter_than(other) and other.reasons <= alone.reasons and alone.outlasts(other)
             ]
-            yield Lint("K-38", (one.index,), message, _ordered(one.reasons), _give_way(known, alone, beaten))
-        elif one.minutes is not None and all(
-            not one.minutes & ~_joined(other for other in stricter if reason in other.reasons) for reason in one.reasons
+            yield Lint(
+                "K-38", (budget.index,), message, _sort_reasons(budget.reasons), _give_way(budgets, alone, overruled)
+            )
+        elif budget.minutes is not None and all(
+            not budget.minutes & ~_certain_minutes(other for other in stricter if reason in other.reasons)
+            for reason in budget.reasons
         ):
-            names = _names([other for other in stricter if other.reasons & one.reasons])
+            names = _names([other for other in stricter if other.reasons & budget.reasons])
             message = f"never matters: {names} are stricter, and one of them is in force whenever this one is"
-            yield Lint("K-38", (one.index,), message, _ordered(one.reasons))
+            yield Lint("K-38", (budget.index,), message, _sort_reasons(budget.reasons))
 
 
-def _give_way(known: Sequence[_Known], strict: _Known, beaten: Sequence[_Known]) -> tuple[JsonObject, ...] | None:
-    """Return budgets after *strict* yields to *beaten*, or None if the intention is unclear.
+def _give_way(budgets: Sequence[_Known], strict: _Known, overruled: Sequence[_Known]) -> tuple[JsonObject, ...] | None:
+    """Return budgets after *strict* yields to *overruled*, or None if the intention is unclear.
 
     Windows that allow more show the intention: *strict* is restricted to the rest of the week. Likewise for a budget
     for some reasons beside one for all: *strict* keeps the other reasons.
     """
-    if not strict.always or not all(strict.is_stricter_than(one) for one in beaten):
+    if not strict.always or not all(strict.is_stricter_than(budget) for budget in overruled):
         return None
-    if all(one.reasons == strict.reasons and one.schedule is not None and one.minutes for one in beaten):
-        return _in_the_rest_of_the_week(known, strict, beaten)
-    named = frozenset().union(*(one.reasons for one in beaten))
-    if strict.schedule is None and named < strict.reasons and all(one.schedule is None for one in beaten):
-        documents = {one.index: [one.document()] for one in known}
-        documents[strict.index] = [{"nodes": strict.budget.nodes, "reasons": list(_ordered(strict.reasons - named))}]
-        return _listed(documents)
+    if all(budget.reasons == strict.reasons and budget.schedule is not None and budget.minutes for budget in overruled):
+        return _in_the_rest_of_the_week(budgets, strict, overruled)
+    named_reasons = frozenset().union(*(budget.reasons for budget in overruled))
+    if (
+        strict.schedule is None
+        and named_reasons < strict.reasons
+        and all(budget.schedule is None for budget in overruled)
+    ):
+        documents = {budget.index: [budget.document()] for budget in budgets}
+        documents[strict.index] = [
+            {"nodes": strict.budget.nodes, "reasons": list(_sort_reasons(strict.reasons - named_reasons))}
+        ]
+        return _flatten(documents)
     return None
 
 
 def _in_the_rest_of_the_week(
-    known: Sequence[_Known], strict: _Known, beaten: Sequence[_Known]
+    budgets: Sequence[_Known], strict: _Known, overruled: Sequence[_Known]
 ) -> tuple[JsonObject, ...] | None:
-    closed = blocks(WHOLE_WEEK & ~_joined(beaten), _MOST_BLOCKS)
+    closed = blocks(WHOLE_WEEK & ~_certain_minutes(overruled), _MOST_BLOCKS)
     if closed is None:
         return None
-    documents = {one.index: [one.document()] for one in known}
+    documents = {budget.index: [budget.document()] for budget in budgets}
     documents[strict.index] = [
         _document(strict.budget, schedule=block.schedule, duration=block.duration) for block in closed
     ]
-    if len({(one.is_percent, one.number) for one in beaten}) == 1:  # then they need no windows
-        for one in beaten:
-            documents[one.index] = []
-        documents[beaten[0].index] = [_document(beaten[0].budget, schedule=None, duration=None)]
-    return _listed(documents)
+    if len({(budget.is_percent, budget.number) for budget in overruled}) == 1:  # then they need no windows
+        for budget in overruled:
+            documents[budget.index] = []
+        documents[overruled[0].index] = [_document(overruled[0].budget, schedule=None, duration=None)]
+    return _flatten(documents)
 
 
 def _with_cap(
-    known: Sequence[_Known], concerned: Sequence[_Known], unlimited: frozenset[str]
+    budgets: Sequence[_Known], affected: Sequence[_Known], unlimited: frozenset[str]
 ) -> tuple[JsonObject, ...] | None:
-    """Return *known* with a limit outside the windows: their largest number, or the default if all of them are zero."""
-    if not all(unlimited <= one.reasons for one in concerned):
+    """Return *budgets* with a limit outside the windows: their largest number, or the default if all are zero."""
+    if not all(unlimited <= budget.reasons for budget in affected):
         return None
-    reasons = {} if len(unlimited) == len(REASONS) else {"reasons": list(_ordered(unlimited))}
-    documents = [one.document() for one in known]
-    numbers = [one for one in concerned if one.number]
+    reasons = {} if len(unlimited) == len(REASONS) else {"reasons": list(_sort_reasons(unlimited))}
+    documents = [budget.document() for budget in budgets]
+    numbers = [budget for budget in affected if budget.number]
     if not numbers:
         return {"nodes": DEFAULT_BUDGET_NODES, **reasons}, *documents
-    if len({one.is_percent for one in numbers}) > 1:
+    if len({budget.is_percent for budget in numbers}) > 1:
         return None
-    largest = max(numbers, key=lambda one: one.number)
+    largest = max(numbers, key=lambda budget: budget.number)
     return *documents, {"nodes": largest.budget.nodes, **reasons}
 
 
-def _listed(documents: dict[int, list[JsonObject]]) -> tuple[JsonObject, ...]:
+def _flatten(documents: dict[int, list[JsonObject]]) -> tuple[JsonObject, ...]:
     return tuple(document for _, several in sorted(documents.items()) for document in several)
 
 
-def _joined(several: Iterable[_Known]) -> int:
-    """Return the minutes of the week when any of *several* is certainly active."""
+def _certain_minutes(budgets: Iterable[_Known]) -> int:
+    """Return the minutes of the week when any of *budgets* is certainly active."""
     minutes = 0
-    for one in several:
-        minutes |= one.minutes or 0
+    for budget in budgets:
+        minutes |= budget.minutes or 0
     return minutes
 
 
-def _always_one_of(several: Iterable[_Known]) -> bool:
-    return _joined(several) == WHOLE_WEEK
+def _always_one_of(budgets: Iterable[_Known]) -> bool:
+    return _certain_minutes(budgets) == WHOLE_WEEK
 
 
-def _ordered(reasons: Iterable[str]) -> tuple[str, ...]:
+def _sort_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
     reason_set = set(reasons)
     return tuple(reason for reason in REASONS if reason in reason_set)
 
 
 def _for(reasons: frozenset[str]) -> str:
-    return "" if len(reasons) == len(REASONS) else f" for {', '.join(_ordered(reasons))}"
+    return "" if len(reasons) == len(REASONS) else f" for {', '.join(_sort_reasons(reasons))}"
 
 
-def _names(several: Sequence[_Known]) -> str:
-    names = ", ".join(f"budgets[{one.index}]" for one in islice(several, _NAMED_BUDGETS))
-    return f"{names} and {len(several) - _NAMED_BUDGETS} more" if len(several) > _NAMED_BUDGETS else names
+def _names(budgets: Sequence[_Known]) -> str:
+    names = ", ".join(f"budgets[{budget.index}]" for budget in islice(budgets, _NAMED_BUDGETS))
+    return f"{names} and {len(budgets) - _NAMED_BUDGETS} more" if len(budgets) > _NAMED_BUDGETS else names
 
 
 def _quote(text: str) -> str:

@@ -115,19 +115,19 @@ def is_of_another_instance(claim: JsonObject, instance: str) -> bool:
     return bool(own and instance) and own != instance
 
 
-def count_nodes(nodes: Iterable[PoolNode], held: Collection[str] = ()) -> NodeCounts:
+def count_nodes(nodes: Iterable[PoolNode], reserved_names: Collection[str] = ()) -> NodeCounts:
     """Count the nodes of one pool, each once. A node that is both deleting and not ready counts as deleting.
 
     Args:
         nodes: Nodes of the pool.
-        held: Names of reserved nodes, which count as deleting.
+        reserved_names: Names of reserved nodes, which count as deleting.
     """
     total = deleting = not_ready = 0
     for node in nodes:
         if not node.counts:
             continue
         total += 1
-        if node.disrupting or node.name in held:
+        if node.disrupting or node.name in reserved_names:
             deleting += 1
         elif not node.ready:
             not_ready += 1

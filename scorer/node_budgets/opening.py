@@ -18,7 +18,7 @@ from operator import or_
 from typing import Final
 
 from scorer.api.node_pool import Budget
-from scorer.node_budgets.budgets import FOREVER, UNLIMITED, ActiveBudgets, NodeCounts, ParsedBudget, understood
+from scorer.node_budgets.budgets import FOREVER, UNLIMITED, ActiveBudgets, NodeCounts, ParsedBudget, parse_budgets
 from scorer.windows.cron import DAY_MINUTES, MINUTE, CronMinute
 from scorer.windows.windows import LAST_YEARS, WEEK_MINUTES, WHOLE_WEEK, BudgetWindow, epoch_seconds, from_epoch
 
@@ -49,41 +49,41 @@ def next_open(
     budgets: Sequence[Budget],
     counts: NodeCounts,
     reason: str,
-    wanted: int,
+    requested: int,
     now: datetime,
     *,
     horizon: timedelta = HORIZON,
 ) -> Opening:
-    """Return the first instant from *now* on at which *wanted* nodes may be disrupted for *reason*, within *horizon*.
+    """Return the first instant from *now* on, within *horizon*, at which *requested* nodes may be disrupted.
 
     An invalid budget keeps the pool closed, active or not, since its intention is unknown. *now* is timezone-aware.
     """
-    return opening_of(understood(budgets).at(now), counts, reason, wanted, horizon=horizon)
+    return opening_of(parse_budgets(budgets).at(now), counts, reason, requested, horizon=horizon)
 
 
 def opening_of(
-    standing: ActiveBudgets, counts: NodeCounts, reason: str, wanted: int, *, horizon: timedelta = HORIZON
+    active_budgets: ActiveBudgets, counts: NodeCounts, reason: str, requested: int, *, horizon: timedelta = HORIZON
 ) -> Opening:
     """Return the result of `next_open` for budgets whose state at the instant is already known."""
-    now = standing.now.astimezone(UTC)
-    if wanted <= 0:
+    now = active_budgets.now.astimezone(UTC)
+    if requested <= 0:
         return Opening(now, None, ())
-    most = counts.disrupting(reason) + wanted
-    if standing.budgets.mistakes or most > UNLIMITED:
-        return Opening(None, None, tuple(index for index, _ in standing.budgets.mistakes))
+    most = counts.disrupting(reason) + requested
+    if active_budgets.budgets.mistakes or most > UNLIMITED:
+        return Opening(None, None, tuple(index for index, _ in active_budgets.budgets.mistakes))
     total = counts.total
     blockers = {
         index: reading
-        for index, reading in enumerate(standing.budgets.readings)
+        for index, reading in enumerate(active_budgets.budgets.readings)
         if reading.is_about(reason) and reading.allowed(total) < most
     }
-    closing = tuple(index for index in standing.active if index in blockers)
+    closing = tuple(index for index in active_budgets.active if index in blockers)
     if not closing:
         return Opening(now, None, ())
-    ahead = max(standing.left[index] for index in closing)
+    ahead = max(active_budgets.left[index] for index in closing)
     if ahead == FOREVER:
         return Opening(None, None, closing)
-    near = None if standing.is_odd else _end_of_windows(blockers.values(), standing.moment, ahead)
+    near = None if active_budgets.is_odd else _end_of_windows(blockers.values(), active_budgets.moment, ahead)
     if near is not None and near - now <= horizon:
         return Opening(near, None, closing)
     windows = (reading.window for reading in blockers.values() if reading.window is not None)
@@ -101,14 +101,14 @@ def _end_of_windows(blockers: Iterable[ParsedBudget], moment: CronMinute, ahead:
         moment: Start of the search.
         ahead: Number of minutes from there with at least one of them active.
     """
-    changing = [reading for reading in blockers if reading.always is None]
-    if any(reading.is_odd for reading in changing):
+    variable_readings = [reading for reading in blockers if reading.always is None]
+    if any(reading.is_odd for reading in variable_readings):
         return None
     for _ in range(_STEPS):
         if ahead >= (LAST_YEARS - moment.start) // MINUTE:
             return None
         moment = CronMinute.of(moment.start + ahead * MINUTE)
-        ahead = max([reading.minutes_left(moment) for reading in changing])
+        ahead = max([reading.minutes_left(moment) for reading in variable_readings])
         if not ahead:
             return moment.start
     return None
@@ -129,25 +129,25 @@ def first_gap(
     until = now.astimezone(UTC) + horizon if now <= _LATEST - horizon else _LATEST
     position, last = epoch_seconds(now), epoch_seconds(until)
     minute, first = position // 60, position // 60
-    week, others = 0, distinct
+    week, other_windows = 0, distinct
     steady: set[BudgetWindow] | None = None
     for days in _LOOKS:
         stop = min(first + days * DAY_MINUTES, last // 60) // DAY_MINUTES * DAY_MINUTES + DAY_MINUTES
         if stop <= minute:
             break
         count = stop - minute
-        covered = {window: window.minutes(minute, count) for window in others}
-        minutes = reduce(or_, covered.values(), _repeated(week, minute, count))
+        minutes_by_window = {window: window.minutes(minute, count) for window in other_windows}
+        minutes = reduce(or_, minutes_by_window.values(), _repeat_week(week, minute, count))
         first_minute = _first_free(minutes, minute, count, position, distinct)
         if first_minute is not None:
             return (max(now.astimezone(UTC), from_epoch(first_minute)), None) if first_minute <= last else (None, until)
         if steady is None and now.year > MINYEAR:
-            week, others = _by_week(distinct)
+            week, other_windows = _by_week(distinct)
             if week == WHOLE_WEEK:
                 return None, None
         full = (1 << count) - 1
-        candidates = others if steady is None else steady
-        steady = {window for window in candidates if covered[window] == full and not _pauses(window)}
+        candidates = other_windows if steady is None else steady
+        steady = {window for window in candidates if minutes_by_window[window] == full and not _pauses(window)}
         minute, position = stop, stop * 60
     return None, None if steady else until
 
@@ -164,28 +164,28 @@ def _by_week(windows: frozenset[BudgetWindow]) -> tuple[int, frozenset[BudgetWin
     return week, frozenset(window for window in windows if weeks[window] is None)
 
 
-def _repeated(week: int, first: int, count: int) -> int:
+def _repeat_week(week: int, first: int, count: int) -> int:
     """Return *week* repeated over *count* minutes from *first* on, counted from the epoch."""
-    skipped = first % WEEK_MINUTES
-    weeks = -(-(skipped + count) // WEEK_MINUTES)
+    offset = first % WEEK_MINUTES
+    weeks = -(-(offset + count) // WEEK_MINUTES)
     minutes = int.from_bytes(week.to_bytes(WEEK_MINUTES // 8, "little") * weeks, "little")
-    return minutes >> skipped & ((1 << count) - 1)
+    return minutes >> offset & ((1 << count) - 1)
 
 
-def _first_free(covered: int, minute: int, count: int, here: int, windows: Iterable[BudgetWindow]) -> int | None:
-    """Return the first second from *here* on that neither *covered* nor a silence of *windows* covers.
+def _first_free(minutes: int, minute: int, count: int, second: int, windows: Iterable[BudgetWindow]) -> int | None:
+    """Return the first second from *second* on that neither *minutes* nor a silence of *windows* covers.
 
-    *covered* has a bit for each of the *count* minutes from *minute* on, counted from the epoch.
+    *minutes* has a bit for each of the *count* minutes from *minute* on, counted from the epoch.
     """
     end = (minute + count) * 60
-    silences = [silence for window in windows for silence in window.silences(here, end)]
-    while here < end:
-        ahead = covered >> here // 60 - minute
+    silences = [silence for window in windows for silence in window.silences(second, end)]
+    while second < end:
+        ahead = minutes >> second // 60 - minute
         shift = (~ahead & (ahead + 1)).bit_length() - 1
         if shift:
-            here = (here // 60 + shift) * 60
-        silent_until = max((finish for begin, finish in silences if begin <= here < finish), default=None)
+            second = (second // 60 + shift) * 60
+        silent_until = max((finish for begin, finish in silences if begin <= second < finish), default=None)
         if silent_until is None:
-            return here if here < end else None
-        here = silent_until
+            return second if second < end else None
+        second = silent_until
     return None

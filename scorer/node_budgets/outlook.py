@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.node_pool import Budget, DisruptionReason
-from scorer.node_budgets.budgets import FOREVER, ActiveBudgets, Allowance, BudgetSet, NodeCounts, understood
+from scorer.node_budgets.budgets import FOREVER, ActiveBudgets, Allowance, BudgetSet, NodeCounts, parse_budgets
 from scorer.node_budgets.opening import Opening, opening_of
 from scorer.windows.cron import MINUTE
 from scorer.windows.fires import next_fire
@@ -70,40 +70,40 @@ def outlook(budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> Out
 
     Reasons with the same applicable budgets and nodes are computed once.
     """
-    pool = understood(budgets)
-    standing = pool.at(now)
+    pool = parse_budgets(budgets)
+    active_budgets = pool.at(now)
     distinct: dict[tuple[object, ...], tuple[Allowance, Opening | None, bool]] = {}
     prospects = []
     for reason in DisruptionReason:
         same = (counts.disrupting(reason), *(reading.is_about(reason) for reading in pool.readings))
         if same not in distinct:
-            distinct[same] = _prospect(standing, counts, reason)
+            distinct[same] = _prospect(active_budgets, counts, reason)
         prospects.append(Prospect(reason, *distinct[same]))
     minute = epoch_seconds(now) // 60
-    return Outlook(pool, counts, range(minute, minute + _steady_minutes(standing)), tuple(prospects))
+    return Outlook(pool, counts, range(minute, minute + _steady_minutes(active_budgets)), tuple(prospects))
 
 
-def _prospect(standing: ActiveBudgets, counts: NodeCounts, reason: str) -> tuple[Allowance, Opening | None, bool]:
-    allowed = standing.allowance(counts, reason)
+def _prospect(active_budgets: ActiveBudgets, counts: NodeCounts, reason: str) -> tuple[Allowance, Opening | None, bool]:
+    allowed = active_budgets.allowance(counts, reason)
     if allowed.remaining:
         return allowed, None, False
-    opening = opening_of(standing, counts, reason, 1)
+    opening = opening_of(active_budgets, counts, reason, 1)
     if opening.instant is not None or (counts.total and not allowed.disrupting):
         return allowed, opening, opening.instant is None
-    undisturbed = NodeCounts(max(1, counts.total))
-    return allowed, opening, opening_of(standing, undisturbed, reason, 1).instant is None
+    idle_counts = NodeCounts(max(1, counts.total))
+    return allowed, opening, opening_of(active_budgets, idle_counts, reason, 1).instant is None
 
 
-def _steady_minutes(standing: ActiveBudgets) -> int:
+def _steady_minutes(active_budgets: ActiveBudgets) -> int:
     """Return the minimum number of minutes, including this one, until a budget becomes active or inactive.
 
     It is 1, only this minute, with schedules of 29 February and near the minimum and maximum date.
     """
-    steady, start = LONGEST_MINUTES, standing.moment.start
-    for reading, left in zip(standing.budgets.readings, standing.left, strict=True):
+    steady, start = LONGEST_MINUTES, active_budgets.moment.start
+    for reading, left in zip(active_budgets.budgets.readings, active_budgets.left, strict=True):
         if reading.window is None or left == FOREVER or reading.always is False or reading.schedule is None:
             continue
-        if standing.is_odd or reading.is_odd:
+        if active_budgets.is_odd or reading.is_odd:
             return 1
         if left:
             steady = min(steady, left)

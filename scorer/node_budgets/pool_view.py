@@ -16,7 +16,7 @@ from scorer.node_budgets.blockers import (
     state_blockers,
     template_blocker,
 )
-from scorer.node_budgets.budgets import NodeCounts, understood
+from scorer.node_budgets.budgets import NodeCounts, parse_budgets
 from scorer.node_budgets.nodes import PoolNode, count_nodes
 from scorer.node_budgets.opening import Opening, opening_of
 from scorer.node_budgets.wording import shortened
@@ -53,7 +53,7 @@ class PoolView:
     counted: NodeCounts | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "budgets", understood(self.budgets))  # else every question would parse them again
+        object.__setattr__(self, "budgets", parse_budgets(self.budgets))  # else every question would parse them again
 
     def counts(self, observed: NodeCounts | None = None) -> NodeCounts:
         """Count the nodes. A reserved node counts as deleting, although it is not yet.
@@ -61,23 +61,25 @@ class PoolView:
         Args:
             observed: Counts made by the caller. Reserved nodes are added to them.
         """
-        reserved = [
+        reserved_nodes = [
             node for name in self.held_nodes if (node := self.nodes.get(name)) and node.counts and not node.disrupting
         ]
         if observed is not None:
-            return _with_deleting(observed, len(reserved) + self.held_count)
-        counted = count_nodes(self.nodes.values()) if self.counted is None else self.counted
-        not_ready = sum(not node.ready for node in reserved)
-        counted = NodeCounts(counted.total, counted.deleting + len(reserved), counted.not_ready - not_ready)
-        return _with_deleting(counted, self.held_count)
+            return _with_deleting(observed, len(reserved_nodes) + self.held_count)
+        node_counts = count_nodes(self.nodes.values()) if self.counted is None else self.counted
+        not_ready = sum(not node.ready for node in reserved_nodes)
+        node_counts = NodeCounts(
+            node_counts.total, node_counts.deleting + len(reserved_nodes), node_counts.not_ready - not_ready
+        )
+        return _with_deleting(node_counts, self.held_count)
 
     def blockers_of(self, name: str, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:
         """Return all blockers of a node, except for budgets."""
         node = self.nodes[name]
-        found = self.blockers(node, class_, now)
+        blockers = self.blockers(node, class_, now)
         if name in self.held_nodes and not node.disrupting:
-            found = (self._reserved_blocker(name), *found)
-        return (*found, template_blocker(self.name)) if self.template_do_not_disrupt else found
+            blockers = (self._reserved_blocker(name), *blockers)
+        return (*blockers, template_blocker(self.name)) if self.template_do_not_disrupt else blockers
 
     def disrupting(self, reason: str) -> tuple[str, ...]:
         """Return the names of the nodes that count against the budgets for *reason*."""
@@ -104,35 +106,42 @@ class PoolView:
 
         A node that is already in disruption counts by itself, so its reservation must not count again.
         """
-        return tuple(sorted((each for each in self.reserved if self._counts(each)), key=lambda each: each.expires))
+        return tuple(
+            sorted(
+                (reservation for reservation in self.reserved if self._counts(reservation)),
+                key=lambda reservation: reservation.expires,
+            )
+        )
 
-    def opening(self, reason: str, wanted: int, now: datetime, observed: NodeCounts | None = None) -> Opening:
-        """Return when the budgets allow *wanted* nodes to be disrupted, now or later.
+    def opening(self, reason: str, requested: int, now: datetime, observed: NodeCounts | None = None) -> Opening:
+        """Return when the budgets allow *requested* nodes to be disrupted, now or later.
 
         Each reservation is assumed to last until its end. Nothing else changes.
         """
 
         def opening(start: datetime) -> Opening:
-            return opening_of(understood(self.budgets).at(start), self.as_of(start).counts(observed), reason, wanted)
+            return opening_of(
+                parse_budgets(self.budgets).at(start), self.as_of(start).counts(observed), reason, requested
+            )
 
-        found = opening(now)
-        ends = sorted({each.expires for each in self.counting() if each.expires > now})
+        earliest = opening(now)
+        ends = sorted({reservation.expires for reservation in self.counting() if reservation.expires > now})
         for end in (*ends[: _MOST_ENDS - 1], *ends[_MOST_ENDS - 1 :][-1:]):
-            if found.instant is not None and found.instant <= end:
+            if earliest.instant is not None and earliest.instant <= end:
                 break
             later = opening(end)
-            if later.instant is not None and (found.instant is None or later.instant < found.instant):
-                found = replace(found, instant=later.instant, searched_until=None)
-        return found
+            if later.instant is not None and (earliest.instant is None or later.instant < earliest.instant):
+                earliest = replace(earliest, instant=later.instant, searched_until=None)
+        return earliest
 
     def as_of(self, instant: datetime) -> "PoolView":
         """Return the pool without the reservations that will have ended by *instant*."""
         left = in_force(self.reserved, instant)
         if len(left) == len(self.reserved):
             return self
-        names, count = held_nodes(each for each in self.reserved if each not in left)
-        kept = (self.held_nodes - names) | held_nodes(left)[0]
-        return replace(self, held_nodes=kept, held_count=self.held_count - count, reserved=left)
+        names, count = held_nodes(reservation for reservation in self.reserved if reservation not in left)
+        remaining_nodes = (self.held_nodes - names) | held_nodes(left)[0]
+        return replace(self, held_nodes=remaining_nodes, held_count=self.held_count - count, reserved=left)
 
     def _counts(self, reservation: Reservation) -> bool:
         if isinstance(reservation.granted, int):
@@ -143,8 +152,12 @@ class PoolView:
 
     def _reserved_blocker(self, name: str) -> Blocker:
         """Return the blocker of the longest reservation of a node."""
-        holding = [each for each in self.reserved if not isinstance(each.granted, int) and name in each.granted]
-        last = max(holding, key=lambda each: each.expires, default=None)
+        reservations = [
+            reservation
+            for reservation in self.reserved
+            if not isinstance(reservation.granted, int) and name in reservation.granted
+        ]
+        last = max(reservations, key=lambda reservation: reservation.expires, default=None)
         return reserved_blocker() if last is None else reserved_blocker(shortened(last.holder), last.expires)
 
 

@@ -13,7 +13,7 @@ from scorer.node_budgets.budgets import (
     allowed_disruptions,
     applies_to,
     is_active,
-    understood,
+    parse_budgets,
 )
 from tests.scorer.windows.schedules import AWARE, budgets
 from tests.thoroughness import examples
@@ -220,7 +220,7 @@ def test_what_is_understood_at_once_is_what_each_budget_says(pool, parts, reason
 @given(pool=st.lists(budgets(), max_size=6).map(tuple), now=AWARE, place=st.floats(0, 0.999))
 @settings(max_examples=examples(200))
 def test_a_window_stays_open_for_as_long_as_is_said(pool, now, place):
-    standing = understood(pool).at(now)
+    standing = parse_budgets(pool).at(now)
     for budget, left in zip(pool, standing.left, strict=True):
         assert bool(left) is is_active(budget, now)
         then = standing.moment.start + timedelta(minutes=min(left, 10**6)) * place
@@ -229,9 +229,9 @@ def test_a_window_stays_open_for_as_long_as_is_said(pool, now, place):
 
 def test_what_is_understood_is_still_the_list_of_budgets():
     pool = (Budget(nodes="1"), Budget(nodes="x"))
-    found = understood(pool)
+    found = parse_budgets(pool)
     assert found == pool
-    assert understood(found) is found
+    assert parse_budgets(found) is found
     assert found.mistakes == ((1, "nodes 'x' is neither a number nor a percentage of 0% to 100%"),)
     with pytest.raises(ValueError, match="has no time zone"):
         found.at(datetime(2026, 6, 10))
