@@ -38,7 +38,7 @@ def covers(run: ClusterStagedUpdateRun, cluster: str) -> bool:
 
 
 def may_update(
-    run: ClusterStagedUpdateRun, cluster: str, now: datetime, promised: Collection[str] = ()
+    run: ClusterStagedUpdateRun, cluster: str, now: datetime, promised_clusters: Collection[str] = ()
 ) -> MemberAnswer:
     """Return whether an unfinished run would change a cluster now.
 
@@ -46,8 +46,8 @@ def may_update(
         run: The run, with its record.
         cluster: The member.
         now: Current time, the base of the remaining wait.
-        promised: Other clusters that count as changing: they are reserved, but the run has not recorded their start
-            yet.
+        promised_clusters: Other clusters that count as changing: they are reserved, but the run has not recorded
+            their start yet.
     """
     name = run.metadata.name
     detail: MemberDetail = {"run": name}
@@ -74,29 +74,29 @@ def may_update(
     for earlier in stages[:place]:
         if _status(earlier.conditions, "Succeeded") != TRUE:
             return _behind(run, earlier, detail, now)
-    return _in_stage(run, stage, detail, promised)
+    return _in_stage(run, stage, detail, promised_clusters)
 
 
 def _behind(
     run: ClusterStagedUpdateRun, earlier: StageUpdatingStatus, detail: MemberDetail, now: datetime
 ) -> MemberAnswer:
     """Return why an earlier stage is unfinished: its clusters, or a task after them."""
-    name, before = run.metadata.name, earlier.stage_name
-    detail = {**detail, "waitsForStage": before}
+    name, earlier_name = run.metadata.name, earlier.stage_name
+    detail = {**detail, "waitsForStage": earlier_name}
     if any(_status(entry.conditions, "Succeeded") != TRUE for entry in earlier.clusters):
-        return MemberAnswer(MemberReason.WAITING_FOR_STAGE, f"stage {before} of run {name} comes first", detail)
+        return MemberAnswer(MemberReason.WAITING_FOR_STAGE, f"stage {earlier_name} of run {name} comes first", detail)
     for task in earlier.after_stage_task_status:
         if task.type is StageTaskType.APPROVAL and _status(task.conditions, "ApprovalRequestApproved") != TRUE:
-            return _approval(task.approval_request_name, f"after stage {before} of run {name}", detail)
+            return _approval(task.approval_request_name, f"after stage {earlier_name} of run {name}", detail)
         if task.type is StageTaskType.TIMED_WAIT and _status(task.conditions, "WaitTimeElapsed") != TRUE:
-            wait = _remaining(run, earlier, now)
-            message = f"run {name} waits after its stage {before}"
+            wait = _remaining_wait(run, earlier, now)
+            message = f"run {name} waits after its stage {earlier_name}"
             return MemberAnswer(MemberReason.WAIT_TIME, message, detail, wait or timedelta(seconds=1))
-    return MemberAnswer(MemberReason.WAITING_FOR_STAGE, f"stage {before} of run {name} is about to end", detail)
+    return MemberAnswer(MemberReason.WAITING_FOR_STAGE, f"stage {earlier_name} of run {name} is about to end", detail)
 
 
 def _in_stage(
-    run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, detail: MemberDetail, promised: Collection[str]
+    run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, detail: MemberDetail, promised_clusters: Collection[str]
 ) -> MemberAnswer:
     name, stage_place = run.metadata.name, stage.stage_name
     for task in stage.before_stage_task_status:
@@ -105,10 +105,10 @@ def _in_stage(
     busy = [
         entry.cluster_name
         for entry in stage.clusters
-        if (_status(entry.conditions, "Started") == TRUE or entry.cluster_name in promised)
+        if (_status(entry.conditions, "Started") == TRUE or entry.cluster_name in promised_clusters)
         and not _status(entry.conditions, "Succeeded")
     ]
-    plan = _planned(run, stage_place)
+    plan = _planned_stage(run, stage_place)
     most = len(stage.clusters) if plan is None else _stage_concurrency(plan, len(stage.clusters))
     if len(busy) >= most:
         message = f"stage {stage_place} of run {name} changes {most} at once, and is busy with {', '.join(busy[:3])}"
@@ -116,30 +116,30 @@ def _in_stage(
     return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of stage {stage_place} of run {name}", detail)
 
 
-def _approval(request: str, when: str, detail: MemberDetail) -> MemberAnswer:
-    message = f"{when}, approval {f'of {request} ' if request else ''}is required"
+def _approval(request: str, position: str, detail: MemberDetail) -> MemberAnswer:
+    message = f"{position}, approval {f'of {request} ' if request else ''}is required"
     if request:
         detail = {**detail, "approvalRequest": request}
     return MemberAnswer(MemberReason.WAITING_FOR_APPROVAL, message, detail)
 
 
-def _remaining(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: datetime) -> timedelta:
+def _remaining_wait(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: datetime) -> timedelta:
     """Return the remaining wait after a stage, which started when all clusters of the stage were updated.
 
     A wait that is unreadable or out of range never ends: `_LONGEST_WAIT`.
     """
-    plan, progressing = _planned(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
+    plan, condition = _planned_stage(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
     tasks = plan.after_stage_tasks if plan is not None else ()
     texts = [task.wait_time for task in tasks if task.type is StageTaskType.TIMED_WAIT and task.wait_time]
-    if not texts or progressing is None or progressing.last_transition_time is None:
+    if not texts or condition is None or condition.last_transition_time is None:
         return timedelta()
     try:
-        return max(timedelta(), progressing.last_transition_time + parse_wait_time(texts[0]) - now)
+        return max(timedelta(), condition.last_transition_time + parse_wait_time(texts[0]) - now)
     except (ValueError, OverflowError):
         return _LONGEST_WAIT
 
 
-def _planned(run: ClusterStagedUpdateRun, name: str) -> StageConfig | None:
+def _planned_stage(run: ClusterStagedUpdateRun, name: str) -> StageConfig | None:
     strategy = run.status.staged_update_strategy_snapshot
     return next((stage for stage in strategy.stages if stage.name == name), None) if strategy is not None else None
 

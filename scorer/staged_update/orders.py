@@ -70,57 +70,57 @@ class RunOrder:
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
-def order_start(run: JsonObject, found: RunSituation, wanted: RunOrder) -> RunState | None:
+def order_start(run: JsonObject, situation: RunSituation, order: RunOrder) -> RunState | None:
     """Return the state that starts an existing run, or None if it has it already.
 
     Raises:
         RunOrderRefusedError: The run has ended, or differs from the ordered one.
     """
     for field, text in (
-        ("placementName", wanted.placement),
-        ("stagedRolloutStrategyName", wanted.strategy),
-        ("resourceSnapshotIndex", wanted.index),
+        ("placementName", order.placement),
+        ("stagedRolloutStrategyName", order.strategy),
+        ("resourceSnapshotIndex", order.index),
     ):
         own = text_at(spec_of(run), field)
         if text and text != own:
             subject = f"spec.{field} is {own[:255]!r} and not {text[:255]!r}"
-            raise RunOrderRefusedError(f"run {wanted.name} is there already, and its {subject}; choose another name")
-    _check_not_over(run, found, "choose another name")
+            raise RunOrderRefusedError(f"run {order.name} is there already, and its {subject}; choose another name")
+    _check_not_over(run, situation, "choose another name")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
-    if wanted.state is RunState.INITIALIZE and state != RunState.INITIALIZE:
-        raise RunOrderRefusedError(f"run {wanted.name} has been started: it cannot go back to its initialisation")
-    return None if state == wanted.state else wanted.state
+    if order.state is RunState.INITIALIZE and state != RunState.INITIALIZE:
+        raise RunOrderRefusedError(f"run {order.name} has been started: it cannot go back to its initialisation")
+    return None if state == order.state else order.state
 
 
-def order_stop(run: JsonObject, found: RunSituation) -> RunState | None:
+def order_stop(run: JsonObject, situation: RunSituation) -> RunState | None:
     """Return the state that stops a run, or None if it has it already.
 
     Raises:
         RunOrderRefusedError: The run has ended, or has not been started.
     """
-    _check_not_over(run, found, "there is nothing to stop")
+    _check_not_over(run, situation, "there is nothing to stop")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if state == RunState.INITIALIZE:
         raise RunOrderRefusedError(f"run {name_of(run)} has not been started: there is nothing to stop")
     return None if state == RunState.STOP else RunState.STOP
 
 
-def order_resume(run: JsonObject, found: RunSituation) -> RunState | None:
+def order_resume(run: JsonObject, situation: RunSituation) -> RunState | None:
     """Return the state that resumes a stopped run, or None if it has it already.
 
     Raises:
         RunOrderRefusedError: The run has ended, or has not been started.
     """
-    _check_not_over(run, found, "there is nothing to resume")
+    _check_not_over(run, situation, "there is nothing to resume")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if state == RunState.INITIALIZE:
         raise RunOrderRefusedError(f"run {name_of(run)} has not been started, so it is not stopped: start it")
     return None if state == RunState.RUN else RunState.RUN
 
 
-def _check_not_over(run: JsonObject, found: RunSituation, advice: str) -> None:
-    if found.is_over:
-        raise RunOrderRefusedError(f"run {name_of(run)} is over ({found.phase}): {advice}")
+def _check_not_over(run: JsonObject, situation: RunSituation, advice: str) -> None:
+    if situation.is_over:
+        raise RunOrderRefusedError(f"run {name_of(run)} is over ({situation.phase}): {advice}")
 
 
 def state_patch(state: RunState) -> JsonObject:
@@ -129,68 +129,68 @@ def state_patch(state: RunState) -> JsonObject:
     return patch | ({"metadata": {"annotations": {REJECTED: None}}} if state is RunState.RUN else {})
 
 
-def rejection_patch(request: str, why: str) -> JsonObject:
+def rejection_patch(request: str, reason: str) -> JsonObject:
     """Return the merge patch of a run that rejects an approval request and stops the run.
 
     Raises:
         RunOrderRefusedError: No reason is given.
     """
-    if not why.strip():
+    if not reason.strip():
         raise RunOrderRefusedError("the reason is empty: say why the request is rejected")
-    annotations = {REJECTED: f"{request}: {why.strip()}"}
+    annotations = {REJECTED: f"{request}: {reason.strip()}"}
     return {"metadata": {"annotations": annotations}, "spec": {"state": str(RunState.STOP)}}
 
 
-def open_approval(run: JsonObject, found: RunSituation, *, stage: str = "", request: str = "") -> RunWait:
+def open_approval(run: JsonObject, situation: RunSituation, *, stage: str = "", request: str = "") -> RunWait:
     """Return the approval that a run waits for.
 
     Args:
         run: The run.
-        found: Its situation.
+        situation: Its situation.
         stage: Restricts the search to a stage, unless empty.
         request: Restricts the search to a request name, unless empty.
 
     Raises:
         RunOrderRefusedError: It waits for no approval, or for several.
     """
-    approvals = [wait for wait in found.waits if wait.kind is RunWaitKind.APPROVAL]
+    approvals = [wait for wait in situation.waits if wait.kind is RunWaitKind.APPROVAL]
     waits = [wait for wait in approvals if stage in ("", wait.stage) and request in ("", wait.request)]
     if len(waits) > 1:
-        named = ", ".join(wait.request for wait in waits)
-        raise RunOrderRefusedError(f"run {name_of(run)} waits for several approvals: {named}; say which")
+        request_names = ", ".join(wait.request for wait in waits)
+        raise RunOrderRefusedError(f"run {name_of(run)} waits for several approvals: {request_names}; say which")
     if waits:
         return waits[0]
-    raise RunOrderRefusedError(_why_none(run, found, approvals, stage))
+    raise RunOrderRefusedError(_no_approval_reason(run, situation, approvals, stage))
 
 
-def _why_none(run: JsonObject, found: RunSituation, asked: list[RunWait], stage: str) -> str:
+def _no_approval_reason(run: JsonObject, situation: RunSituation, waits: list[RunWait], stage: str) -> str:
     name = name_of(run)
-    names = [stage_name(each) for each in stages_of(run)]
+    names = [stage_name(entry) for entry in stages_of(run)]
     if stage and names and stage not in names:
         return f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(names)}"
-    if asked:
-        return f"run {name} waits for another approval: {', '.join(wait.request for wait in asked)}"
-    if any(wait.kind is RunWaitKind.STATE for wait in found.waits):
-        return f"run {name} waits for no approval now, but for {found.waits[0].message}"
-    word = "is over" if found.is_over else "does not wait for an approval"
-    detail = f"{found.phase}: {found.message}" if found.message else found.phase
+    if waits:
+        return f"run {name} waits for another approval: {', '.join(wait.request for wait in waits)}"
+    if any(wait.kind is RunWaitKind.STATE for wait in situation.waits):
+        return f"run {name} waits for no approval now, but for {situation.waits[0].message}"
+    word = "is over" if situation.is_over else "does not wait for an approval"
+    detail = f"{situation.phase}: {situation.message}" if situation.message else situation.phase
     return f"run {name} {word} ({detail})"
 
 
-def approved_already(run: JsonObject, requests: Iterable[JsonObject], *, stage: str = "", request: str = "") -> str:
+def approved_request(run: JsonObject, requests: Iterable[JsonObject], *, stage: str = "", request: str = "") -> str:
     """Return the name of the matching request that is already approved, or an empty string.
 
     Without a stage or a request, the match would be ambiguous.
     """
     if not stage and not request:
         return ""
-    for each in stages_of(run):
-        for task in tasks_of(each):
+    for entry in stages_of(run):
+        for task in tasks_of(entry):
             name = text_at(task, "approvalRequestName")
-            meant = name and stage in ("", stage_name(each)) and request in ("", name)
-            if meant and status(task, REQUEST_APPROVED) == TRUE:
+            matches = name and stage in ("", stage_name(entry)) and request in ("", name)
+            if matches and status(task, REQUEST_APPROVED) == TRUE:
                 return name
-    return next((request for each in requests if request and name_of(each) == request and is_approved(each)), "")
+    return next((request for entry in requests if request and name_of(entry) == request and is_approved(entry)), "")
 
 
 def is_approved(request: JsonObject) -> bool:
@@ -208,10 +208,10 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
     """
     text = message[:_LONGEST_MESSAGE]
     condition = make_condition(APPROVED, TRUE, APPROVED_BY_USER, text, generation=generation_of(request), now=now)
-    return [*(each for each in conditions_of(request) if each.get("type") != APPROVED), condition]
+    return [*(condition for condition in conditions_of(request) if condition.get("type") != APPROVED), condition]
 
 
-def approval_command(run: JsonObject, found: RunSituation, wait: RunWait) -> list[str]:
+def approval_command(run: JsonObject, situation: RunSituation, wait: RunWait) -> list[str]:
     """Return the harbormaster command that ends a wait as a list of words, or an empty list."""
     if not wait.needs_person:
         return []
@@ -219,7 +219,7 @@ def approval_command(run: JsonObject, found: RunSituation, wait: RunWait) -> lis
     if wait.kind is RunWaitKind.APPROVAL:
         words = ["approve", name, "--stage", wait.stage]
     else:
-        words = ["run", "start" if found.phase is RunPhase.INITIALIZED else "resume", name]
+        words = ["run", "start" if situation.phase is RunPhase.INITIALIZED else "resume", name]
     return [*words, *(["-n", namespace] if namespace else [])]
 
 

@@ -144,25 +144,25 @@ def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime)
         requests: Approval requests of its family. Those of other runs are ignored.
         now: Current time, timezone-aware. Decides whether a timed wait has elapsed.
     """
-    found, stage = status_of(run), current_stage(run)
-    phase = _phase(found, _state(run), caught_up=_is_caught_up(run))
+    run_status, stage = status_of(run), current_stage(run)
+    phase = _phase(run_status, _state(run), is_current=_is_caught_up(run))
     if phase in OVER or phase is RunPhase.INITIALIZING:
-        return RunSituation(phase, stage_name(stage), message=_message(found))
+        return RunSituation(phase, stage_name(stage), message=_message(run_status))
     if phase in (RunPhase.INITIALIZED, RunPhase.STOPPED):
-        began = since(found, INITIALIZED if phase is RunPhase.INITIALIZED else PROGRESSING)
+        began = since(run_status, INITIALIZED if phase is RunPhase.INITIALIZED else PROGRESSING)
         word = "start" if phase is RunPhase.INITIALIZED else "resume"
         wait = RunWait(RunWaitKind.STATE, since=began, message=f"somebody to {word} it")
-        return RunSituation(phase, stage_name(stage), (wait,), _message(found))
+        return RunSituation(phase, stage_name(stage), (wait,), _message(run_status))
     own = {name_of(request): request for request in requests_of(run, requests)}
-    waits = (*_tasks(found, stage, own, now), *_clusters(stage, stopping=phase is RunPhase.STOPPING))
-    return RunSituation(phase, stage_name(stage), waits, _message(found))
+    waits = (*_tasks(run_status, stage, own, now), *_clusters(stage, is_stopping=phase is RunPhase.STOPPING))
+    return RunSituation(phase, stage_name(stage), waits, _message(run_status))
 
 
 def stages_of(run: JsonObject) -> list[JsonObject]:
     """Return the recorded stages of a run in order, the deletion stage last if it has any cluster."""
-    found = status_of(run)
-    last = found.get("deletionStageStatus")
-    return [*dicts_at(found, "stagesStatus"), *([last] if isinstance(last, dict) and clusters_of(last) else [])]
+    run_status = status_of(run)
+    last = run_status.get("deletionStageStatus")
+    return [*dicts_at(run_status, "stagesStatus"), *([last] if isinstance(last, dict) and clusters_of(last) else [])]
 
 
 def current_stage(run: JsonObject) -> JsonObject:
@@ -176,46 +176,46 @@ def _state(run: JsonObject) -> str:
 
 def _is_caught_up(run: JsonObject) -> bool:
     """Return whether the record is about the present generation of ``spec``."""
-    seen = condition(status_of(run), PROGRESSING).get("observedGeneration") or 0
-    return seen == generation_of(run)
+    observed_generation = condition(status_of(run), PROGRESSING).get("observedGeneration") or 0
+    return observed_generation == generation_of(run)
 
 
-def _phase(found: JsonObject, state: str, *, caught_up: bool) -> RunPhase:
-    if status(found, INITIALIZED) == FALSE:
+def _phase(run_status: JsonObject, state: str, *, is_current: bool) -> RunPhase:
+    if status(run_status, INITIALIZED) == FALSE:
         return RunPhase.FAILED
-    if status(found, SUCCEEDED):
-        return RunPhase.SUCCEEDED if status(found, SUCCEEDED) == TRUE else RunPhase.ABORTED
-    if status(found, INITIALIZED) != TRUE:
+    if status(run_status, SUCCEEDED):
+        return RunPhase.SUCCEEDED if status(run_status, SUCCEEDED) == TRUE else RunPhase.ABORTED
+    if status(run_status, INITIALIZED) != TRUE:
         return RunPhase.INITIALIZING
-    if not status(found, PROGRESSING) and state not in (RunState.RUN, RunState.STOP):
+    if not status(run_status, PROGRESSING) and state not in (RunState.RUN, RunState.STOP):
         return RunPhase.INITIALIZED
-    if not caught_up:
+    if not is_current:
         return RunPhase.STOPPING if state == RunState.STOP else RunPhase.RUNNING
-    return _progress(found)
+    return _progress(run_status)
 
 
-def _progress(found: JsonObject) -> RunPhase:
+def _progress(run_status: JsonObject) -> RunPhase:
     """Return the phase in a record that is up to date."""
-    if status(found, PROGRESSING) == UNKNOWN:
+    if status(run_status, PROGRESSING) == UNKNOWN:
         return RunPhase.STOPPING
-    known = {
+    phases = {
         "UpdateRunWaiting": RunPhase.WAITING,
         "UpdateRunStuck": RunPhase.STUCK,
         "UpdateRunStopped": RunPhase.STOPPED,
     }
-    return known.get(reason(found, PROGRESSING), RunPhase.RUNNING)
+    return phases.get(reason(run_status, PROGRESSING), RunPhase.RUNNING)
 
 
-def _message(found: JsonObject) -> str:
+def _message(run_status: JsonObject) -> str:
     """Return the most informative message of the conditions."""
     for kind in (SUCCEEDED, PROGRESSING, INITIALIZED):
-        if condition(found, kind):
-            return text_at(condition(found, kind), "message")
+        if condition(run_status, kind):
+            return text_at(condition(run_status, kind), "message")
     return "the run has not been initialised yet"
 
 
 def _tasks(
-    found: JsonObject, stage: JsonObject, requests: Mapping[str, JsonObject], now: datetime
+    run_status: JsonObject, stage: JsonObject, requests: Mapping[str, JsonObject], now: datetime
 ) -> Iterator[RunWait]:
     """Yield the unfinished tasks that a stage waits for, before or after it."""
     if reason(stage, PROGRESSING) != "StageUpdatingWaiting":
@@ -224,7 +224,7 @@ def _tasks(
     word = "after" if is_done else "before"
     for task in dicts_at(stage, f"{word}StageTaskStatus"):
         if task.get("type") == StageTaskType.TIMED_WAIT:
-            yield from _timed_wait(found, stage, task, now)
+            yield from _timed_wait(run_status, stage, task, now)
         elif status(task, REQUEST_CREATED) == TRUE and status(task, REQUEST_APPROVED) != TRUE:
             yield _approval(stage, task, requests, word)
 
@@ -232,37 +232,37 @@ def _tasks(
 def _approval(stage: JsonObject, task: JsonObject, requests: Mapping[str, JsonObject], word: str) -> RunWait:
     name = text_at(task, "approvalRequestName")
     request = requests.get(name, {})
-    answered = has_current_status(request, APPROVED, TRUE)
+    is_approved = has_current_status(request, APPROVED, TRUE)
     message = f"approval of {name} {word} stage {stage_name(stage)}"
-    if not answered and (progress := progress_of(request)):
+    if not is_approved and (progress := progress_of(request)):
         message += f": {progress}"
     return RunWait(
         RunWaitKind.APPROVAL,
         stage_name(stage),
         request=name,
         since=since(task, REQUEST_CREATED),
-        answered=answered,
+        answered=is_approved,
         analysed=has_automatic_approval(request),
-        message=f"{message}: given, the run is about to go on" if answered else message,
+        message=f"{message}: given, the run is about to go on" if is_approved else message,
     )
 
 
-def _timed_wait(found: JsonObject, stage: JsonObject, task: JsonObject, now: datetime) -> Iterator[RunWait]:
+def _timed_wait(run_status: JsonObject, stage: JsonObject, task: JsonObject, now: datetime) -> Iterator[RunWait]:
     if status(task, WAIT_ELAPSED) == TRUE:
         return
     began, name = since(stage, PROGRESSING), stage_name(stage)
-    until = _end(began, _wait_time(found, name))
+    until = _end(began, _wait_time(run_status, name))
     if until is None or until > now:
         yield RunWait(
             RunWaitKind.TIMED_WAIT, name, since=began, until=until, message=f"the end of the wait after stage {name}"
         )
 
 
-def _wait_time(found: JsonObject, stage: str) -> str:
+def _wait_time(run_status: JsonObject, stage: str) -> str:
     """Return how long a run waits after a stage, empty if unknown."""
-    for each in dicts_at(found, "stagedUpdateStrategySnapshot", "stages"):
-        if each.get("name") == stage:
-            tasks = dicts_at(each, "afterStageTasks")
+    for stage_plan in dicts_at(run_status, "stagedUpdateStrategySnapshot", "stages"):
+        if stage_plan.get("name") == stage:
+            tasks = dicts_at(stage_plan, "afterStageTasks")
             return next((text_at(task, "waitTime") for task in tasks if task.get("type") == "TimedWait"), "")
     return ""
 
@@ -275,7 +275,7 @@ def _end(began: datetime | None, wait_time: str) -> datetime | None:
         return None
 
 
-def _clusters(stage: JsonObject, *, stopping: bool) -> Iterator[RunWait]:
+def _clusters(stage: JsonObject, *, is_stopping: bool) -> Iterator[RunWait]:
     """Yield the clusters in flight and those that may not be changed now. A stopping run omits the latter."""
     name = stage_name(stage)
     for entry in clusters_of(stage):
@@ -284,12 +284,12 @@ def _clusters(stage: JsonObject, *, stopping: bool) -> Iterator[RunWait]:
         cluster, began = cluster_name(entry), since(entry, STARTED)
         if status(entry, STARTED) == TRUE:
             message = f"removal from cluster {cluster}" if name == DELETE_STAGE else f"cluster {cluster}"
-            yield RunWait(RunWaitKind.CLUSTER, name, cluster, since=began, message=f"{message}: {_started(entry)}")
-        elif status(entry, STARTED) == FALSE and not stopping:
-            why = text_at(condition(entry, STARTED), "message")
-            yield RunWait(RunWaitKind.HELD, name, cluster, since=began, message=f"cluster {cluster}: {why}")
+            yield RunWait(RunWaitKind.CLUSTER, name, cluster, since=began, message=f"{message}: {_start_text(entry)}")
+        elif status(entry, STARTED) == FALSE and not is_stopping:
+            wait_message = text_at(condition(entry, STARTED), "message")
+            yield RunWait(RunWaitKind.HELD, name, cluster, since=began, message=f"cluster {cluster}: {wait_message}")
 
 
-def _started(entry: JsonObject) -> str:
+def _start_text(entry: JsonObject) -> str:
     """Return a message about a cluster in flight."""
     return text_at(condition(entry, STARTED), "message") or "in flight"

@@ -83,5 +83,5 @@ def policy_of(run: JsonObject) -> FailurePolicy | None:
 
 def inherited_annotations(run: JsonObject, strategy: JsonObject) -> Mapping[str, str]:
     """Return the annotations that a run inherits from its strategy: those that it does not have itself."""
-    own, found = annotations_of(run), annotations_of(strategy)
-    return {key: found[key] for key in COPIED if key in found and key not in own}
+    own, inherited = annotations_of(run), annotations_of(strategy)
+    return {key: inherited[key] for key in COPIED if key in inherited and key not in own}

@@ -43,7 +43,7 @@ class StagedUpdateRecord:
     def __init__(self, run: JsonObject, now: datetime) -> None:
         self.now = now
         self.generation = generation_of(run)
-        self.status: JsonObject = _copied(status_of(run))
+        self.status: JsonObject = _copy(status_of(run))
         for owner in self._owners():
             self._refresh(owner)
 
@@ -90,7 +90,7 @@ class StagedUpdateRecord:
         self, owner: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
         """Set a condition. The transition time changes only with the status."""
-        made = make_condition(
+        new_condition = make_condition(
             kind, status, reason, message[:_LONGEST_MESSAGE], generation=self.generation, now=self.now
         )
         conditions = list_at(owner, "conditions")
@@ -98,17 +98,17 @@ class StagedUpdateRecord:
         for at, old in enumerate(conditions):
             if isinstance(old, dict) and old.get("type") == kind:
                 if old.get("status") == status and old.get("lastTransitionTime"):
-                    made["lastTransitionTime"] = old["lastTransitionTime"]
-                conditions[at] = made
+                    new_condition["lastTransitionTime"] = old["lastTransitionTime"]
+                conditions[at] = new_condition
                 return
-        conditions.append(made)
+        conditions.append(new_condition)
 
     def drop(self, owner: JsonObject, kind: str) -> None:
         """Remove a condition."""
-        kept = [condition for condition in dicts_at(owner, "conditions") if condition.get("type") != kind]
+        conditions = [condition for condition in dicts_at(owner, "conditions") if condition.get("type") != kind]
         owner.pop("conditions", None)
-        if kept:
-            owner["conditions"] = kept
+        if conditions:
+            owner["conditions"] = conditions
 
 
 def _is_ahead(condition: JsonObject, now: datetime) -> bool:
@@ -118,11 +118,11 @@ def _is_ahead(condition: JsonObject, now: datetime) -> bool:
         return False
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """Return a deep copy of JSON."""
     if isinstance(value, dict):
-        return {key: _copied(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
-    return [_copied(item) if isinstance(item, (dict, list)) else item for item in value]
+        return {key: _copy(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
+    return [_copy(item) if isinstance(item, (dict, list)) else item for item in value]
 
 
 def clusters_of(stage: JsonObject) -> list[JsonObject]:
@@ -137,7 +137,7 @@ def tasks_of(stage: JsonObject) -> list[JsonObject]:
 
 def condition(owner: object, kind: str) -> JsonObject:
     """Return a condition, or an empty mapping."""
-    return next((each for each in dicts_at(owner, "conditions") if each.get("type") == kind), {})
+    return next((item for item in dicts_at(owner, "conditions") if item.get("type") == kind), {})
 
 
 def status(owner: object, kind: str) -> str:

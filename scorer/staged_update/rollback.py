@@ -28,19 +28,19 @@ def changed_clusters(stages: Iterable[JsonObject]) -> bool:
 def rolled_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
     """Return the name of the rollback run of *run*, or an empty string. Only newer runs count."""
     began = text_at(run, "metadata", "creationTimestamp")
-    found = (
+    rollback_names = (
         name_of(other)
         for other in runs
         if annotation(other, ROLLBACK_OF) == name_of(run) and text_at(other, "metadata", "creationTimestamp") >= began
     )
-    return min(found, default="")
+    return min(rollback_names, default="")
 
 
-def free_name(run: str, word: str, taken: Container[str]) -> str:
+def free_name(run: str, word: str, used_names: Container[str]) -> str:
     """Return an unused name for the rollback run of *run*: with the suffix *word*, and a number if necessary."""
     suffixes = (f"-{word}", *(f"-{word}-{number}" for number in range(2, 1000)))
     names = (f"{run[: _LONGEST_NAME - len(suffix)].rstrip('-.')}{suffix}" for suffix in suffixes)
-    return next(name for name in names if name not in taken)
+    return next(name for name in names if name not in used_names)
 
 
 def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunState.RUN) -> JsonObject:
@@ -56,12 +56,12 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
         state: State of the new run.
     """
     own = annotations_of(run)
-    found = {key: own[key] for key in _KEPT if key in own}
-    remaining = {key: text for key, text in found.items() if not text or not annotation_problem(key, text)}
-    noted = {ROLLBACK_OF: name_of(run), **remaining}
+    spec_fields = {key: own[key] for key in _KEPT if key in own}
+    remaining = {key: text for key, text in spec_fields.items() if not text or not annotation_problem(key, text)}
+    annotations = {ROLLBACK_OF: name_of(run), **remaining}
     if ON_FAILURE in own:  # an own annotation prevents the copy of Rollback from the strategy
-        noted[ON_FAILURE] = str(OnFailure.STOP)
-    metadata: JsonObject = {"name": name, "annotations": noted}
+        annotations[ON_FAILURE] = str(OnFailure.STOP)
+    metadata: JsonObject = {"name": name, "annotations": annotations}
     if namespace := namespace_of(run):
         metadata["namespace"] = namespace
     return {
@@ -79,5 +79,5 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
 
 def previous_index(run: JsonObject) -> str:
     """Return the resource snapshot that most clusters had before a run, empty if none, or only its own."""
-    noted = annotation(run, PREVIOUS_INDEX)
-    return "" if noted == NO_INDEX else noted
+    recorded_index = annotation(run, PREVIOUS_INDEX)
+    return "" if recorded_index == NO_INDEX else recorded_index

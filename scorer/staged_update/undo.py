@@ -20,9 +20,9 @@ _MOST_NAMED: Final = 5
 
 def undo(
     run: JsonObject,
-    found: RunSituation,
+    situation: RunSituation,
     runs: Iterable[JsonObject],
-    retained: Collection[int],
+    retained_indices: Collection[int],
     *,
     force: bool = False,
 ) -> JsonObject:
@@ -30,28 +30,28 @@ def undo(
 
     Args:
         run: The run to undo.
-        found: Its situation.
+        situation: Its situation.
         runs: All runs of its family and namespace.
-        retained: Indexes of the placement's existing resource snapshots.
+        retained_indices: Indexes of the placement's existing resource snapshots.
         force: Also undo the changes of newer runs.
 
     Raises:
         RunOrderRefusedError: The run has changed nothing, or its previous resource snapshot is unavailable.
     """
-    name, others = name_of(run), list(runs)
+    name, other_runs = name_of(run), list(runs)
     if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):
         raise RunOrderRefusedError(f"run {name} has changed no cluster, so there is nothing to undo")
-    if not found.is_over and found.phase is not RunPhase.STOPPED:
-        raise RunOrderRefusedError(f"run {name} is not over ({found.phase}): stop it first")
-    if known := _undone_by(run, others):
-        raise RunOrderRefusedError(f"run {known} takes back run {name} already")
+    if not situation.is_over and situation.phase is not RunPhase.STOPPED:
+        raise RunOrderRefusedError(f"run {name} is not over ({situation.phase}): stop it first")
+    if existing_undo := _find_undo(run, other_runs):
+        raise RunOrderRefusedError(f"run {existing_undo} takes back run {name} already")
     if not force:
-        _check_newest(run, others)
-    index = undo_index(run, retained)
-    return rollback_run(run, free_name(name, "undo", {name_of(other) for other in others}), index)
+        _check_newest(run, other_runs)
+    index = undo_index(run, retained_indices)
+    return rollback_run(run, free_name(name, "undo", {name_of(other) for other in other_runs}), index)
 
 
-def undo_index(run: JsonObject, retained: Collection[int]) -> str:
+def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
     """Return the resource snapshot to roll back to.
 
     It is the one that most clusters had before, recorded when the run was initialised. It is never guessed.
@@ -59,72 +59,78 @@ def undo_index(run: JsonObject, retained: Collection[int]) -> str:
     Raises:
         RunOrderRefusedError: It is unknown, or no longer retained.
     """
-    noted, there = previous_index(run), sorted(retained)
-    if noted in {str(index) for index in there}:
-        return noted
-    if noted:
-        message = f"its clusters had resource snapshot {noted[:63]}, which is not there any more"
+    recorded_index, indices = previous_index(run), sorted(retained_indices)
+    if recorded_index in {str(index) for index in indices}:
+        return recorded_index
+    if recorded_index:
+        message = f"its clusters had resource snapshot {recorded_index[:63]}, which is not there any more"
     elif annotation(run, PREVIOUS_INDEX):
         message = f"its clusters had no resource snapshot before other than {index_used(run)}: nothing to go back to"
     else:
         message = f"it has no annotation {PREVIOUS_INDEX}, so what its clusters had before is not known"
-    raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
+    raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(indices)}")
 
 
-def _choices(there: Sequence[int]) -> str:
-    return f"those there: {', '.join(map(str, there[-10:]))}" if there else "there is none at all"
+def _choices(indices: Sequence[int]) -> str:
+    return f"those there: {', '.join(map(str, indices[-10:]))}" if indices else "there is none at all"
 
 
-def _check_newest(run: JsonObject, others: Iterable[JsonObject]) -> None:
+def _check_newest(run: JsonObject, other_runs: Iterable[JsonObject]) -> None:
     """Raise `RunOrderRefusedError` if an undo would also revert newer runs, whose content the clusters have."""
-    newer = _newer(run, others)
+    newer = _newer(run, other_runs)
     if not newer:
         return
-    named = ", ".join(newer[:_MOST_NAMED]) + (f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else "")
-    message = f"the placement has been changed since by {named}, and that would be taken back as well"
+    names_text = ", ".join(newer[:_MOST_NAMED]) + (
+        f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else ""
+    )
+    message = f"the placement has been changed since by {names_text}, and that would be taken back as well"
     raise RunOrderRefusedError(f"run {name_of(run)} is not the newest: {message}; with --force it is")
 
 
-def _newer(run: JsonObject, others: Iterable[JsonObject]) -> list[str]:
+def _newer(run: JsonObject, other_runs: Iterable[JsonObject]) -> list[str]:
     """Return the runs of the same placement that have changed clusters after *run*, the oldest first.
 
     A run that was rolled back does not count, nor does its rollback: together they changed nothing.
     """
     later = sorted(
-        (other for other in others if _same_placement(run, other) and _touched(other) > _touched(run)), key=_touched
+        (other for other in other_runs if _same_placement(run, other) and _last_start(other) > _last_start(run)),
+        key=_last_start,
     )
-    gone = {name_of(other) for other in later if _is_taken_back(other, later)}
+    undone_names = {name_of(other) for other in later if _is_taken_back(other, later)}
     return [
         name_of(other)
         for other in later
-        if name_of(other) not in gone and annotation(other, ROLLBACK_OF) not in {*gone, name_of(run)}
+        if name_of(other) not in undone_names and annotation(other, ROLLBACK_OF) not in {*undone_names, name_of(run)}
     ]
 
 
 def _same_placement(run: JsonObject, other: JsonObject) -> bool:
-    placements = {text_at(each, "spec", "placementName") for each in (run, other)}
+    placements = {text_at(item, "spec", "placementName") for item in (run, other)}
     return len(placements) == 1 and name_of(run) != name_of(other)
 
 
-def _touched(run: JsonObject) -> tuple[str, str]:
+def _last_start(run: JsonObject) -> tuple[str, str]:
     """Return the start time of a run's last started cluster, and its creation time. Both are empty without a start."""
     stages = dicts_at(status_of(run), "stagesStatus")
-    started = [condition(entry, STARTED) for stage in stages for entry in clusters_of(stage)]
-    last = max((text_at(each, "lastTransitionTime") for each in started if each.get("status") == TRUE), default="")
+    start_conditions = [condition(entry, STARTED) for stage in stages for entry in clusters_of(stage)]
+    last = max(
+        (text_at(condition, "lastTransitionTime") for condition in start_conditions if condition.get("status") == TRUE),
+        default="",
+    )
     return (last, text_at(run, "metadata", "creationTimestamp")) if last else ("", "")
 
 
-def _is_taken_back(run: JsonObject, others: Iterable[JsonObject]) -> bool:
+def _is_taken_back(run: JsonObject, other_runs: Iterable[JsonObject]) -> bool:
     return any(
         annotation(other, ROLLBACK_OF) == name_of(run) and status(status_of(other), SUCCEEDED) == TRUE
-        for other in others
+        for other in other_runs
     )
 
 
-def _undone_by(run: JsonObject, others: Iterable[JsonObject]) -> str:
+def _find_undo(run: JsonObject, other_runs: Iterable[JsonObject]) -> str:
     """Return a run that rolls back *run*, in progress or successful, or an empty string."""
     began = text_at(run, "metadata", "creationTimestamp")
-    for other in others:
+    for other in other_runs:
         if annotation(other, ROLLBACK_OF) != name_of(run) or text_at(other, "metadata", "creationTimestamp") < began:
             continue
         if not is_final(status_of(other)) or status(status_of(other), SUCCEEDED) == TRUE:

@@ -237,8 +237,8 @@ def _first_mistake(error: ValidationError) -> str:
     message = mistake["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     path = ".".join(str(part)[:64] for part in mistake["loc"])
-    shown: Any = mistake["input"]
-    value = "" if mistake["type"] == "missing" or isinstance(shown, (dict, bytes)) else f"{quote(shown)}: "
+    input_shown: Any = mistake["input"]
+    value = "" if mistake["type"] == "missing" or isinstance(input_shown, (dict, bytes)) else f"{quote(input_shown)}: "
     return f"{path}: {value}{message}" if path else f"{value}{message}"
 
 

@@ -138,13 +138,13 @@ def read_answer(answer: object, now: datetime) -> Observation:
 def _read_sample(sample: list[Any], now: datetime) -> Observation:
     """Parse ``[time, "number"]``."""
     try:
-        measured, text = sample
-        when, value = float(measured), float(text if isinstance(text, str) else math.nan)
+        timestamp, text = sample
+        time, value = float(timestamp), float(text if isinstance(text, str) else math.nan)
     except (TypeError, ValueError, OverflowError):
         return NotSeen("AnswerUnreadable", "the answer has no sample of a time and a number", failed=True)
     if not math.isfinite(value):
         return NotSeen("NotANumber", f"the query gives {value}, which is no number to compare with")
-    age = now.timestamp() - when
+    age = now.timestamp() - time
     if not abs(age) <= OLDEST.total_seconds():
         return NotSeen("Stale", "the number was not measured within the last 5 minutes")
     return Number(value)
@@ -153,41 +153,45 @@ def _read_sample(sample: list[Any], now: datetime) -> Observation:
 def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
     """Return the status of a condition of an object. A condition of an earlier generation does not count."""
     if document is None:
-        return NotSeen("NotFound", f"{_named(check)} does not exist")
+        return NotSeen("NotFound", f"{_object_name(check)} does not exist")
     condition: Mapping[str, Any] = next(
-        (each for each in conditions_of(document) if each.get("type") == check.condition), {}
+        (condition for condition in conditions_of(document) if condition.get("type") == check.condition), {}
     )
-    generations = [each.get("observedGeneration") for each in (status_of(document), condition)]
+    generations = [condition.get("observedGeneration") for condition in (status_of(document), condition)]
     if any(isinstance(generation, int) and generation != generation_of(document) for generation in generations):
-        return NotSeen("Outdated", f"{check.condition} of {_named(check)} is about an earlier generation of it")
+        return NotSeen("Outdated", f"{check.condition} of {_object_name(check)} is about an earlier generation of it")
     return Reached(printable(text_at(condition, "status")[:_LONGEST_WORDS]))
 
 
-def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, failures: int = 0) -> CheckResult:
+def judge(request: JsonObject, check: Check, observation: Observation, now: datetime, failures: int = 0) -> CheckResult:
     """Evaluate a check.
 
     Args:
         request: The approval request.
         check: Check of its stage.
-        seen: Result of the latest poll.
+        observation: Result of the latest poll.
         now: Current time.
         failures: Number of consecutive failed polls before this one.
     """
-    if isinstance(seen, NotSeen):
-        again = _retry(check.every, failures) if seen.failed else check.every
-        return _look(request, _said(request, UNKNOWN, seen.reason, seen.message, check, now), again=again)
-    words = _words(check, seen)
-    if not is_met(check, seen):
-        return _look(request, _said(request, FALSE, "NotMet", words, check, now), again=check.every)
-    since = _met_since(request, check) or now
+    if isinstance(observation, NotSeen):
+        retry_after = _retry(check.every, failures) if observation.failed else check.every
+        return _look(
+            request,
+            _status_with(request, UNKNOWN, observation.reason, observation.message, check, now),
+            requeue_after=retry_after,
+        )
+    words = _words(check, observation)
+    if not is_met(check, observation):
+        return _look(request, _status_with(request, FALSE, "NotMet", words, check, now), requeue_after=check.every)
+    since = _success_time(request, check) or now
     left = _hold(check) - (now - since)
     if left <= timedelta():
         suffix = f" for {format_duration(_hold(check))}" if _hold(check) else ""
-        reached = _said(request, TRUE, "Met", f"{words}{suffix}", check, now)
+        new_status = _status_with(request, TRUE, "Met", f"{words}{suffix}", check, now)
         approval = _condition(request, APPROVED, TRUE, PASSED, f"{words}{suffix}", now)
-        return CheckResult(_status(request, (reached, approval)), approves=True)
+        return CheckResult(_status(request, (new_status, approval)), approves=True)
     message = f"{_aim(check)} since {format_time(since)}; that is approved at {format_time(since + _hold(check))}"
-    return _look(request, _said(request, TRUE, "Met", message, check, now), again=min(left, check.every))
+    return _look(request, _status_with(request, TRUE, "Met", message, check, now), requeue_after=min(left, check.every))
 
 
 def awaits_request(run: JsonObject, request: JsonObject) -> bool:
@@ -195,8 +199,8 @@ def awaits_request(run: JsonObject, request: JsonObject) -> bool:
 
     Both the run's record and the immutable ``spec`` of the request must agree. A stopped run does not wait.
     """
-    named = (text_at(request, "spec", "parentStageRollout"), namespace_of(request))
-    if named != (name_of(run), namespace_of(run)) or label(request, TASK_TYPE) != TaskPlace.AFTER:
+    run_key = (text_at(request, "spec", "parentStageRollout"), namespace_of(request))
+    if run_key != (name_of(run), namespace_of(run)) or label(request, TASK_TYPE) != TaskPlace.AFTER:
         return False
     if is_final(status_of(run)) or text_at(run, "spec", "state") == RunState.STOP:
         return False
@@ -256,30 +260,30 @@ def _hold(check: Check) -> timedelta:
     return check.hold if isinstance(check, QueryCheck) else timedelta()
 
 
-def is_met(check: Check, seen: Observation) -> bool:
+def is_met(check: Check, observation: Observation) -> bool:
     """Return whether an observation meets a check."""
     if isinstance(check, QueryCheck):
-        return isinstance(seen, Number) and check.is_met_by(seen.value)
-    return isinstance(seen, Reached) and seen.status == check.status
+        return isinstance(observation, Number) and check.is_met_by(observation.value)
+    return isinstance(observation, Reached) and observation.status == check.status
 
 
 def _aim(check: Check) -> str:
     if isinstance(check, ObjectCheck):
-        return f"{check.condition} of {_named(check)} is {check.status}"
+        return f"{check.condition} of {_object_name(check)} is {check.status}"
     verb = str(check.comparison) if check.comparison != "equals" else "equal to"
     return f"what {check.endpoint} gives is {verb} {check.limit:.6g}"
 
 
-def _words(check: Check, seen: Number | Reached) -> str:
+def _words(check: Check, value: Number | Reached) -> str:
     """Return the observed and the required value in words."""
     if isinstance(check, ObjectCheck):
-        state = seen.status if isinstance(seen, Reached) else ""
-        return f"{check.condition} of {_named(check)} is {state or 'not there'}, wanted is {check.status}"
-    state = f"{seen.value:.6g}" if isinstance(seen, Number) else "nothing"
+        state = value.status if isinstance(value, Reached) else ""
+        return f"{check.condition} of {_object_name(check)} is {state or 'not there'}, wanted is {check.status}"
+    state = f"{value.value:.6g}" if isinstance(value, Number) else "nothing"
     return f"{check.endpoint} gives {state}, wanted is {check.comparison} {check.limit:.6g}"
 
 
-def _named(check: ObjectCheck) -> str:
+def _object_name(check: ObjectCheck) -> str:
     return f"{check.kind} {check.namespace}/{check.name}" if check.namespace else f"{check.kind} {check.name}"
 
 
@@ -287,7 +291,7 @@ def _mark(check: Check) -> str:
     return f" [{digest(check)}]"
 
 
-def _met_since(request: JsonObject, check: Check) -> datetime | None:
+def _success_time(request: JsonObject, check: Check) -> datetime | None:
     """Return since when this check has been met, according to the request."""
     condition = current_condition(request, ANALYZED) or {}
     if condition.get("status") != TRUE or not text_at(condition, "message").endswith(_mark(check)):
@@ -298,11 +302,11 @@ def _met_since(request: JsonObject, check: Check) -> datetime | None:
         return None
 
 
-def _said(
+def _status_with(
     request: JsonObject, status: ConditionStatus, reason: str, message: str, check: Check, now: datetime
 ) -> JsonObject:
     condition = _condition(request, ANALYZED, status, reason, message + _mark(check), now)
-    if status == TRUE and _met_since(request, check) is None:  # another check was met before: count anew
+    if status == TRUE and _success_time(request, check) is None:  # another check was met before: count anew
         condition["lastTransitionTime"] = format_time(now)
     return condition
 
@@ -315,21 +319,21 @@ def _condition(
     return merge_conditions(filter(None, [current_condition(request, kind)]), [condition])[0]
 
 
-def _status(request: JsonObject, made: Iterable[JsonObject]) -> JsonObject | None:
+def _status(request: JsonObject, new_conditions: Iterable[JsonObject]) -> JsonObject | None:
     """Return the status of a request with these conditions, or None if it has them already."""
-    conditions = list(made)
+    conditions = list(new_conditions)
     kinds = {condition["type"] for condition in conditions}
-    before = status_of(request)
-    others = [condition for condition in conditions_of(request) if condition.get("type") not in kinds]
-    retained = [condition for condition in conditions_of(request) if condition.get("type") in kinds]
-    if sorted(retained, key=_kind) == sorted(conditions, key=_kind):
+    old_status = status_of(request)
+    other_conditions = [condition for condition in conditions_of(request) if condition.get("type") not in kinds]
+    old_conditions = [condition for condition in conditions_of(request) if condition.get("type") in kinds]
+    if sorted(old_conditions, key=_kind) == sorted(conditions, key=_kind):
         return None
-    return {**before, "conditions": [*others, *conditions]}
+    return {**old_status, "conditions": [*other_conditions, *conditions]}
 
 
 def _kind(condition: JsonObject) -> str:
     return text_at(condition, "type")
 
 
-def _look(request: JsonObject, said: JsonObject, again: timedelta | None = None) -> CheckResult:
-    return CheckResult(_status(request, [said]), again=again)
+def _look(request: JsonObject, status: JsonObject, requeue_after: timedelta | None = None) -> CheckResult:
+    return CheckResult(_status(request, [status]), again=requeue_after)

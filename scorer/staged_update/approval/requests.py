@@ -78,24 +78,24 @@ def advance_approval(
     name = text_at(task, "approvalRequestName") or request_name(name_of(run), stage, place)
     request = requests.get(name)
     if request is None:
-        _note_created(record, task, name)
+        _record_creation(record, task, name)
         return [CreateApprovalRequest(make_request(run, stage, place))]
     _check_owner(request, name_of(run), stage)
     if is_deleting(request):  # its deletion, or the removal of its finalizer, enqueues the run
         return []
-    approved, accepted = has_current_status(request, APPROVED, TRUE), has_current_status(request, ACCEPTED, TRUE)
-    if (approved or accepted) and status(task, REQUEST_CREATED) != TRUE:
+    is_approved, is_accepted = has_current_status(request, APPROVED, TRUE), has_current_status(request, ACCEPTED, TRUE)
+    if (is_approved or is_accepted) and status(task, REQUEST_CREATED) != TRUE:
         return [Discard(request)]
-    _note_created(record, task, name)
-    if not (approved or accepted):
+    _record_creation(record, task, name)
+    if not (is_approved or is_accepted):
         return []
     record.set_condition(
         task, REQUEST_APPROVED, TRUE, "StageTaskApprovalRequestApproved", f"request {name} is approved"
     )
-    return [] if accepted else [Accept(request, _accepted(request, record))]
+    return [] if is_accepted else [Accept(request, _accepted_status(request, record))]
 
 
-def _note_created(record: StagedUpdateRecord, task: JsonObject, name: str) -> None:
+def _record_creation(record: StagedUpdateRecord, task: JsonObject, name: str) -> None:
     if status(task, REQUEST_CREATED) != TRUE:
         record.set_condition(
             task, REQUEST_CREATED, TRUE, "StageTaskApprovalRequestCreated", f"request {name} is created"
@@ -109,9 +109,9 @@ def _check_owner(request: JsonObject, run: str, stage: str) -> None:
         raise RunFailedError(RunFailureCause.APPROVAL_REQUEST_TAKEN, message)
 
 
-def _accepted(request: JsonObject, record: StagedUpdateRecord) -> JsonObject:
+def _accepted_status(request: JsonObject, record: StagedUpdateRecord) -> JsonObject:
     message = "the run goes on; taking the approval back has no effect any more"
-    made = make_condition(
+    condition = make_condition(
         ACCEPTED,
         TRUE,
         "ApprovalRequestApprovalAccepted",
@@ -119,8 +119,8 @@ def _accepted(request: JsonObject, record: StagedUpdateRecord) -> JsonObject:
         generation=generation_of(request),
         now=record.now,
     )
-    others = [condition for condition in conditions_of(request) if condition.get("type") != ACCEPTED]
-    return {**status_of(request), "conditions": [*others, made]}
+    other_conditions = [condition for condition in conditions_of(request) if condition.get("type") != ACCEPTED]
+    return {**status_of(request), "conditions": [*other_conditions, condition]}
 
 
 def requests_of(run: JsonObject, requests: Iterable[JsonObject]) -> list[JsonObject]:

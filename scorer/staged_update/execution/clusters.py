@@ -85,8 +85,8 @@ def started_status(binding: JsonObject, message: str, now: datetime) -> JsonObje
     condition = make_condition(
         ROLLOUT_STARTED, TRUE, "RolloutStarted", message, generation=generation_of(binding), now=now
     )
-    others = [each for each in conditions_of(binding) if each.get("type") != ROLLOUT_STARTED]
-    return {**status_of(binding), "conditions": [condition, *others]}
+    other_conditions = [condition for condition in conditions_of(binding) if condition.get("type") != ROLLOUT_STARTED]
+    return {**status_of(binding), "conditions": [condition, *other_conditions]}
 
 
 def has_succeeded(binding: JsonObject) -> bool:

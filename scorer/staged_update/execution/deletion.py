@@ -29,7 +29,7 @@ def record_deletions(work: StagePass) -> None:
         name = cluster_name(entry)
         binding = work.validated.targets.removed.get(name)
         if binding is None:
-            _gone(work, entry)
+            _record_removal(work, entry)
         elif status(entry, SUCCEEDED) == TRUE or (status(entry, STARTED) == TRUE and not is_deleting(binding)):
             message = f"the binding of cluster {name} was deleted by this run, and is there, not being deleted"
             raise RunFailedError(RunFailureCause.NOT_DELETING, message)
@@ -72,7 +72,7 @@ def _remove(work: StagePass, entry: JsonObject) -> None:
     work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
 
 
-def _gone(work: StagePass, entry: JsonObject) -> None:
+def _record_removal(work: StagePass, entry: JsonObject) -> None:
     if not (condition(entry, STARTED) and status(entry, STARTED) == TRUE):
         work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     if status(entry, SUCCEEDED) != TRUE:

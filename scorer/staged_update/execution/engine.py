@@ -56,7 +56,7 @@ def advance(
     try:
         return _advance(run, facts, absent_state)
     except NotYetError as error:
-        return _standing_still(run, StagedUpdateRecord(run, facts.now), str(error))
+        return _wait_step(run, StagedUpdateRecord(run, facts.now), str(error))
 
 
 def is_over(run: JsonObject) -> bool:
@@ -78,22 +78,26 @@ def _advance(run: JsonObject, facts: StagedUpdateFacts, absent_state: RunState) 
     except RunFailedError as error:
         return _abort(run, record, facts, error)
     try:
-        _work(work, stopping=state == RunState.STOP)
+        _work(work, is_stopping=state == RunState.STOP)
     except RunFailedError as error:
         return _abort(run, _failed_stage(work, error), facts, error)
     return _step(run, record, work)
 
 
-def _standing_still(run: JsonObject, record: StagedUpdateRecord, why: str) -> StagedUpdateStep:
+def _wait_step(run: JsonObject, record: StagedUpdateRecord, message: str) -> StagedUpdateStep:
     """Return a step that only reports what the run waits for. An initialised run reports it in a condition."""
     if status(record.status, INITIALIZED) != TRUE:
-        return StagedUpdateStep(again=RECHECK, waits_for=why)
-    progressing = condition(record.status, PROGRESSING)
-    said: ConditionStatus = (
-        FALSE if progressing.get("status") == FALSE else UNKNOWN if progressing.get("status") == UNKNOWN else TRUE
+        return StagedUpdateStep(again=RECHECK, waits_for=message)
+    old_condition = condition(record.status, PROGRESSING)
+    progress_status: ConditionStatus = (
+        FALSE if old_condition.get("status") == FALSE else UNKNOWN if old_condition.get("status") == UNKNOWN else TRUE
     )
     record.set_condition(
-        record.status, PROGRESSING, said, text_at(progressing, "reason") or "UpdateRunProgressing", f"waits: {why}"
+        record.status,
+        PROGRESSING,
+        progress_status,
+        text_at(old_condition, "reason") or "UpdateRunProgressing",
+        f"waits: {message}",
     )
     return replace(_step(run, record), again=RECHECK)
 
@@ -101,23 +105,23 @@ def _standing_still(run: JsonObject, record: StagedUpdateRecord, why: str) -> St
 def _begin(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> StagedUpdateStep:
     """Initialise a run. The next pass continues with the stored record."""
     try:
-        prepared = initialise(run, facts)
+        initialization = initialise(run, facts)
     except RunFailedError as error:
         record.set_condition(record.status, INITIALIZED, FALSE, "UpdateRunInitializedFailed", f"{error.cause}: {error}")
         return _step(run, record)
-    if prepared.snapshots:
-        return StagedUpdateStep(snapshots=prepared.snapshots, again=timedelta())
-    record.status.update(prepared.status)
-    message = f"uses resource snapshot {prepared.status['resourceSnapshotIndexUsed']}"
+    if initialization.snapshots:
+        return StagedUpdateStep(snapshots=initialization.snapshots, again=timedelta())
+    record.status.update(initialization.status)
+    message = f"uses resource snapshot {initialization.status['resourceSnapshotIndexUsed']}"
     record.set_condition(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully", message)
-    found = _step(run, record)
+    step = _step(run, record)
     return StagedUpdateStep(
-        annotations=prepared.annotations, status=found.status, events=found.events, again=timedelta()
+        annotations=initialization.annotations, status=step.status, events=step.events, again=timedelta()
     )
 
 
-def _work(work: StagePass, *, stopping: bool) -> None:
-    if stopping:
+def _work(work: StagePass, *, is_stopping: bool) -> None:
+    if is_stopping:
         stop_stage(work)
         return
     if work.validated.at < len(work.validated.stages):
@@ -135,11 +139,11 @@ def _failed_stage(work: StagePass, error: RunFailedError) -> StagedUpdateRecord:
     Starts of this pass are not executed, so they are not recorded. Only observations are kept.
     """
     record, at = StagedUpdateRecord(work.run, work.now), work.validated.at
-    deleting = at == len(work.validated.stages)
-    stage, seen = (record.deletion, work.record.deletion) if deleting else (record.stages[at], work.stage)
-    for entry, found in zip(clusters_of(stage), clusters_of(seen), strict=True):
+    is_deletion = at == len(work.validated.stages)
+    stage, old_stage = (record.deletion, work.record.deletion) if is_deletion else (record.stages[at], work.stage)
+    for entry, old_entry in zip(clusters_of(stage), clusters_of(old_stage), strict=True):
         if status(entry, STARTED) == TRUE:
-            entry["conditions"] = found["conditions"]
+            entry["conditions"] = old_entry["conditions"]
     message = f"{error.cause}: {error}"
     record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingFailed", message)
     record.set_condition(stage, SUCCEEDED, FALSE, "StageUpdatingFailed", message)
@@ -153,8 +157,8 @@ def _abort(
     """End a run for good. Only the failure policy rolls back, and clusters in flight are not changed."""
     message, rollback = f"{error.cause}: {error}", None
     if error.cause is RunFailureCause.CLUSTERS_FAILED:
-        rollback, said = _rollback(run, record, facts)
-        message += said
+        rollback, rollback_message = _rollback(run, record, facts)
+        message += rollback_message
     record.set_condition(record.status, PROGRESSING, FALSE, "UpdateRunFailed", message)
     record.set_condition(record.status, SUCCEEDED, FALSE, "UpdateRunFailed", message)
     step = _step(run, record)
@@ -168,47 +172,47 @@ def _rollback(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFa
         return None, ""
     if not index:
         return None, "; nothing is rolled back: the clusters had no other resource snapshot before"
-    if known := rolled_back_by(run, facts.runs):
-        return None, f"; run {known} rolls back to resource snapshot {index}"
+    if rollback_name := rolled_back_by(run, facts.runs):
+        return None, f"; run {rollback_name} rolls back to resource snapshot {index}"
     name = free_name(name_of(run), "rollback", {name_of(other) for other in facts.runs})
     return rollback_run(run, name, index), f"; run {name} rolls back to resource snapshot {index}"
 
 
 def _step(run: JsonObject, record: StagedUpdateRecord, work: StagePass | None = None) -> StagedUpdateStep:
     """Return a step to the current record."""
-    before = status_of(run)
-    changed = record.status != before
-    events = tuple(_events(before, record.status)) if changed else ()
+    old_status = status_of(run)
+    changed = record.status != old_status
+    events = tuple(_events(old_status, record.status)) if changed else ()
     if work is None:
         return StagedUpdateStep(status=record.status if changed else None, events=events)
-    again = timedelta() if work.requeue_immediately else min(work.waits, default=None)
+    requeue_after = timedelta() if work.requeue_immediately else min(work.waits, default=None)
     return StagedUpdateStep(
-        actions=tuple(work.actions), status=record.status if changed else None, events=events, again=again
+        actions=tuple(work.actions), status=record.status if changed else None, events=events, again=requeue_after
     )
 
 
-def _events(before: JsonObject, after: JsonObject) -> Iterator[Event]:
+def _events(old_status: JsonObject, new_status: JsonObject) -> Iterator[Event]:
     """Yield Events for every new state of the run and of its stages."""
     for kind in (INITIALIZED, PROGRESSING, SUCCEEDED):
-        yield from _event(before, after, kind, "")
-    if status(after, SUCCEEDED) or status(after, INITIALIZED) != TRUE:
+        yield from _event(old_status, new_status, kind, "")
+    if status(new_status, SUCCEEDED) or status(new_status, INITIALIZED) != TRUE:
         return
-    known = {stage_name(stage): stage for stage in _stages(before)}
-    for stage in _stages(after):
+    old_stages = {stage_name(stage): stage for stage in _stages(old_status)}
+    for stage in _stages(new_status):
         name = stage_name(stage)
-        yield from _event(known.get(name, {}), stage, PROGRESSING, f"stage {name}: ")
+        yield from _event(old_stages.get(name, {}), stage, PROGRESSING, f"stage {name}: ")
 
 
-def _stages(found: JsonObject) -> list[JsonObject]:
-    stages = found.get("stagesStatus") or []
-    return [*stages, dict_at(found, "deletionStageStatus")]
+def _stages(status: JsonObject) -> list[JsonObject]:
+    stages = status.get("stagesStatus") or []
+    return [*stages, dict_at(status, "deletionStageStatus")]
 
 
-def _event(before: JsonObject, after: JsonObject, kind: str, prefix: str) -> Iterator[Event]:
-    now = reason(after, kind)
-    if not now or now == reason(before, kind) or (kind == SUCCEEDED and now == "UpdateRunFailed"):
+def _event(old_owner: JsonObject, new_owner: JsonObject, kind: str, prefix: str) -> Iterator[Event]:
+    now = reason(new_owner, kind)
+    if not now or now == reason(old_owner, kind) or (kind == SUCCEEDED and now == "UpdateRunFailed"):
         return
-    message = prefix + (text_at(condition(after, kind), "message") or now)
+    message = prefix + (text_at(condition(new_owner, kind), "message") or now)
     yield Event(now, message, "Warning" if now in _WARNINGS else "Normal")
 
 
@@ -218,12 +222,12 @@ def stop_stage(work: StagePass) -> None:
     Raises:
         RunFailedError: The run must be aborted.
     """
-    deleting = work.validated.at == len(work.validated.stages)
-    stage = work.record.deletion if deleting else work.stage
-    if deleting:
+    is_deletion = work.validated.at == len(work.validated.stages)
+    stage = work.record.deletion if is_deletion else work.stage
+    if is_deletion:
         record_deletions(work)
     for entry in clusters_of(stage):
-        if not deleting and is_in_flight(entry):
+        if not is_deletion and is_in_flight(entry):
             work.check(entry)
         elif status(entry, STARTED) == FALSE:
             work.record.drop(entry, STARTED)
@@ -232,14 +236,14 @@ def stop_stage(work: StagePass) -> None:
     if not busy:
         _record_stop(work, stage)
         return
-    named = ", ".join(busy[:3]) + (f" and {len(busy) - 3} more" if len(busy) > 3 else "")
+    names_text = ", ".join(busy[:3]) + (f" and {len(busy) - 3} more" if len(busy) > 3 else "")
     work.waits.append(RECHECK)
-    work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {named}")
+    work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {names_text}")
     if work.stuck:
-        message = f"stopping; in flight for more than 5 minutes: {named}"
+        message = f"stopping; in flight for more than 5 minutes: {names_text}"
         work.set_run_progress(FALSE, "UpdateRunStuck", message)
     else:
-        work.set_run_progress(UNKNOWN, "UpdateRunStopping", f"waits for {named}")
+        work.set_run_progress(UNKNOWN, "UpdateRunStopping", f"waits for {names_text}")
 
 
 def _record_stop(work: StagePass, stage: JsonObject) -> None:

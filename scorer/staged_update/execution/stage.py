@@ -91,19 +91,19 @@ class StagePass:
         """The current stage, as planned."""
         return self.validated.stages[self.validated.at]
 
-    def set_run_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
+    def set_run_progress(self, progress_status: ConditionStatus, reason: str, message: str = "") -> None:
         """Set the condition Progressing of the run."""
-        self.record.set_condition(self.record.status, PROGRESSING, progressing, why, message)
+        self.record.set_condition(self.record.status, PROGRESSING, progress_status, reason, message)
 
-    def set_stage_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
+    def set_stage_progress(self, progress_status: ConditionStatus, reason: str, message: str = "") -> None:
         """Set the condition Progressing of the stage."""
-        self.record.set_condition(self.stage, PROGRESSING, progressing, why, message)
+        self.record.set_condition(self.stage, PROGRESSING, progress_status, reason, message)
 
     def wait_of(self, entry: JsonObject) -> ClusterWait | None:
         """Return why a cluster that has not been started may not be changed now, or None."""
         name = cluster_name(entry)
-        why = self.validated.targets.awaited.get(name)
-        return self.facts.waits.get(name) if why is None else ClusterWait(why)
+        reason = self.validated.targets.awaited.get(name)
+        return self.facts.waits.get(name) if reason is None else ClusterWait(reason)
 
     def check(self, entry: JsonObject) -> None:
         """Check a cluster in flight.
@@ -123,9 +123,9 @@ class StagePass:
         """
         if not self.failures:
             return
-        first, *others = self.failures
-        more = f"; and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        message = "; ".join(map(str, [first, *others[:_MOST_NAMED]])) + more
+        first, *further_failures = self.failures
+        more = f"; and {len(further_failures) - _MOST_NAMED} more" if len(further_failures) > _MOST_NAMED else ""
+        message = "; ".join(map(str, [first, *further_failures[:_MOST_NAMED]])) + more
         raise RunFailedError(first.cause, message)
 
 
@@ -176,19 +176,19 @@ def _is_approved_to_start(work: StagePass) -> bool:
 def _update_clusters(work: StagePass) -> bool:
     """Check the clusters in flight, start the next ones, and return whether all are done."""
     stage = clusters_of(work.stage)
-    failed = _failed(stage)
+    failed = _failed_clusters(stage)
     for entry in stage:
         if not _is_done(entry, work.policy) and _is_under_way(work, entry):
             work.check(entry)
     work.raise_failures()
     _check_failures(work)
     slots = work.planned.max_concurrency - sum(is_in_flight(entry) for entry in stage)
-    if _failed(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot
+    if _failed_clusters(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot
         slots, work.requeue_immediately = 0, True
-    waiting = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
+    waiting_entries = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
     is_open = any(not status(entry, SUCCEEDED) for entry in stage)
     if is_open:
-        _tell_progress(work, waiting)
+        _tell_progress(work, waiting_entries)
         work.waits.append(RECHECK)
     return not is_open
 
@@ -200,8 +200,8 @@ def is_in_flight(entry: JsonObject) -> bool:
 
 def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[JsonObject]:
     """Start as many clusters as there are slots. Return those that may not be changed now."""
-    ordered = work.planned.stage.sorting_label_key is not None
-    waiting: list[JsonObject] = []
+    is_sorted = work.planned.stage.sorting_label_key is not None
+    waiting_entries: list[JsonObject] = []
     for entry in entries:
         if status(entry, STARTED) == TRUE:
             continue
@@ -213,9 +213,9 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
             slots -= 0 if _start(work, entry) else 1
         else:
             hold_back(work, entry, wait)
-            waiting.append(entry)
-            slots -= ordered
-    return waiting
+            waiting_entries.append(entry)
+            slots -= is_sorted
+    return waiting_entries
 
 
 def hold_back(work: StagePass, entry: JsonObject, wait: ClusterWait) -> None:
@@ -231,10 +231,10 @@ def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
     Raises:
         RunFailedError: It has failed, and there is no policy.
     """
-    succeeded = status(entry, SUCCEEDED)
-    if succeeded == FALSE and policy is None:
+    success = status(entry, SUCCEEDED)
+    if success == FALSE and policy is None:
         raise RunFailedError(RunFailureCause.PREEMPTED, f"cluster {cluster_name(entry)} has failed earlier in this run")
-    return succeeded != ""
+    return success != ""
 
 
 def _binding(work: StagePass, entry: JsonObject) -> JsonObject:
@@ -245,7 +245,7 @@ def _binding(work: StagePass, entry: JsonObject) -> JsonObject:
     return binding
 
 
-def _wanted(work: StagePass, entry: JsonObject) -> DesiredBinding:
+def _desired_binding(work: StagePass, entry: JsonObject) -> DesiredBinding:
     return DesiredBinding.of(entry, target_snapshot(work.run, work.record), work.record)
 
 
@@ -256,7 +256,7 @@ def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
     binding = work.validated.targets.selected.get(cluster_name(entry))
     if binding is None or annotation(binding, UPDATED_BY) != uid_of(work.run):
         return False
-    if not uid_of(work.run) or not _wanted(work, entry).is_met(binding):
+    if not uid_of(work.run) or not _desired_binding(work, entry).is_met(binding):
         return False
     work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     return True
@@ -267,7 +267,7 @@ def _start(work: StagePass, entry: JsonObject) -> bool:
 
     A cluster that has the content but fails is started as well, so that it can become stuck (DR-8).
     """
-    name, binding, desired = cluster_name(entry), _binding(work, entry), _wanted(work, entry)
+    name, binding, desired = cluster_name(entry), _binding(work, entry), _desired_binding(work, entry)
     target = desired.bind(binding, uid_of(work.run))
     ready = target is binding and has_started(binding)
     if not ready:
@@ -295,11 +295,11 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
         RunFailedError: Its binding no longer exists, or another run has changed it.
     """
     name = cluster_name(entry)
-    if why := work.validated.targets.awaited.get(name, ""):
-        work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", why)
-        return _is_too_late(work, entry, why)
+    if reason := work.validated.targets.awaited.get(name, ""):
+        work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", reason)
+        return _is_too_late(work, entry, reason)
     binding = _binding(work, entry)
-    desired = _wanted(work, entry)
+    desired = _desired_binding(work, entry)
     if not desired.is_met(binding):
         work.record.set_condition(
             entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by another client"
@@ -335,13 +335,13 @@ def _is_too_late(work: StagePass, entry: JsonObject, problem: str) -> bool:
         entry: A cluster in flight.
         problem: Problem with the cluster, empty if unknown.
     """
-    started = since(entry, STARTED) or work.now
-    age = work.now - started
+    start_time = since(entry, STARTED) or work.now
+    age = work.now - start_time
     if work.policy is not None:
         left = work.policy.deadline - age
         if left <= timedelta():
-            why = problem or "not available"
-            message = f"missed its deadline of {int(work.policy.deadline.total_seconds())} s: {why}"
+            problem_text = problem or "not available"
+            message = f"missed its deadline of {int(work.policy.deadline.total_seconds())} s: {problem_text}"
             work.record.set_condition(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", message)
             return True
         work.waits.append(left)
@@ -350,7 +350,7 @@ def _is_too_late(work: StagePass, entry: JsonObject, problem: str) -> bool:
     return False
 
 
-def _failed(entries: Sequence[JsonObject]) -> list[str]:
+def _failed_clusters(entries: Sequence[JsonObject]) -> list[str]:
     """Return the failed clusters."""
     return [cluster_name(entry) for entry in entries if status(entry, SUCCEEDED) == FALSE]
 
@@ -359,30 +359,33 @@ def _check_failures(work: StagePass) -> None:
     """Abort when more clusters of the stage have failed than the policy tolerates."""
     if work.policy is None:
         return
-    failed = _failed(clusters_of(work.stage))
+    failed = _failed_clusters(clusters_of(work.stage))
     if len(failed) > work.policy.max_failures:
         message = (
             f"{len(failed)} clusters of stage {work.planned.name} have failed, and {work.policy.max_failures} may: "
-            f"{_named(failed)}"
+            f"{_join_names(failed)}"
         )
         raise RunFailedError(RunFailureCause.CLUSTERS_FAILED, message)
 
 
-def _tell_progress(work: StagePass, held: list[JsonObject]) -> None:
+def _tell_progress(work: StagePass, waiting_entries: list[JsonObject]) -> None:
     """Record the progress of an unfinished stage. It is Started even if it was only resumed (DR-7).
 
     Args:
         work: The pass.
-        held: Clusters that may not be changed now.
+        waiting_entries: Clusters that may not be changed now.
     """
     name = work.planned.name
     work.set_stage_progress(TRUE, "StageUpdatingStarted", "")
     if work.stuck:
-        message = f"clusters of stage {name} are in flight for more than 5 minutes: {_named(work.stuck)}"
+        message = f"clusters of stage {name} are in flight for more than 5 minutes: {_join_names(work.stuck)}"
         work.set_run_progress(FALSE, "UpdateRunStuck", message)
-    elif held and not any(is_in_flight(entry) for entry in clusters_of(work.stage)):
-        cluster, why = cluster_name(held[0]), text_at(condition(held[0], STARTED), "message")
-        work.set_run_progress(TRUE, "UpdateRunProgressing", f"cluster {cluster} of stage {name} waits: {why}")
+    elif waiting_entries and not any(is_in_flight(entry) for entry in clusters_of(work.stage)):
+        cluster, wait_message = (
+            cluster_name(waiting_entries[0]),
+            text_at(condition(waiting_entries[0], STARTED), "message"),
+        )
+        work.set_run_progress(TRUE, "UpdateRunProgressing", f"cluster {cluster} of stage {name} waits: {wait_message}")
     else:
         work.set_run_progress(TRUE, "UpdateRunProgressing", f"updates stage {name}")
 
@@ -426,9 +429,9 @@ def _wait_end(work: StagePass, task: JsonObject) -> datetime | None:
         return None
     began = since(work.stage, PROGRESSING) or work.now
     waits = (
-        each.wait_time
-        for each in work.planned.stage.after_stage_tasks
-        if each.type is StageTaskType.TIMED_WAIT and each.wait_time
+        task.wait_time
+        for task in work.planned.stage.after_stage_tasks
+        if task.type is StageTaskType.TIMED_WAIT and task.wait_time
     )
     until = began + min(parse_wait_time(next(waits, "0s")), _LONGEST_WAIT)
     if until <= work.now:
@@ -438,6 +441,6 @@ def _wait_end(work: StagePass, task: JsonObject) -> datetime | None:
     return until
 
 
-def _named(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more

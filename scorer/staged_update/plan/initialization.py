@@ -140,9 +140,9 @@ def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
     cause = next((cause for part, cause in causes.items() if part in place), RunFailureCause.STRATEGY_INVALID)
     stages = dicts_at(strategy, "spec", "stages")
     number = int(place[1]) if len(place) > 1 and place[1].isdecimal() else len(stages)
-    of = f" (stage {text_at(stages[number], 'name')[:63]})" if number < len(stages) else ""
+    stage_note = f" (stage {text_at(stages[number], 'name')[:63]})" if number < len(stages) else ""
     path = ".".join(["spec", *place])
-    return RunFailedError(cause, f"strategy {name_of(strategy)} cannot be read: {path}{of}: {first['msg']}")
+    return RunFailedError(cause, f"strategy {name_of(strategy)} cannot be read: {path}{stage_note}: {first['msg']}")
 
 
 def _content(
@@ -150,7 +150,7 @@ def _content(
 ) -> tuple[SnapshotGroup | None, tuple[Write, ...]]:
     """Return the resource snapshot to roll out, or the writes that create it."""
     if index:
-        return _pinned(index, facts.groups, placement), ()
+        return _pinned_snapshot(index, facts.groups, placement), ()
     selection = facts.selection
     if isinstance(selection, InvalidSelection):
         raise RunFailedError(
@@ -174,21 +174,21 @@ def _content(
     return next(group for group in facts.groups if group.name == plan.name), ()
 
 
-def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) -> SnapshotGroup:
+def _pinned_snapshot(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) -> SnapshotGroup:
     """Return the resource snapshot with an index given by the user."""
     if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
         message = f"spec.resourceSnapshotIndex {index[:64]!r} is no integer of at least 0"
         raise RunFailedError(RunFailureCause.RESOURCE_INDEX_INVALID, message)
-    found = next((group for group in groups if str(group.index) == index), None)  # as in the label: no leading zeros
-    if found is None or found.master is None:
-        there = ", ".join(str(group.index) for group in groups if group.master is not None) or "none"
+    group = next((group for group in groups if str(group.index) == index), None)  # as in the label: no leading zeros
+    if group is None or group.master is None:
+        indices = ", ".join(str(group.index) for group in groups if group.master is not None) or "none"
         subject = f"resource snapshot {index} of placement {name_of(placement)}"
-        missing = "does not exist" if found is None else "has no master"
-        message = f"{subject} {missing}; retained are: {there[:200]}"
+        missing = "does not exist" if group is None else "has no master"
+        message = f"{subject} {missing}; retained are: {indices[:200]}"
         raise RunFailedError(RunFailureCause.RESOURCE_SNAPSHOT_NOT_FOUND, message)
-    if not found.is_complete:
+    if not group.is_complete:
         raise NotYetError(f"resource snapshot {index} is still being made")
-    return found
+    return group
 
 
 def _previous_index(targets: Targets, placement: JsonObject, group: SnapshotGroup) -> str:
@@ -196,15 +196,15 @@ def _previous_index(targets: Targets, placement: JsonObject, group: SnapshotGrou
     names = Counter(text_at(spec_of(binding), "resourceSnapshotName") for binding in targets.selected.values())
     prefix = f"{name_of(placement)}-"
     indexes = {index_in_name(name.removesuffix("-snapshot"), prefix): count for name, count in names.items()}
-    others = [(count, index) for index, count in indexes.items() if index >= 0 and index != group.index]
-    return str(max(others)[1]) if others else NO_INDEX
+    other_indices = [(count, index) for index, count in indexes.items() if index >= 0 and index != group.index]
+    return str(max(other_indices)[1]) if other_indices else NO_INDEX
 
 
-def _stage_status(planned: PlannedStage, run: str, overrides: Mapping[str, Overrides]) -> JsonObject:
-    stage = planned.stage
+def _stage_status(planned_stage: PlannedStage, run: str, overrides: Mapping[str, Overrides]) -> JsonObject:
+    stage = planned_stage.stage
     status: JsonObject = {
         "stageName": stage.name,
-        "clusters": [_cluster_status(name, overrides.get(name, NO_OVERRIDES)) for name in planned.clusters],
+        "clusters": [_cluster_status(name, overrides.get(name, NO_OVERRIDES)) for name in planned_stage.clusters],
     }
     for key, tasks, place in (
         ("beforeStageTaskStatus", stage.before_stage_tasks, TaskPlace.BEFORE),

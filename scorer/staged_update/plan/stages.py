@@ -58,21 +58,23 @@ def compute_stages(
             its sorting label is not an integer. Stages are checked in order, so the first error is reported.
     """
     candidates = sorted(name for name in selected if name in members)
-    placed: set[str] = set()
-    found = []
+    assigned: set[str] = set()
+    stages = []
     for stage in strategy.stages:
         check_tasks(stage)
         matches = _matcher(stage)
         clusters = [name for name in candidates if matches(members[name])]
-        if twice := [name for name in clusters if name in placed]:
-            message = f"stage {stage.name} selects clusters that an earlier stage selects too: {_named(twice)}"
+        if twice := [name for name in clusters if name in assigned]:
+            message = f"stage {stage.name} selects clusters that an earlier stage selects too: {_join_names(twice)}"
             raise RunFailedError(RunFailureCause.CLUSTER_IN_TWO_STAGES, message)
-        placed.update(clusters)
-        found.append(PlannedStage(stage, _ordered(stage, clusters, members), stage_concurrency(stage, len(clusters))))
-    if missing := sorted(name for name in selected if name not in placed):
-        message = f"{len(missing)} clusters are in no stage: {_named(missing)}"
+        assigned.update(clusters)
+        stages.append(
+            PlannedStage(stage, _sort_clusters(stage, clusters, members), stage_concurrency(stage, len(clusters)))
+        )
+    if missing := sorted(name for name in selected if name not in assigned):
+        message = f"{len(missing)} clusters are in no stage: {_join_names(missing)}"
         raise RunFailedError(RunFailureCause.CLUSTERS_IN_NO_STAGE, message)
-    return tuple(found)
+    return tuple(stages)
 
 
 def check_tasks(stage: StageConfig) -> None:
@@ -83,8 +85,8 @@ def check_tasks(stage: StageConfig) -> None:
     Raises:
         RunFailedError: A task before or after the stage is invalid.
     """
-    before = stage.before_stage_tasks
-    if problem := _before_problem(before):
+    tasks_before = stage.before_stage_tasks
+    if problem := _before_problem(tasks_before):
         raise RunFailedError(
             RunFailureCause.BEFORE_STAGE_TASKS_INVALID, f"stage {stage.name} has invalid beforeStageTasks: {problem}"
         )
@@ -154,7 +156,7 @@ def _matcher(stage: StageConfig) -> Callable[[Labels], bool]:
     return lambda labels: all(holds_for(requirement, labels.get(requirement.key)) for requirement in requirements)
 
 
-def _ordered(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
+def _sort_clusters(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
     """Return clusters sorted by the stage's sorting label, if any. The input is sorted by name."""
     key = stage.sorting_label_key
     if key is None:
@@ -175,7 +177,7 @@ def integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def _named(names: Iterable[str]) -> str:
-    ordered = list(names)
-    more = f" and {len(ordered) - MOST_NAMED} more" if len(ordered) > MOST_NAMED else ""
-    return ", ".join(ordered[:MOST_NAMED]) + more
+def _join_names(names: Iterable[str]) -> str:
+    name_list = list(names)
+    more = f" and {len(name_list) - MOST_NAMED} more" if len(name_list) > MOST_NAMED else ""
+    return ", ".join(name_list[:MOST_NAMED]) + more

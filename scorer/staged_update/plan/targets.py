@@ -100,27 +100,27 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
     snapshot = _policy_snapshot(facts, placement, fresh=fresh)
     latest = name_of(snapshot)
     selected: dict[str, JsonObject] = {}
-    removed: dict[str, JsonObject] = {}
-    awaited: dict[str, str] = {}
-    picked = _picked(snapshot)
+    removals: dict[str, JsonObject] = {}
+    awaited_reasons: dict[str, str] = {}
+    picked = _picked_clusters(snapshot)
     for binding in sorted(facts.bindings, key=name_of):
         spec = spec_of(binding)
         cluster, state = str(spec.get("targetCluster") or ""), spec.get("state")
         if state == BindingState.UNSCHEDULED:
-            removed[cluster] = binding
+            removals[cluster] = binding
         elif is_deleting(binding):
             if not picked or cluster in picked:
-                awaited[cluster] = f"binding {name_of(binding)} of cluster {cluster} is being deleted"
+                awaited_reasons[cluster] = f"binding {name_of(binding)} of cluster {cluster} is being deleted"
         elif spec.get("schedulingPolicySnapshotName") != latest:
             raise NotYetError(f"binding {name_of(binding)} of cluster {cluster} has not been scheduled by {latest} yet")
         else:
             selected[cluster] = binding
-    for cluster in sorted(picked.difference(selected, removed, awaited)):
-        awaited[cluster] = f"the binding of cluster {cluster} is about to be created"
+    for cluster in sorted(picked.difference(selected, removals, awaited_reasons)):
+        awaited_reasons[cluster] = f"the binding of cluster {cluster} is about to be created"
         if fresh:
-            raise NotYetError(awaited[cluster])
-    targets = Targets(label(snapshot, POLICY_INDEX), _fixed_count(snapshot), selected, removed, awaited)
-    if not targets.clusters and not removed and (fresh or expected):
+            raise NotYetError(awaited_reasons[cluster])
+    targets = Targets(label(snapshot, POLICY_INDEX), _fixed_count(snapshot), selected, removals, awaited_reasons)
+    if not targets.clusters and not removals and (fresh or expected):
         raise RunFailedError(RunFailureCause.NO_BINDINGS, "the placement is on no cluster and has been picked for none")
     if targets.fixed_count not in (None, len(targets.clusters)):
         message = f"the policy asks for {targets.fixed_count} clusters, and {len(targets.clusters)} have been picked"
@@ -128,7 +128,7 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
     return targets
 
 
-def _picked(snapshot: JsonObject) -> set[str]:
+def _picked_clusters(snapshot: JsonObject) -> set[str]:
     """Return the clusters that the scheduler has picked, or none if there are more than a policy snapshot records."""
     decisions = dicts_at(snapshot, "status", "targetClusters")
     picked = {text_at(decision, "clusterName") for decision in decisions if decision.get("selected") is True}
@@ -137,35 +137,35 @@ def _picked(snapshot: JsonObject) -> set[str]:
 
 def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool) -> JsonObject:
     """Return the latest policy snapshot, once the scheduler has processed it."""
-    found = latest_policy_snapshots(facts.policy_snapshots)
-    if not found and fresh:
+    snapshots = latest_policy_snapshots(facts.policy_snapshots)
+    if not snapshots and fresh:
         raise NotYetError("the placement has no policy snapshot yet")
-    if len(found) != 1:
-        message = f"{len(found)} policy snapshots of the placement are labelled latest, exactly one is needed"
+    if len(snapshots) != 1:
+        message = f"{len(snapshots)} policy snapshots of the placement are labelled latest, exactly one is needed"
         raise RunFailedError(RunFailureCause.POLICY_SNAPSHOT_INVALID, message)
-    snapshot = found[0]
+    snapshot = snapshots[0]
     if not label(snapshot, POLICY_INDEX).isdecimal():
         message = f"policy snapshot {name_of(snapshot)} has no index: label {POLICY_INDEX}"
         raise RunFailedError(RunFailureCause.POLICY_SNAPSHOT_INVALID, message)
     scheduled = current_condition(snapshot, "Scheduled") or {}
-    if fresh and (not scheduled or not _is_seen(snapshot, placement)):
+    if fresh and (not scheduled or not _is_processed(snapshot, placement)):
         raise NotYetError(f"policy snapshot {name_of(snapshot)} has not been scheduled yet")
     if scheduled.get("status") != TRUE:
-        said = str(scheduled.get("message") or "the scheduler has not decided")
-        message = f"policy snapshot {name_of(snapshot)} is not fully scheduled: {said[:200]}"
+        wait_message = str(scheduled.get("message") or "the scheduler has not decided")
+        message = f"policy snapshot {name_of(snapshot)} is not fully scheduled: {wait_message[:200]}"
         raise RunFailedError(RunFailureCause.POLICY_NOT_SCHEDULED, message)
     return snapshot
 
 
-def _is_seen(snapshot: JsonObject, placement: JsonObject) -> bool:
+def _is_processed(snapshot: JsonObject, placement: JsonObject) -> bool:
     """Return whether the scheduler has processed the present placement. True if it does not report that."""
-    noted, observed = (
+    recorded_generation, observed_generation = (
         annotation(snapshot, PLACEMENT_GENERATION),
         dict_at(snapshot, "status").get("observedCRPGeneration"),
     )
-    if not noted or observed is None:
+    if not recorded_generation or observed_generation is None:
         return True
-    return noted == str(generation_of(placement)) == str(observed)
+    return recorded_generation == str(generation_of(placement)) == str(observed_generation)
 
 
 def _fixed_count(snapshot: JsonObject) -> int | None:

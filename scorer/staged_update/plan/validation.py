@@ -52,8 +52,8 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
         NotYetError: The scheduler is not done yet.
     """
     placement = external_placement(facts, text_at(run, "spec", "placementName"))
-    applied = effective_apply_strategy(dict_at(record.status, "appliedStrategy"))
-    if effective_apply_strategy(dict_at(placement, "spec", "strategy", "applyStrategy")) != applied:
+    apply_strategy = effective_apply_strategy(dict_at(record.status, "appliedStrategy"))
+    if effective_apply_strategy(dict_at(placement, "spec", "strategy", "applyStrategy")) != apply_strategy:
         message = "spec.strategy.applyStrategy of the placement has changed since the run was initialised"
         raise RunFailedError(RunFailureCause.APPLY_STRATEGY_CHANGED, message)
     _check_policy(record, facts)
@@ -75,12 +75,18 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
 def _check_policy(record: StagedUpdateRecord, facts: StagedUpdateFacts) -> None:
     """Compare the policy with the recorded one. Between two writes of a change, no snapshot is the latest."""
     latest = latest_policy_snapshots(facts.policy_snapshots)
-    used = text_at(record.status, "policySnapshotIndexUsed")
-    if not latest and any(label(snapshot, POLICY_INDEX) == used for snapshot in facts.policy_snapshots):
-        message = f"the policy of the placement has changed: policy snapshot {used}, which the run uses, is outdated"
+    recorded_index = text_at(record.status, "policySnapshotIndexUsed")
+    if not latest and any(label(snapshot, POLICY_INDEX) == recorded_index for snapshot in facts.policy_snapshots):
+        message = (
+            f"the policy of the placement has changed: policy snapshot {recorded_index}, "
+            "which the run uses, is outdated"
+        )
         raise RunFailedError(RunFailureCause.POLICY_CHANGED, message)
-    if len(latest) == 1 and (index := label(latest[0], POLICY_INDEX)) != used:
-        message = f"the policy of the placement has changed: policy snapshot {index} is the latest, the run uses {used}"
+    if len(latest) == 1 and (index := label(latest[0], POLICY_INDEX)) != recorded_index:
+        message = (
+            f"the policy of the placement has changed: policy snapshot {index} is the latest, "
+            f"the run uses {recorded_index}"
+        )
         raise RunFailedError(RunFailureCause.POLICY_CHANGED, message)
 
 
@@ -89,25 +95,25 @@ def _check_stages(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) ->
     if len(stages) != len(record.stages):
         message = f"the strategy has {len(stages)} stages, and the record of the run {len(record.stages)}"
         raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
-    for known, stage in zip(record.stages, stages, strict=True):
-        if stage_name(known) != stage.name:
-            message = f"stage {stage_name(known)} of the record is called {stage.name} now"
+    for stage_record, stage in zip(record.stages, stages, strict=True):
+        if stage_name(stage_record) != stage.name:
+            message = f"stage {stage_name(stage_record)} of the record is called {stage.name} now"
             raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
-        if problem := _difference(cluster_names(known), stage.clusters):
+        if problem := _difference(cluster_names(stage_record), stage.clusters):
             raise RunFailedError(RunFailureCause.STAGES_CHANGED, f"stage {stage.name} {problem}")
 
 
-def _difference(before: Sequence[str], now: Sequence[str]) -> str:
-    if list(before) == list(now):
+def _difference(recorded: Sequence[str], now: Sequence[str]) -> str:
+    if list(recorded) == list(now):
         return ""
-    if gone := sorted(set(before) - set(now)):
-        return f"has lost cluster {gone[0]} since the run was initialised"
-    if new := sorted(set(now) - set(before)):
+    if missing := sorted(set(recorded) - set(now)):
+        return f"has lost cluster {missing[0]} since the run was initialised"
+    if new := sorted(set(now) - set(recorded)):
         return f"has got cluster {new[0]} since the run was initialised"
-    if twice := next((name for name in before if list(before).count(name) > 1), ""):
+    if twice := next((name for name in recorded if list(recorded).count(name) > 1), ""):
         raise _contradiction(f"it names cluster {twice} twice")
-    moved = next(name for name, other in zip(before, now, strict=True) if name != other)
-    return f"has another order since the run was initialised: cluster {moved} has another place"
+    first_moved = next(name for name, other in zip(recorded, now, strict=True) if name != other)
+    return f"has another order since the run was initialised: cluster {first_moved} has another place"
 
 
 def is_finished(entry: JsonObject) -> bool:
@@ -117,41 +123,45 @@ def is_finished(entry: JsonObject) -> bool:
 
 def _check_progress(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) -> int:
     """Return the index of the current stage. Reject a record that no run could have written."""
-    finished, updating = -1, None
-    for at, (known, stage) in enumerate(zip(record.stages, stages, strict=True)):
-        succeeded = status(known, SUCCEEDED)
-        if succeeded == FALSE:
+    last_finished, current = -1, None
+    for at, (stage_record, stage) in enumerate(zip(record.stages, stages, strict=True)):
+        success = status(stage_record, SUCCEEDED)
+        if success == FALSE:
             raise _contradiction(f"stage {stage.name} has failed, and the run has not")
-        if succeeded == TRUE:
-            _check_finished(known, at, finished, updating is not None)
-            finished = at
-        elif status(known, PROGRESSING) or any(status(entry, STARTED) == TRUE for entry in clusters_of(known)):
-            if updating is not None:
-                raise _contradiction(f"stages {stages[updating].name} and {stage.name} are under way at once")
-            updating = at
-            _check_concurrency(known, stage)
-    if updating is not None and updating != finished + 1:
-        raise _contradiction(f"stage {stages[updating].name} is under way before the ones ahead of it have succeeded")
-    return finished + 1
+        if success == TRUE:
+            _check_finished(stage_record, at, last_finished, current is not None)
+            last_finished = at
+        elif status(stage_record, PROGRESSING) or any(
+            status(entry, STARTED) == TRUE for entry in clusters_of(stage_record)
+        ):
+            if current is not None:
+                raise _contradiction(f"stages {stages[current].name} and {stage.name} are under way at once")
+            current = at
+            _check_concurrency(stage_record, stage)
+    if current is not None and current != last_finished + 1:
+        raise _contradiction(f"stage {stages[current].name} is under way before the ones ahead of it have succeeded")
+    return last_finished + 1
 
 
-def _check_finished(known: JsonObject, at: int, finished: int, after_updating: bool) -> None:
-    if after_updating or at != finished + 1:
-        raise _contradiction(f"stage {stage_name(known)} has succeeded before one ahead of it")
-    for entry in clusters_of(known):
+def _check_finished(stage_record: JsonObject, at: int, last_finished: int, is_after_current: bool) -> None:
+    if is_after_current or at != last_finished + 1:
+        raise _contradiction(f"stage {stage_name(stage_record)} has succeeded before one ahead of it")
+    for entry in clusters_of(stage_record):
         if not is_finished(entry):
-            raise _contradiction(f"stage {stage_name(known)} has succeeded without cluster {cluster_name(entry)}")
+            raise _contradiction(
+                f"stage {stage_name(stage_record)} has succeeded without cluster {cluster_name(entry)}"
+            )
 
 
-def _check_concurrency(known: JsonObject, stage: PlannedStage) -> None:
-    busy = sum(status(entry, STARTED) == TRUE and not is_finished(entry) for entry in clusters_of(known))
+def _check_concurrency(stage_record: JsonObject, stage: PlannedStage) -> None:
+    busy = sum(status(entry, STARTED) == TRUE and not is_finished(entry) for entry in clusters_of(stage_record))
     if busy > stage.max_concurrency:
         raise _contradiction(f"{busy} clusters of stage {stage.name} are in flight, and {stage.max_concurrency} may be")
 
 
 def _check_deletion(record: StagedUpdateRecord, targets: Targets, stages_remain: bool) -> None:
-    known = set(cluster_names(record.deletion))
-    if new := sorted(set(targets.removed) - known):
+    recorded_names = set(cluster_names(record.deletion))
+    if new := sorted(set(targets.removed) - recorded_names):
         message = f"cluster {new[0]} has been dropped since the run was initialised, which has not planned to remove it"
         raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
     deletion = record.deletion

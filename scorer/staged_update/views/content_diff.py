@@ -98,7 +98,7 @@ class ContentDiff:
 
 def content_diff(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> ContentDiff:
     """Compare the objects of two resource snapshots."""
-    old, new = dict(_opened(before)), dict(_opened(after))
+    old, new = dict(_open_envelope(before)), dict(_open_envelope(after))
     changes: list[ObjectChange] = []
     more = 0
     for change in _changes(old, new):
@@ -109,17 +109,17 @@ def content_diff(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> C
     return ContentDiff(tuple(changes), more)
 
 
-def _opened(
+def _open_envelope(
     objects: Iterable[JsonObject], envelope: EnvelopeKey | None = None
 ) -> Iterator[tuple[_ContentKey, JsonObject]]:
     """Yield objects with their identities. An envelope is followed by the objects in it."""
     for content in objects:
         yield _place(content, envelope), _without_content(content) if is_envelope(content) else content
         if is_envelope(content):
-            yield from _opened(_wrapped(content), EnvelopeKey.of(content))
+            yield from _open_envelope(_wrapped_objects(content), EnvelopeKey.of(content))
 
 
-def _wrapped(envelope: JsonObject) -> Iterator[JsonObject]:
+def _wrapped_objects(envelope: JsonObject) -> Iterator[JsonObject]:
     """Yield the objects in an envelope. Entries that are not objects are never placed."""
     for _, content in sorted(dict_at(envelope, "data").items()):
         if isinstance(content, dict):
@@ -152,12 +152,12 @@ def _fields(place: _ContentKey, before: JsonObject, after: JsonObject) -> Sequen
         names = sorted({path[0] for path, _, _ in _differences((), before, after)})
         return [FieldChange(str(FieldPath.of(name)), REDACTED, REDACTED) for name in names]
     return [
-        FieldChange(str(FieldPath.of(*path)), _shown(old), _shown(new))
+        FieldChange(str(FieldPath.of(*path)), _format_value(old), _format_value(new))
         for path, old, new in _differences((), before, after)
     ]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if _is_nothing(value):
         return ""
     return REDACTED if _holds_secret(value) else quote(value)

@@ -128,8 +128,8 @@ class ForecastStage:
     def batches(self) -> list[list[str]]:
         """Batches of unfinished clusters: those in flight or next, those after them, and so on."""
         busy = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.UNDER_WAY]
-        to_come = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.TO_COME]
-        left = [*busy, *to_come]
+        unstarted = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.TO_COME]
+        left = [*busy, *unstarted]
         return [
             left[at : at + self.planned.max_concurrency] for at in range(0, len(left), self.planned.max_concurrency)
         ]
@@ -173,23 +173,23 @@ def forecast(
         scorer.staged_update.outcome.RunFailedError: The engine would end the run.
         scorer.staged_update.outcome.NotYetError: The engine would wait.
     """
-    run, facts = as_initialised(run, facts)
+    run, facts = initialize_run(run, facts)
     record = StagedUpdateRecord(run, facts.now)
-    validated, policy = validate(run, record, facts), policy_of(run)
+    validation, policy = validate(run, record, facts), policy_of(run)
     snapshot, clock = target_snapshot(run, record), facts.now
     stages = []
-    for at in range(len(validated.stages)):
-        stage = _stage(record, validated, at, _Clusters(snapshot, facts, validated, record))
-        if at >= validated.at:
-            stage = _Timing(each, waits or partial(_now, facts.waits)).timed(stage, record.stages[at], clock)
+    for at in range(len(validation.stages)):
+        stage = _stage(record, validation, at, _Clusters(snapshot, facts, validation, record))
+        if at >= validation.at:
+            stage = _Timing(each, waits or partial(_now, facts.waits)).time_stage(stage, record.stages[at], clock)
             clock = stage.ends or clock
         stages.append(stage)
     return StagedUpdateForecast(
-        run, facts, snapshot, tuple(stages), tuple(sorted(validated.targets.removed)), clock, policy
+        run, facts, snapshot, tuple(stages), tuple(sorted(validation.targets.removed)), clock, policy
     )
 
 
-def as_initialised(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObject, StagedUpdateFacts]:
+def initialize_run(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObject, StagedUpdateFacts]:
     """Return a run after its initialisation, and the hub with the resource snapshot that it creates.
 
     Raises:
@@ -198,17 +198,19 @@ def as_initialised(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObjec
     """
     if status(status_of(run), INITIALIZED):
         return run, facts
-    prepared = initialise(run, facts)
-    if prepared.snapshots:
-        documents = applied([document for group in facts.groups for document in group.documents], prepared.snapshots)
+    initialization = initialise(run, facts)
+    if initialization.snapshots:
+        documents = applied(
+            [document for group in facts.groups for document in group.documents], initialization.snapshots
+        )
         facts = replace(facts, groups=snapshot_groups(documents))
-        prepared = initialise(run, facts)
-    initialized = with_metadata(
-        {**run, "status": {**status_of(run), **prepared.status}}, annotations=prepared.annotations
+        initialization = initialise(run, facts)
+    new_run = with_metadata(
+        {**run, "status": {**status_of(run), **initialization.status}}, annotations=initialization.annotations
     )
-    record = StagedUpdateRecord(initialized, facts.now)
+    record = StagedUpdateRecord(new_run, facts.now)
     record.set_condition(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully")
-    return {**initialized, "status": record.status}, facts
+    return {**new_run, "status": record.status}, facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,14 +226,14 @@ class _Clusters:
         """Read one entry."""
         name, progress = cluster_name(entry), _progress(entry)
         desired = DesiredBinding.of(entry, self.snapshot, self.record)
-        wait = _noted(entry) if progress is ForecastProgress.TO_COME else None
+        wait = _recorded_wait(entry) if progress is ForecastProgress.TO_COME else None
         return ForecastCluster(name, progress, self.validated.targets.selected.get(name), desired, wait=wait)
 
 
-def _noted(entry: JsonObject) -> ClusterWait | None:
+def _recorded_wait(entry: JsonObject) -> ClusterWait | None:
     """Return the recorded reason for not starting a cluster. Its end is only in the message."""
-    started = condition(entry, STARTED)
-    return ClusterWait(text_at(started, "message")) if text_at(started, "reason") == WAITING else None
+    start_condition = condition(entry, STARTED)
+    return ClusterWait(text_at(start_condition, "message")) if text_at(start_condition, "reason") == WAITING else None
 
 
 def _progress(entry: JsonObject) -> ForecastProgress:
@@ -242,24 +244,26 @@ def _progress(entry: JsonObject) -> ForecastProgress:
             return ForecastProgress.DONE if found == TRUE else ForecastProgress.FAILED
 
 
-def _stage(record: StagedUpdateRecord, validated: Validated, at: int, clusters: _Clusters) -> ForecastStage:
-    stage, planned = record.stages[at], validated.stages[at]
+def _stage(record: StagedUpdateRecord, validation: Validated, at: int, clusters: _Clusters) -> ForecastStage:
+    stage, planned_stage = record.stages[at], validation.stages[at]
     entries = tuple(map(clusters.read, clusters_of(stage)))
-    if at < validated.at:
-        return ForecastStage(planned, ForecastProgress.DONE, entries)
+    if at < validation.at:
+        return ForecastStage(planned_stage, ForecastProgress.DONE, entries)
     has_begun = reason(stage, PROGRESSING) not in (
         "",
         "StageUpdatingStopped",
     )  # the run was stopped first
-    began = has_begun or any(each.progress is not ForecastProgress.TO_COME for each in entries)
-    return ForecastStage(planned, ForecastProgress.UNDER_WAY if began else ForecastProgress.TO_COME, entries)
+    began = has_begun or any(item.progress is not ForecastProgress.TO_COME for item in entries)
+    return ForecastStage(planned_stage, ForecastProgress.UNDER_WAY if began else ForecastProgress.TO_COME, entries)
 
 
-def _tasks(recorded: JsonObject, planned: PlannedStage, place: TaskPlace, begins: datetime) -> Iterator[ForecastTask]:
+def _tasks(
+    stage_record: JsonObject, planned_stage: PlannedStage, place: TaskPlace, begins: datetime
+) -> Iterator[ForecastTask]:
     """Yield the tasks before or after a stage. A timed wait counts from *begins*."""
-    before = place is TaskPlace.BEFORE
-    waits = planned.stage.before_stage_tasks if before else planned.stage.after_stage_tasks
-    tasks = dicts_at(recorded, "beforeStageTaskStatus" if before else "afterStageTaskStatus")
+    is_before = place is TaskPlace.BEFORE
+    waits = planned_stage.stage.before_stage_tasks if is_before else planned_stage.stage.after_stage_tasks
+    tasks = dicts_at(stage_record, "beforeStageTaskStatus" if is_before else "afterStageTaskStatus")
     by_type = {text_at(task, "type"): task for task in tasks}
     for task in waits:
         previous = by_type.get(task.type, {})
@@ -283,26 +287,28 @@ class _Timing:
     each: timedelta
     waits: Waits
 
-    def timed(self, stage: ForecastStage, recorded: JsonObject, clock: datetime) -> ForecastStage:
+    def time_stage(self, stage: ForecastStage, stage_record: JsonObject, clock: datetime) -> ForecastStage:
         """Return a stage with its start and end, if its predecessors are finished at *clock*."""
         if not stage.clusters:
             return replace(stage, begins=clock, ends=clock)
-        stage, done = self._started(stage, recorded, clock)
-        waiting = not stage.batches and status(recorded, PROGRESSING) == FALSE
-        since_done = (since(recorded, PROGRESSING) if waiting else None) or done
-        tasks = [*_tasks(recorded, stage.planned, TaskPlace.BEFORE, clock)]
-        tasks += _tasks(recorded, stage.planned, TaskPlace.AFTER, since_done)
+        stage, done = self._time_starts(stage, stage_record, clock)
+        is_waiting = not stage.batches and status(stage_record, PROGRESSING) == FALSE
+        since_done = (since(stage_record, PROGRESSING) if is_waiting else None) or done
+        tasks = [*_tasks(stage_record, stage.planned, TaskPlace.BEFORE, clock)]
+        tasks += _tasks(stage_record, stage.planned, TaskPlace.AFTER, since_done)
         ends = max([done, *(task.until for task in tasks if task.until is not None and not task.done)])
         began = any(cluster.progress is not ForecastProgress.TO_COME for cluster in stage.clusters)
         return replace(stage, tasks=tuple(tasks), begins=None if began else clock, ends=ends)
 
-    def _started(self, stage: ForecastStage, recorded: JsonObject, clock: datetime) -> tuple[ForecastStage, datetime]:
+    def _time_starts(
+        self, stage: ForecastStage, stage_record: JsonObject, clock: datetime
+    ) -> tuple[ForecastStage, datetime]:
         """Return a stage with the starts of its clusters, and the end of the last one.
 
         If the clusters have an order, one that may not be changed occupies a slot and is waited for. Otherwise it is
         skipped, and started in the first free slot after its hold ends.
         """
-        entries = {cluster_name(entry): entry for entry in clusters_of(recorded)}
+        entries = {cluster_name(entry): entry for entry in clusters_of(stage_record)}
         slots = [
             max(clock, (since(entries[cluster.name], STARTED) or clock) + self.each)
             for cluster in stage.clusters
@@ -312,7 +318,7 @@ class _Timing:
         heapq.heapify(slots)
         starts: dict[str, datetime] = {}
         for name in self._in_turn(stage, clock):
-            starts[name] = self._opening(name, heapq.heappop(slots))
+            starts[name] = self._next_opening(name, heapq.heappop(slots))
             heapq.heappush(slots, starts[name] + self.each)
         clusters = [
             replace(cluster, starts=starts[cluster.name], wait=self.waits(cluster.name, clock) or cluster.wait)
@@ -324,12 +330,12 @@ class _Timing:
 
     def _in_turn(self, stage: ForecastStage, clock: datetime) -> Sequence[str]:
         """Return the unstarted clusters in the order of their start."""
-        to_come = [cluster.name for cluster in stage.clusters if cluster.progress is ForecastProgress.TO_COME]
+        unstarted = [cluster.name for cluster in stage.clusters if cluster.progress is ForecastProgress.TO_COME]
         if stage.planned.stage.sorting_label_key is not None:
-            return to_come
-        return sorted(to_come, key=lambda name: self._opening(name, clock))
+            return unstarted
+        return sorted(unstarted, key=lambda name: self._next_opening(name, clock))
 
-    def _opening(self, name: str, at: datetime) -> datetime:
+    def _next_opening(self, name: str, at: datetime) -> datetime:
         """Return when a cluster may be changed, from *at* on. A hold with an unknown end counts as ended."""
         wait = self.waits(name, at)
         return at if wait is None or wait.until is None else max(at, wait.until)

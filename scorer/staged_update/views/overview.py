@@ -37,12 +37,12 @@ _ENDED: Final[Mapping[str, str]] = {TRUE: "done", FALSE: "failed"}
 _BEGUN: Final[Mapping[str, str]] = {TRUE: "updating", FALSE: "held"}
 
 
-def overview(run: JsonObject, found: RunSituation) -> JsonObject:
+def overview(run: JsonObject, situation: RunSituation) -> JsonObject:
     """Return all that there is to say about a run.
 
     Args:
         run: The run.
-        found: Where it stands.
+        situation: Where it stands.
     """
     spec = spec_of(run)
     about = {
@@ -53,15 +53,15 @@ def overview(run: JsonObject, found: RunSituation) -> JsonObject:
         "strategy": text_at(spec, "stagedRolloutStrategyName"),
         "resourceSnapshotIndex": index_used(run) or text_at(spec, "resourceSnapshotIndex"),
         "state": text_at(spec, "state"),
-        "phase": str(found.phase),
-        "stage": found.stage,
-        "message": found.message,
+        "phase": str(situation.phase),
+        "stage": situation.stage,
+        "message": situation.message,
         "rejected": rejected(run),
         "rollbackOf": annotation(run, ROLLBACK_OF),
     }
     return {
         "run": about,
-        "waits": [_wait(wait) for wait in found.waits],
+        "waits": [_wait(wait) for wait in situation.waits],
         "stages": [_stage(stage) for stage in stages_of(run)],
     }
 
@@ -72,8 +72,8 @@ def _wait(wait: RunWait) -> JsonObject:
         "stage": wait.stage,
         "cluster": wait.cluster,
         "approvalRequest": wait.request,
-        "since": _told(wait.since),
-        "until": _told(wait.until),
+        "since": _format_instant(wait.since),
+        "until": _format_instant(wait.until),
         "needsPerson": wait.needs_person,
         "message": wait.message,
     }
@@ -96,17 +96,17 @@ def _cluster(entry: JsonObject) -> JsonObject:
     return {
         "cluster": cluster_name(entry),
         "state": state,
-        "since": _told(since(entry, STARTED)) if status(entry, STARTED) == TRUE else None,
-        "finished": _told(since(entry, SUCCEEDED)) if status(entry, SUCCEEDED) not in ("", UNKNOWN) else None,
+        "since": _format_instant(since(entry, STARTED)) if status(entry, STARTED) == TRUE else None,
+        "finished": _format_instant(since(entry, SUCCEEDED)) if status(entry, SUCCEEDED) not in ("", UNKNOWN) else None,
         "message": text_at(current, "message"),
     }
 
 
 def _cluster_state(entry: JsonObject) -> str:
     """Return how far a cluster is: pending, held, updating, done or failed."""
-    ended = _ENDED.get(status(entry, SUCCEEDED), "")
-    return ended or _BEGUN.get(status(entry, STARTED), "pending")
+    final_state = _ENDED.get(status(entry, SUCCEEDED), "")
+    return final_state or _BEGUN.get(status(entry, STARTED), "pending")
 
 
-def _told(instant: datetime | None) -> str | None:
+def _format_instant(instant: datetime | None) -> str | None:
     return None if instant is None else format_time(instant)

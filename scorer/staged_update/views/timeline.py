@@ -44,11 +44,11 @@ _STOPPED: Final = "StageUpdatingStopped"
 def run_timeline(run: JsonObject) -> Timeline:
     """Return the timeline of a run, with its record."""
     record = status_of(run)
-    ended = _end(record)
+    end = _end(record)
     plans = {text_at(plan, "name"): plan for plan in dicts_at(record, "stagedUpdateStrategySnapshot", "stages")}
-    bands = tuple(_band(stage, plans.get(stage_name(stage), {}), ended) for stage in stages_of(run))
-    started = earliest(instant for band in bands for instant in (band.started, *(mark.since for mark in band.marks)))
-    return Timeline(bands, started or since(record, INITIALIZED), ended)
+    bands = tuple(_band(stage, plans.get(stage_name(stage), {}), end) for stage in stages_of(run))
+    start = earliest(instant for band in bands for instant in (band.started, *(mark.since for mark in band.marks)))
+    return Timeline(bands, start or since(record, INITIALIZED), end)
 
 
 def _end(record: JsonObject) -> datetime | None:
@@ -58,11 +58,11 @@ def _end(record: JsonObject) -> datetime | None:
     return since(record, INITIALIZED) if status(record, INITIALIZED) == FALSE else None
 
 
-def _band(stage: JsonObject, plan: JsonObject, run_ended: datetime | None) -> Band:
+def _band(stage: JsonObject, plan: JsonObject, run_end: datetime | None) -> Band:
     name, clusters = stage_name(stage), clusters_of(stage)
     deletes = name == DELETE_STAGE
     state, has_turn = _stage_state(stage)
-    bars = [_bar(entry, run_ended, has_turn=has_turn and run_ended is None) for entry in clusters]
+    bars = [_bar(entry, run_end, has_turn=has_turn and run_end is None) for entry in clusters]
     return Band(
         DELETION_BAND if deletes else name,
         state,
@@ -109,33 +109,33 @@ def _stage_concurrency(plan: JsonObject, clusters: int) -> int:
         return 1
 
 
-def _bar(entry: JsonObject, run_ended: datetime | None, *, has_turn: bool) -> Bar:
+def _bar(entry: JsonObject, run_end: datetime | None, *, has_turn: bool) -> Bar:
     cluster, outcome = cluster_name(entry), status(entry, SUCCEEDED)
     if status(entry, STARTED) != TRUE and not outcome:
         detail = _message(entry, STARTED) if reason(entry, STARTED) == WAITING else ""
         return Bar(cluster, BarState.WAITING if has_turn else BarState.NOT_REACHED, detail=detail)
-    started, ended = since(entry, STARTED), since(entry, SUCCEEDED)
+    start, end = since(entry, STARTED), since(entry, SUCCEEDED)
     if outcome == TRUE:
-        return Bar(cluster, BarState.UPDATED, started or ended, ended)
+        return Bar(cluster, BarState.UPDATED, start or end, end)
     if outcome == FALSE:
-        return Bar(cluster, BarState.FAILED, started or ended, ended, _message(entry, SUCCEEDED))
-    if run_ended is not None:
-        return Bar(cluster, BarState.LEFT, started, run_ended, "the run ended before the outcome was known")
-    return Bar(cluster, BarState.UPDATING, started, detail=_message(entry, STARTED))
+        return Bar(cluster, BarState.FAILED, start or end, end, _message(entry, SUCCEEDED))
+    if run_end is not None:
+        return Bar(cluster, BarState.LEFT, start, run_end, "the run ended before the outcome was known")
+    return Bar(cluster, BarState.UPDATING, start, detail=_message(entry, STARTED))
 
 
 def _marks(stage: JsonObject, plan: JsonObject) -> tuple[Mark, ...]:
-    before = [_mark(stage, task, plan, before=True) for task in dicts_at(stage, "beforeStageTaskStatus")]
-    after = [_mark(stage, task, plan, before=False) for task in dicts_at(stage, "afterStageTaskStatus")]
-    return (*before, *after)
+    marks_before = [_mark(stage, task, plan, is_before=True) for task in dicts_at(stage, "beforeStageTaskStatus")]
+    marks_after = [_mark(stage, task, plan, is_before=False) for task in dicts_at(stage, "afterStageTaskStatus")]
+    return (*marks_before, *marks_after)
 
 
-def _mark(stage: JsonObject, task: JsonObject, plan: JsonObject, *, before: bool) -> Mark:
+def _mark(stage: JsonObject, task: JsonObject, plan: JsonObject, *, is_before: bool) -> Mark:
     if text_at(task, "type") == StageTaskType.TIMED_WAIT:
         return _timed_wait(stage, task, plan)
     over = status(task, REQUEST_APPROVED) == TRUE
     return Mark(
-        MarkKind.APPROVAL_BEFORE if before else MarkKind.APPROVAL_AFTER,
+        MarkKind.APPROVAL_BEFORE if is_before else MarkKind.APPROVAL_AFTER,
         since(task, REQUEST_CREATED),
         since(task, REQUEST_APPROVED) if over else None,
         over,
@@ -150,10 +150,10 @@ def _timed_wait(stage: JsonObject, task: JsonObject, plan: JsonObject) -> Mark:
     """
     length = _wait_time(plan)
     if status(task, WAIT_ELAPSED) == TRUE:
-        ended = since(task, WAIT_ELAPSED)
-        return Mark(MarkKind.TIMED_WAIT, _later(ended, None if length is None else -length), ended, over=True)
-    started = _waiting_since(stage)
-    return Mark(MarkKind.TIMED_WAIT, started, _later(started, length))
+        end = since(task, WAIT_ELAPSED)
+        return Mark(MarkKind.TIMED_WAIT, _later(end, None if length is None else -length), end, over=True)
+    start = _waiting_since(stage)
+    return Mark(MarkKind.TIMED_WAIT, start, _later(start, length))
 
 
 def _waiting_since(stage: JsonObject) -> datetime | None:

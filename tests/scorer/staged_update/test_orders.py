@@ -6,8 +6,8 @@ from scorer.api.placement.staged_update import RunState
 from scorer.staged_update.orders import (
     RunOrder,
     RunOrderRefusedError,
-    approved_already,
     approved_conditions,
+    approved_request,
     is_approved,
     open_approval,
     order_resume,
@@ -162,8 +162,8 @@ def test_an_approval_replaces_an_older_word_and_keeps_the_other_conditions():
 def test_what_is_approved_already_is_told_from_what_was_never_asked():
     tasks = [approval("r-before-try", said("ApprovalRequestApproved"))]
     run = run_of(stage("try", cluster("a", STARTED), before=tasks))
-    assert approved_already(run, (), stage="try") == "r-before-try"
-    assert approved_already(run, (), request="r-before-try") == "r-before-try"
-    assert approved_already(run, ()) == ""
-    assert approved_already(run, (), stage="all") == ""
-    assert approved_already(run, [request("r-x", said("Approved"))], request="r-x") == "r-x"
+    assert approved_request(run, (), stage="try") == "r-before-try"
+    assert approved_request(run, (), request="r-before-try") == "r-before-try"
+    assert approved_request(run, ()) == ""
+    assert approved_request(run, (), stage="all") == ""
+    assert approved_request(run, [request("r-x", said("Approved"))], request="r-x") == "r-x"

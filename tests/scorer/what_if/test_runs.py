@@ -9,7 +9,7 @@ from scorer.api.meta import format_time
 from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, IS_LATEST_SNAPSHOT, UPGRADE_WINDOWS
 from scorer.fleet import Fleet
 from scorer.staged_update.execution.engine import advance
-from scorer.staged_update.views.forecast import as_initialised
+from scorer.staged_update.views.forecast import initialize_run
 from scorer.what_if.changes import Changed
 from scorer.what_if.document import changes_anything
 from scorer.what_if.runs import planned_runs, run_facts
@@ -64,7 +64,7 @@ def entry(state, changes=None):
 def rolled_out(state):
     """Return a hub as it is after its run, with the resource snapshot that this has made."""
     facts, _ = run_facts(state.runs[0], Changed(state, {}, {}, {}))
-    _, facts = as_initialised(state.runs[0], facts)
+    _, facts = initialize_run(state.runs[0], facts)
     bound = [binding("p", name) for name in ("t1", "v1", "v2")]
     documents = [document for group in facts.groups for document in group.documents]
     return replace(state, bindings=bound, resource_snapshots=documents, policy_snapshots=facts.policy_snapshots)

@@ -6,7 +6,7 @@ import click
 
 from scorer.api.unstructured.documents import name_of
 from scorer.api.values.quoting import printable
-from scorer.staged_update.orders import RunOrderRefusedError, approved_already, open_approval
+from scorer.staged_update.orders import RunOrderRefusedError, approved_request, open_approval
 from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import run, run_namespace_option
@@ -60,7 +60,7 @@ async def _approve(hub: HubOptions, options: RequestOptions, message: str, names
         runs, update, request = await options.update(client, namespace)
         request_opening = _open_request(update, options.stage, request)
         if not request_opening or not await runs.approve(request_opening, text):
-            outcome = request_opening or approved_already(
+            outcome = request_opening or approved_request(
                 update.run, update.requests, stage=options.stage, request=request
             )
             click.echo(printable(f"{outcome} was approved already"))
@@ -75,6 +75,6 @@ def _open_request(update: RunView, stage: str, request: str) -> str:
         try:
             return open_approval(update.run, update.situation, stage=stage, request=request).request
         except RunOrderRefusedError:
-            if approved_already(update.run, update.requests, stage=stage, request=request):
+            if approved_request(update.run, update.requests, stage=stage, request=request):
                 return ""
             raise

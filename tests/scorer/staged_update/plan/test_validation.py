@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scorer.staged_update.execution.engine import advance
-from scorer.staged_update.views.forecast import as_initialised
+from scorer.staged_update.views.forecast import initialize_run
 from tests.scorer.staged_update.hub import make_hub, make_stage
 from tests.scorer.staged_update.plans import config_map, facts, policy_snapshot, run
 
@@ -11,7 +11,7 @@ from tests.scorer.staged_update.plans import config_map, facts, policy_snapshot,
 def test_a_policy_that_is_being_replaced_is_named_before_its_new_snapshot_is_there():
     """The old snapshot loses its label first, in a write of its own."""
     hub = facts(old=([config_map(level="1")],))
-    initialised, _ = as_initialised(run(), hub)
+    initialised, _ = initialize_run(run(), hub)
     known = {"type": "Initialized", "status": "True"}
     under_way = {**initialised, "status": {**initialised["status"], "conditions": [known]}}
     old = policy_snapshot()

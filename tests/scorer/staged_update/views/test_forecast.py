@@ -11,7 +11,7 @@ from scorer.rollout.snapshots.groups import latest_group
 from scorer.staged_update.execution.engine import advance
 from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailureCause
-from scorer.staged_update.views.forecast import LONGEST_WAIT, ForecastProgress, as_initialised, forecast
+from scorer.staged_update.views.forecast import LONGEST_WAIT, ForecastProgress, forecast, initialize_run
 from tests.scorer.staged_update.plans import (
     APPROVAL,
     NOW,
@@ -43,7 +43,7 @@ def conditions(*kinds, since=NOW):
 
 def under_way(hub, **members):
     """Return a run that has been initialised on a hub, with other members in the record of its first stage."""
-    made, _ = as_initialised(run(), hub)
+    made, _ = initialize_run(run(), hub)
     first, *others = made["status"]["stagesStatus"]
     return {**made, "status": {**made["status"], "stagesStatus": [{**first, **members}, *others]}}
 
@@ -164,7 +164,7 @@ class TestWhatTheEngineWouldRefuse:
 
     def test_what_has_changed_since_a_run_was_initialised_ends_it(self):
         hub = facts()
-        made, _ = as_initialised(run(), hub)
+        made, _ = initialize_run(run(), hub)
         with pytest.raises(RunFailedError, match="stage live has lost cluster v3") as refused:
             forecast(made, replace(hub, bindings=hub.bindings[:-1]))
         assert refused.value.cause is RunFailureCause.STAGES_CHANGED
@@ -180,7 +180,7 @@ class TestARunUnderWay:
 
     def test_the_record_counts_and_not_the_strategy_of_today(self):
         hub = facts()
-        made, _ = as_initialised(run(), hub)
+        made, _ = initialize_run(run(), hub)
         found = forecast(made, replace(hub, strategy=None, selection=None))
         assert batches(found) == {"test": [["t1"]], "live": [["v1"], ["v2"], ["v3"]]}
 
