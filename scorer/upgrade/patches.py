@@ -124,8 +124,8 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
     if (images := _images(run)) is not None:
         upgrade["nodeImage"] = images
     spec = run.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for left_out in ("restartToken", "skipTargets", "strategyRef", "strategy"):
-        spec.pop(left_out, None)
+    for field in ("restartToken", "skipTargets", "strategyRef", "strategy"):
+        spec.pop(field, None)
     spec |= {"state": UpgradeRunState.INITIALIZE.value, "upgrade": upgrade}
     if run.spec.strategy_ref is not None or run.spec.strategy is not None:
         snapshot = status.strategy_snapshot
@@ -170,19 +170,19 @@ def order_answer(
         UpgradeOrderRefusedError: The gate is not waiting for an answer.
     """
     name, state = name_of(gate), text_at(gate, "status", "state")
-    condition = next((each for each in conditions_of(gate) if each.get("type") == APPROVED), {})
+    condition = next((item for item in conditions_of(gate) if item.get("type") == APPROVED), {})
     if approve and (condition.get("status") == "True" or state == UpgradeState.COMPLETED):
         return None
     if state != UpgradeState.PENDING:
         raise UpgradeOrderRefusedError(
             f"gate {name} is {state or 'not open yet'}: only one that is Pending is answered"
         )
-    said = {
+    answer = {
         "type": APPROVED,
         "status": "True" if approve else "False",
         "reason": "ApprovedByUser" if approve else REJECTED,
         "message": message,
         "lastTransitionTime": format_time(now),
     }
-    others = [each for each in conditions_of(gate) if each.get("type") != APPROVED]
-    return [*others, *merge_conditions([condition] if condition else [], [said])]
+    other_conditions = [item for item in conditions_of(gate) if item.get("type") != APPROVED]
+    return [*other_conditions, *merge_conditions([condition] if condition else [], [answer])]

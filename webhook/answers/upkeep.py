@@ -16,7 +16,7 @@ from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.api.values.answer import Instant, ShapeOf, one_of
 from scorer.rollout.views.timeline import TimelineSpan
-from scorer.upgrade.back_ends.inventories import OBSERVED, parse_observed
+from scorer.upgrade.back_ends.inventories import OBSERVED, parse_inventory_annotation
 from scorer.upgrade.members.member import UPGRADE_HOLD
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.state.record import OVER
@@ -183,6 +183,6 @@ def _entries(run: Mapping[str, object]) -> Iterator[JsonObject]:
 
 def _read(note: str) -> str:
     try:
-        return parse_observed(note).version if note else ""
+        return parse_inventory_annotation(note).version if note else ""
     except ValueError:
         return ""

@@ -15,8 +15,15 @@ from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, UPGRADE_WINDOWS, member_
 from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, text_at
 from scorer.api.values.name_grammar import label_value_error, qualified_name_error
 from scorer.api.values.quoting import quote
-from scorer.upgrade.back_ends.inventories import OBSERVED, parse_observed
-from scorer.upgrade.members.member import DURATION, GROUP_LABEL, LARGEST_ORDER, ORDER, parse_expected, parse_order
+from scorer.upgrade.back_ends.inventories import OBSERVED, parse_inventory_annotation
+from scorer.upgrade.members.member import (
+    DURATION,
+    GROUP_LABEL,
+    LARGEST_ORDER,
+    ORDER,
+    parse_expected_duration,
+    parse_order,
+)
 from scorer.windows.member_windows import MOST_NAMED, parse_windows
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
@@ -165,8 +172,8 @@ def _read_order(text: str) -> None:
 
 _ABOUT_UPGRADES: Final[Mapping[str, Callable[[str], object]]] = {
     ORDER: _read_order,
-    DURATION: parse_expected,
-    OBSERVED: parse_observed,
+    DURATION: parse_expected_duration,
+    OBSERVED: parse_inventory_annotation,
 }
 
 

@@ -26,7 +26,7 @@ LONGEST_OBSERVED: Final = 64 * 1024
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def parse_observed(text: str) -> Inventory:
+def parse_inventory_annotation(text: str) -> Inventory:
     """Parse the annotation of a MemberCluster.
 
     Raises:
@@ -53,18 +53,22 @@ def reported_inventory(member: Mapping[str, object], requests: Iterable[JsonObje
         member: The MemberCluster.
         requests: The ClusterUpgradeRequests for it. An unreadable status is ignored.
     """
-    reports = [(*_made(request), found) for request in requests if (found := _reported(request)) is not None]
-    latest = max(reports, key=lambda each: each[:2], default=None)
-    noted = _noted(member)
+    reports = [
+        (*_creation_key(request), status) for request in requests if (status := _reported_status(request)) is not None
+    ]
+    latest = max(reports, key=lambda report: report[:2], default=None)
+    recorded_status = _recorded_status(member)
     if latest is None:
-        return None if noted is None else inventory_of(noted)
-    reported = latest[2]
-    if noted is not None and (noted.heartbeat_time or _LONG_AGO) > (_told_at(reported) or latest[0]):
-        return inventory_of(noted)
-    return inventory_of(reported)
+        return None if recorded_status is None else inventory_of(recorded_status)
+    latest_status = latest[2]
+    if recorded_status is not None and (recorded_status.heartbeat_time or _LONG_AGO) > (
+        _report_time(latest_status) or latest[0]
+    ):
+        return inventory_of(recorded_status)
+    return inventory_of(latest_status)
 
 
-def _reported(request: JsonObject) -> UpgradeRequestStatus | None:
+def _reported_status(request: JsonObject) -> UpgradeRequestStatus | None:
     try:
         status = UpgradeRequestStatus.read(status_of(request))
     except pydantic.ValidationError:
@@ -72,7 +76,7 @@ def _reported(request: JsonObject) -> UpgradeRequestStatus | None:
     return status if status.control_plane_version else None
 
 
-def _noted(member: Mapping[str, object]) -> UpgradeRequestStatus | None:
+def _recorded_status(member: Mapping[str, object]) -> UpgradeRequestStatus | None:
     text = annotation(member, OBSERVED)
     try:
         return _parse(text) if text else None
@@ -80,7 +84,7 @@ def _noted(member: Mapping[str, object]) -> UpgradeRequestStatus | None:
         return None
 
 
-def _told_at(status: UpgradeRequestStatus) -> datetime | None:
+def _report_time(status: UpgradeRequestStatus) -> datetime | None:
     instants = [at for at in (status.heartbeat_time, status.finished_time) if at is not None]
     return max(instants, default=None)
 
@@ -96,14 +100,14 @@ def reported_version(member: Mapping[str, object], requests: Iterable[JsonObject
     return "" if inventory is None else inventory.version
 
 
-def _made(request: JsonObject) -> tuple[datetime, str]:
+def _creation_key(request: JsonObject) -> tuple[datetime, str]:
     """Return the creation time and name of a request. Names break ties."""
     about = metadata_of(request)
     try:
-        created = parse_time(str(about.get("creationTimestamp", "")))
+        creation_time = parse_time(str(about.get("creationTimestamp", "")))
     except ValueError:
-        created = _LONG_AGO
-    return created, str(about.get("name", ""))
+        creation_time = _LONG_AGO
+    return creation_time, str(about.get("name", ""))
 
 
 def inventory_of(status: UpgradeRequestStatus) -> Inventory:
@@ -112,4 +116,4 @@ def inventory_of(status: UpgradeRequestStatus) -> Inventory:
         Pool(pool.name, pool.kubernetes_version, pool.image_family, pool.image_version, pool.nodes)
         for pool in status.pools
     )
-    return Inventory(status.control_plane_version, pools, observed_at=_told_at(status))
+    return Inventory(status.control_plane_version, pools, observed_at=_report_time(status))

@@ -98,8 +98,10 @@ def is_of(request: Mapping[str, Any], operation: str) -> bool:
 def later_attempt(operation: str, requests: Iterable[Mapping[str, Any]]) -> int:
     """Return the latest attempt of the same run on the same member that has a request; 0: none after *operation*."""
     member, _, attempt = operation.rpartition("/")
-    others = (text_at(request, "spec", "operationID").rpartition("/") for request in requests)
-    attempts = [int(number) for other, _, number in others if other == member and number.isascii() and number.isdigit()]
+    attempts_by_run = (text_at(request, "spec", "operationID").rpartition("/") for request in requests)
+    attempts = [
+        int(number) for other, _, number in attempts_by_run if other == member and number.isascii() and number.isdigit()
+    ]
     latest = max(attempts, default=0)
     return latest if attempt.isascii() and attempt.isdigit() and latest > int(attempt) else 0
 
@@ -117,7 +119,7 @@ def observation_of(request: Mapping[str, Any]) -> Observation:
         error = UpgradeError(message=status.message)
     return Observation(
         _STATES[status.phase],
-        asked=_asked(request),
+        asked=_requested_images(request),
         error=error,
         finished_at=status.finished_time if status.phase in ENDED else None,
         inventory=inventory_of(status) if status.control_plane_version else None,
@@ -125,7 +127,7 @@ def observation_of(request: Mapping[str, Any]) -> Observation:
     )
 
 
-def _asked(request: Mapping[str, Any]) -> tuple[NodeImageVersion, ...] | None:
+def _requested_images(request: Mapping[str, Any]) -> tuple[NodeImageVersion, ...] | None:
     """Return the node images that a request asks for, or None if it is unreadable."""
     images = dicts_at(request, "spec", "nodeImages")
     try:
@@ -156,10 +158,10 @@ def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] |
             f"the status of request {name} for member {member} says nothing: {first_mistake(error)}",
         )
     try:
-        created = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
+        creation_time = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
     except ValueError:
         return None
-    if status.phase is None and now - created >= NOT_ACCEPTED_AFTER:
+    if status.phase is None and now - creation_time >= NOT_ACCEPTED_AFTER:
         minutes = int(NOT_ACCEPTED_AFTER.total_seconds() / 60)
         return "HandoffNotAccepted", f"no upgrader has taken up request {name} for member {member} in {minutes} minutes"
     if status.phase in ENDED or status.phase is None:

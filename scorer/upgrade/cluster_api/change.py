@@ -46,8 +46,8 @@ def refusal_of(message: str) -> Rejected:
 
     The prefix with the names of the hook and the object is cut, because a status has little room.
     """
-    _, separator, rest = message.partition(_ABOUT_VERSION)
-    text = separator + rest if separator else message.rpartition(_DENIED)[2]
+    _, separator, versions_text = message.partition(_ABOUT_VERSION)
+    text = separator + versions_text if separator else message.rpartition(_DENIED)[2]
     if _STILL_BUSY in text:
         return Rejected("ClusterBusy", text, retryable=True)
     return Rejected("UpgradeRefused", text)
@@ -77,8 +77,8 @@ def changed_cluster(
         return Rejected("ClusterPaused", f"Cluster {full_name(cluster)} is paused", retryable=True)
     if waits := list(at_work(parts)):
         earlier = operation_on(cluster)
-        whose = f"operation {earlier} is under way" if earlier else "Cluster API is at work"
-        return Rejected("ClusterBusy", f"{whose} on Cluster {full_name(cluster)}: {waits[0]}", retryable=True)
+        cause = f"operation {earlier} is under way" if earlier else "Cluster API is at work"
+        return Rejected("ClusterBusy", f"{cause} on Cluster {full_name(cluster)}: {waits[0]}", retryable=True)
     changed, image = dict(topology), target.images.get(FAMILY, "")
     if target.type is UpgradeType.NODE_IMAGE_ONLY:
         if holds_workers(parts):
@@ -86,11 +86,11 @@ def changed_cluster(
         if not place.variable and parts.is_old:
             return Rejected("NoImageVariable", f"Cluster {full_name(cluster)}: no variable carries the node image")
     else:
-        raised = not _is_reached(version_of(cluster), target.kubernetes_version)
-        if raised:
+        is_newer = not _is_reached(version_of(cluster), target.kubernetes_version)
+        if is_newer:
             changed["version"] = f"v{target.kubernetes_version}"
-        if raised or target.type is UpgradeType.FULL:
-            changed = _with_workers(changed, held=target.type is UpgradeType.CONTROL_PLANE_ONLY)
+        if is_newer or target.type is UpgradeType.FULL:
+            changed = _with_workers(changed, is_held=target.type is UpgradeType.CONTROL_PLANE_ONLY)
     if target.type is not UpgradeType.CONTROL_PLANE_ONLY and image and place.variable:
         changed = _with_image(changed, place.variable, image, image_of(parts, place.variable))
     elif target.type is UpgradeType.NODE_IMAGE_ONLY and not place.variable:
@@ -141,29 +141,33 @@ def _with_image(topology: JsonObject, name: str, image: str, present: str) -> Js
     if control_plane := dict_at(topology, "controlPlane"):
         changed = {**changed, "controlPlane": override(control_plane)}
     for member in _WORKERS:
-        changed = _with_each(changed, member, lambda _, machines: override(machines))
+        changed = _with_worker_sets(changed, member, lambda _, machines: override(machines))
     return changed
 
 
-def _with_each(topology: JsonObject, member: str, change: Callable[[int, JsonObject], JsonObject]) -> JsonObject:
+def _with_worker_sets(topology: JsonObject, member: str, change: Callable[[int, JsonObject], JsonObject]) -> JsonObject:
     """Return a topology with every set of workers replaced by *change*, which gets its index and the set."""
     workers = dict_at(topology, "workers")
     if not (topology_entries := list_at(workers, member)):
         return topology
-    changed = [change(at, each) if isinstance(each, dict) else each for at, each in enumerate(topology_entries)]
+    changed = [
+        change(at, workers) if isinstance(workers, dict) else workers for at, workers in enumerate(topology_entries)
+    ]
     return {**topology, "workers": {**workers, member: changed}}
 
 
-def _with_workers(topology: JsonObject, *, held: bool) -> JsonObject:
+def _with_workers(topology: JsonObject, *, is_held: bool) -> JsonObject:
     """Return a topology whose workers are held at their version, or released."""
-    changed = _with_each(topology, "machineDeployments", lambda at, each: _annotated(each, HOLD, held=held and at == 0))
-    return _with_each(changed, "machinePools", lambda _, each: _annotated(each, DEFER, held=held))
+    changed = _with_worker_sets(
+        topology, "machineDeployments", lambda at, workers: _annotate(workers, HOLD, is_held=is_held and at == 0)
+    )
+    return _with_worker_sets(changed, "machinePools", lambda _, workers: _annotate(workers, DEFER, is_held=is_held))
 
 
-def _annotated(machines: JsonObject, key: str, *, held: bool) -> JsonObject:
+def _annotate(machines: JsonObject, key: str, *, is_held: bool) -> JsonObject:
     metadata = dict(dict_at(machines, "metadata"))
     annotations = dict(dict_at(metadata, "annotations"))
-    if held:
+    if is_held:
         annotations.setdefault(key, OURS_TO_TAKE_OFF)
     elif annotations.get(key) == OURS_TO_TAKE_OFF:
         del annotations[key]
@@ -173,8 +177,8 @@ def _annotated(machines: JsonObject, key: str, *, held: bool) -> JsonObject:
         metadata["annotations"] = annotations
     else:
         metadata.pop("annotations", None)
-    others = {name: value for name, value in machines.items() if name != "metadata"}
-    return {**others, "metadata": metadata} if metadata else others
+    other_fields = {name: value for name, value in machines.items() if name != "metadata"}
+    return {**other_fields, "metadata": metadata} if metadata else other_fields
 
 
 def _with_rollout(topology: JsonObject, now: datetime) -> JsonObject:
@@ -183,9 +187,9 @@ def _with_rollout(topology: JsonObject, now: datetime) -> JsonObject:
     Runs do not reach this by themselves. Without an image variable, pools have no known image, so a run can neither
     find that one is outdated nor verify the upgrade. See `inventory_of`.
     """
-    after = format_time(now)
-    return _with_each(
+    rollout_after = format_time(now)
+    return _with_worker_sets(
         topology,
         "machineDeployments",
-        lambda _, each: {**each, "rollout": {**dict_at(each, "rollout"), "after": after}},
+        lambda _, workers: {**workers, "rollout": {**dict_at(workers, "rollout"), "after": rollout_after}},
     )

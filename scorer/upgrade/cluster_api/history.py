@@ -44,9 +44,9 @@ class ClusterApiHistory:
         """Return a copy with one more poll, at *now*."""
         uid, operation = uid_of(parts.cluster), operation_on(parts.cluster)
         goes_on = self.at is not None and self.uid == uid and abs(now - self.at) <= FORGET_AFTER
-        failing = earlier(self.failing_since if goes_on else None, now) if is_failing(parts) else None
+        failing_since = earlier(self.failing_since if goes_on else None, now) if is_failing(parts) else None
         since = self.operation_since if self.uid == uid and self.operation == operation else None
-        return type(self)(uid, now, failing, operation, earlier(since, now))
+        return type(self)(uid, now, failing_since, operation, earlier(since, now))
 
 
 NO_LOOKS: Final = ClusterApiHistory()

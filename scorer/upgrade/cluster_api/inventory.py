@@ -56,8 +56,8 @@ def _pools(parts: ClusterApiObjects, variable: str) -> Iterator[Pool]:
         (parts.deployments, DEPLOYMENT_NAME, "machineDeployments"),
         (parts.pools, POOL_NAME, "machinePools"),
     ):
-        described = {text_at(worker, "name"): worker for worker in dicts_at(workers, member)}
+        workers_by_name = {text_at(worker, "name"): worker for worker in dicts_at(workers, member)}
         for machines in objects:
             name = label(machines, key) or name_of(machines)
-            image = image_of(parts, variable, described.get(name)) if variable else ""
+            image = image_of(parts, variable, workers_by_name.get(name)) if variable else ""
             yield Pool(name, versions_of(machines), FAMILY if image else "", image, replicas_of(machines))

@@ -28,14 +28,14 @@ def is_seen(machines: Mapping[str, Any], *, unsaid: bool = False) -> bool:
 def is_rolling(machines: Mapping[str, Any]) -> bool:
     """Return whether some machines are outdated. False if the status has no counts."""
     status = status_of(machines)
-    present, updated = _number(status, "replicas"), _updated(status)
+    present, updated = _number(status, "replicas"), _updated_count(status)
     return present is not None and updated is not None and updated < present
 
 
 def is_complete(machines: Mapping[str, Any]) -> bool:
     """Return whether the spec's number of machines exists and all of them are up to date."""
     replicas, present = _number(spec_of(machines), "replicas"), _number(status_of(machines), "replicas")
-    updated = _updated(status_of(machines))
+    updated = _updated_count(status_of(machines))
     if replicas is None:
         return not is_rolling(machines)
     return (replicas if present is None else present) == replicas and (updated is None or updated >= replicas)
@@ -50,7 +50,7 @@ def is_unavailable(machines: Mapping[str, Any]) -> bool:
     )
 
 
-def _updated(status: Mapping[str, Any]) -> int | None:
+def _updated_count(status: Mapping[str, Any]) -> int | None:
     places = (status, dict_at(status, "deprecated", "v1beta1"), dict_at(status, "v1beta2"))
     counts = (_number(place, name) for place in places for name in ("updatedReplicas", "upToDateReplicas"))
     return min((count for count in counts if count is not None), default=None)

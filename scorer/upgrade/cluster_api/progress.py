@@ -60,7 +60,7 @@ def observation_of(
     """
     if operation_on(parts.cluster) != operation:
         return Observation(OperationState.UNKNOWN)
-    if not any(lacking(parts, upgrade)) and not _is_too_early(parts, now, looks):
+    if not any(remaining_steps(parts, upgrade)) and not _is_too_early(parts, now, looks):
         return Observation(OperationState.SUCCEEDED)
     if is_paused(parts.cluster):
         message = f"Cluster {full_name(parts.cluster)} has been paused"
@@ -92,17 +92,17 @@ def find_problem(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHisto
     """
     since = looks.failing_since if is_failing(parts) else None
     if since is not None and now - since > RECONCILE_FAILED_FOR:
-        return _stuck(_TOPOLOGY, parts.condition(_TOPOLOGY), RECONCILE_FAILED_FOR)
+        return _stuck_error(_TOPOLOGY, parts.condition(_TOPOLOGY), RECONCILE_FAILED_FOR)
     kind = "ControlPlaneAvailable"
-    available, initialized = parts.condition(kind), parts.condition("ControlPlaneInitialized")
-    has_been = initialized.get("status", "True") == "True"
-    since = _since(available) if available.get("status") == "False" and has_been else None
+    available, initialized_condition = parts.condition(kind), parts.condition("ControlPlaneInitialized")
+    was_initialized = initialized_condition.get("status", "True") == "True"
+    since = _since(available) if available.get("status") == "False" and was_initialized else None
     if since is not None and now - since > UNAVAILABLE_FOR:
-        return _stuck(kind, available, UNAVAILABLE_FOR)
+        return _stuck_error(kind, available, UNAVAILABLE_FOR)
     return None
 
 
-def _stuck(kind: str, condition: Mapping[str, Any], limit: timedelta) -> UpgradeError:
+def _stuck_error(kind: str, condition: Mapping[str, Any], limit: timedelta) -> UpgradeError:
     minutes = int(limit.total_seconds() / 60)
     message = f"{kind} has been False for more than {minutes} minutes: {text_at(condition, 'message')}"
     return UpgradeError(code=text_at(condition, "reason") or kind, message=message)
@@ -133,11 +133,11 @@ def at_work(parts: ClusterApiObjects) -> Iterator[str]:
     Availability does not matter: an upgrade may be the repair for a broken node. Workers held at an older version do
     not count either.
     """
-    yield from _passed_on(parts, deferred=True)
+    yield from _passed_on(parts, is_deferred=True)
     for kind, busy in (("RollingOut", "True"), ("ControlPlaneMachinesUpToDate", "False")):
         condition = parts.condition(kind)
         if condition.get("status") == busy and condition.get("reason") != _NO_REPLICAS:
-            yield _said(kind, condition)
+            yield _condition_text(kind, condition)
     yield from _other_versions(parts, "controlPlane")
     if not is_seen(parts.control_plane, unsaid=True) or is_rolling(parts.control_plane):
         yield _ROLLING_CONTROL_PLANE
@@ -146,7 +146,7 @@ def at_work(parts: ClusterApiObjects) -> Iterator[str]:
             yield f"{name_of(machines)} is being rolled out"
 
 
-def lacking(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
+def remaining_steps(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
     """Yield the differences between a Cluster and its topology.
 
     Args:
@@ -154,7 +154,7 @@ def lacking(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
         upgrade: With ``ControlPlaneOnly``, workers may be held.
     """
     workers = upgrade is not UpgradeType.CONTROL_PLANE_ONLY
-    yield from _passed_on(parts, deferred=not workers)
+    yield from _passed_on(parts, is_deferred=not workers)
     if parts.has_new_conditions:
         yield from _conditions(parts, workers=workers)
     else:
@@ -162,7 +162,7 @@ def lacking(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
     yield from _machines(parts, workers=workers)
 
 
-def _passed_on(parts: ClusterApiObjects, *, deferred: bool) -> Iterator[str]:
+def _passed_on(parts: ClusterApiObjects, *, is_deferred: bool) -> Iterator[str]:
     """Yield whether Cluster API still has to observe the topology or to pass it on."""
     generation, version = generation_of(parts.cluster), version_of(parts.cluster)
     observed_generation = status_of(parts.cluster).get("observedGeneration")
@@ -172,8 +172,8 @@ def _passed_on(parts: ClusterApiObjects, *, deferred: bool) -> Iterator[str]:
     observed_generation = condition.get("observedGeneration")
     if isinstance(observed_generation, int) and observed_generation < generation:
         yield "TopologyReconciled is about an earlier state"
-    elif condition.get("status") != "True" and not (deferred and holds_workers(parts)):
-        yield _said(_TOPOLOGY, condition)
+    elif condition.get("status") != "True" and not (is_deferred and holds_workers(parts)):
+        yield _condition_text(_TOPOLOGY, condition)
     for section in ("spec", "status"):
         has = text_at(parts.control_plane, section, "version").removeprefix("v")
         if has != version:
@@ -182,22 +182,22 @@ def _passed_on(parts: ClusterApiObjects, *, deferred: bool) -> Iterator[str]:
 
 def _conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
     """Yield the conditions of a Cluster that report outdated or unavailable machines."""
-    rolling = parts.condition("RollingOut")
-    if rolling.get("status") != "False" and not _is_unsaid(parts, rolling):
-        yield _said("RollingOut", rolling)
+    rolling_out = parts.condition("RollingOut")
+    if rolling_out.get("status") != "False" and not _is_unsaid(parts, rolling_out):
+        yield _condition_text("RollingOut", rolling_out)
     up_to_date = parts.condition("ControlPlaneMachinesUpToDate")
     if not _is_up_to_date(up_to_date):
-        yield _said("ControlPlaneMachinesUpToDate", up_to_date)
+        yield _condition_text("ControlPlaneMachinesUpToDate", up_to_date)
     up_to_date = parts.condition("WorkerMachinesUpToDate")
     if workers and not _is_up_to_date(up_to_date) and not _is_unsaid(parts, up_to_date):
-        yield _said("WorkerMachinesUpToDate", up_to_date)
+        yield _condition_text("WorkerMachinesUpToDate", up_to_date)
     for member in ("controlPlane", *(("workers",) if workers else ())):
         yield from _other_versions(parts, member)
     available = parts.condition("Available")
     if _is_unsaid(parts, available):
         yield from _not_available(parts)
     elif available.get("status") != "True":
-        yield _said("Available", available)
+        yield _condition_text("Available", available)
 
 
 def _is_up_to_date(condition: Mapping[str, Any]) -> bool:
@@ -215,7 +215,7 @@ def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
     for kind in _OF_AVAILABLE:
         condition = parts.condition(kind)
         if condition and condition.get("status") != "True":
-            yield _said(kind, condition)
+            yield _condition_text(kind, condition)
     for machines in (*parts.deployments, *parts.pools):
         if is_unavailable(machines):
             yield f"{name_of(machines)} is not available"
@@ -224,15 +224,15 @@ def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
 def _other_versions(parts: ClusterApiObjects, member: str) -> Iterator[str]:
     """Yield the versions that a Cluster still runs or still has to pass through."""
     version, topology = version_of(parts.cluster), dict_at(status_of(parts.cluster), member)
-    others = sorted({each for each in _versions(topology) if each != version})
-    if others:
-        yield f"{member} still has {', '.join(others)}"
+    other_versions = sorted({seen_version for seen_version in _versions(topology) if seen_version != version})
+    if other_versions:
+        yield f"{member} still has {', '.join(other_versions)}"
     if list_at(topology, "upgradePlan"):
         yield f"{member} has upgrades to come"
 
 
-def _versions(said: Mapping[str, Any]) -> Iterator[str]:
-    for version in list_at(said, "versions"):
+def _versions(topology: Mapping[str, Any]) -> Iterator[str]:
+    for version in list_at(topology, "versions"):
         text = version if isinstance(version, str) else text_at(version, "version")
         yield text.removeprefix("v")
 
@@ -244,7 +244,7 @@ def _older_conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[st
         if condition.get("status") != "True" and not (
             not workers and kind == "Ready" and condition.get("reason") in _DEFERRED
         ):
-            yield _said(kind, condition)
+            yield _condition_text(kind, condition)
 
 
 def _machines(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
@@ -259,7 +259,7 @@ def _machines(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
             yield f"{name_of(machines)} is being rolled out"
 
 
-def _said(kind: str, condition: Mapping[str, Any]) -> str:
+def _condition_text(kind: str, condition: Mapping[str, Any]) -> str:
     if not condition:
         return f"{kind} is not known yet"
     return f"{kind} is {condition.get('status')} ({condition.get('reason')})"

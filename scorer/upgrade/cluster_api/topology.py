@@ -169,12 +169,12 @@ def image_of(parts: ClusterApiObjects, variable: str, machines: Mapping[str, Any
         machines: One set of machines of the topology, whose override wins.
     """
     overrides = dicts_at(machines or {}, "variables", "overrides")
-    for each in (*overrides, *dicts_at(topology_of(parts.cluster), "variables")):
-        if each.get("name") == variable and isinstance(value := each.get("value"), str):
+    for override in (*overrides, *dicts_at(topology_of(parts.cluster), "variables")):
+        if override.get("name") == variable and isinstance(value := override.get("value"), str):
             return value
-    for declared in dicts_at(parts.cluster_class, "spec", "variables"):
-        if declared.get("name") == variable:
-            return text_at(declared, "schema", "openAPIV3Schema", "default")
+    for definition in dicts_at(parts.cluster_class, "spec", "variables"):
+        if definition.get("name") == variable:
+            return text_at(definition, "schema", "openAPIV3Schema", "default")
     return ""
 
 

@@ -21,9 +21,9 @@ from scorer.upgrade.evaluation.window_policy import too_short
 from scorer.upgrade.members.member import Member, pause_message
 from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.operations import still_open
-from scorer.upgrade.state.placement_guard import endangered
+from scorer.upgrade.state.placement_guard import endangered_placement
 from scorer.upgrade.versions.comparison import Version, is_version, parse_version
-from scorer.upgrade.versions.images import ImageTargets, lacking, outdated_pools
+from scorer.upgrade.versions.images import ImageTargets, outdated_families, outdated_pools
 
 REJECTED_RETRY: Final = timedelta(minutes=1)
 """Backoff after a retryable refusal by a back end."""
@@ -78,16 +78,16 @@ class _Cause:
 class Checks:
     """All checks of one evaluation."""
 
-    def __init__(self, ev: Evaluation, resolved: ResolvedVersions) -> None:
+    def __init__(self, ev: Evaluation, versions: ResolvedVersions) -> None:
         """Prepare the checks.
 
         Args:
             ev: The evaluation.
-            resolved: Version and images that the run has chosen, or would choose now.
+            versions: Version and images that the run has chosen, or would choose now.
         """
         self._ev = ev
-        self._version = resolved.kubernetes_version
-        self._image_targets = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
+        self._version = versions.kubernetes_version
+        self._image_targets = ImageTargets(ev.spec.upgrade, versions.node_images, ev.facts.catalog)
 
     def verdict(self, entry: MemberStatus) -> StartVerdict:
         """Return the verdict for a member if it had its turn now."""
@@ -95,29 +95,29 @@ class Checks:
         if member is None:
             return StartVerdict(StartOutcome.SKIP, "MemberRemoved", f"member {entry.name} has left the fleet")
         inventory = member.inventory
-        if inventory is None or not self._is_known(inventory):
+        if inventory is None or not self._is_inventory_known(inventory):
             return unsupported(self._ev, member) or self._not_ready(member, "nobody knows which versions it runs")
         turn = _Turn(self._ev, entry, member, inventory, self._version, self._image_targets)
         return turn.at_target() or turn.impossible() or turn.not_ready() or turn.waits() or turn.go()
 
-    def _is_known(self, inventory: Inventory) -> bool:
+    def _is_inventory_known(self, inventory: Inventory) -> bool:
         """Return whether the versions are comparable with the target version, if there is one."""
         return not self._version or is_version(inventory.version)
 
-    def _not_ready(self, member: Member, why: str) -> StartVerdict:
+    def _not_ready(self, member: Member, message: str) -> StartVerdict:
         if member.upgrades_paused:
             return StartVerdict(StartOutcome.WAIT, "MemberOnHold", pause_message(member))
-        return not_ready(self._ev.spec.version_policy.on_not_ready, member.name, why)
+        return not_ready(self._ev.spec.version_policy.on_not_ready, member.name, message)
 
 
-def not_ready(policy: OnNotReady, member: str, why: str) -> StartVerdict:
+def not_ready(policy: OnNotReady, member: str, message: str) -> StartVerdict:
     """Return the verdict for a cluster that is stopped or unreachable."""
     outcome = {
         OnNotReady.WAIT: StartOutcome.WAIT,
         OnNotReady.SKIP: StartOutcome.SKIP,
         OnNotReady.FAIL: StartOutcome.FAIL,
     }[policy]
-    return StartVerdict(outcome, "ClusterNotReady", f"cluster {member} is not ready: {why}")
+    return StartVerdict(outcome, "ClusterNotReady", f"cluster {member} is not ready: {message}")
 
 
 def unsupported(ev: Evaluation, member: Member) -> StartVerdict | None:
@@ -193,8 +193,8 @@ class _Turn:
         """Fail a member that cannot be brought to the target (6.2, 6.3, 13.1)."""
         if (verdict := unsupported(self.ev, self.member)) is not None:
             return verdict
-        chained = self.inventory.chained or self.ev.facts.upgraders[self.member.upgrader].chained_upgrades
-        if self.moves_control_plane and not chained and (verdict := self._jump()) is not None:
+        is_chained = self.inventory.chained or self.ev.facts.upgraders[self.member.upgrader].chained_upgrades
+        if self.moves_control_plane and not is_chained and (verdict := self._jump()) is not None:
             return verdict
         return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
 
@@ -227,15 +227,15 @@ class _Turn:
     def go(self) -> StartVerdict:
         """Return the verdict GO with the target."""
         return StartVerdict(
-            StartOutcome.GO, target=Target(self.ev.type, self.version, lacking(self.inventory, self.images))
+            StartOutcome.GO, target=Target(self.ev.type, self.version, outdated_families(self.inventory, self.images))
         )
 
     def _pool_versions(self) -> Iterator[Version]:
         return (parse_version(pool.version) for pool in self.inventory.pools if is_version(pool.version))
 
     def _jump(self) -> StartVerdict | None:
-        now, then = parse_version(self.inventory.version), parse_version(self.version)
-        if now.major == then.major and then.minor - now.minor <= 1:
+        now, target = parse_version(self.inventory.version), parse_version(self.version)
+        if now.major == target.major and target.minor - now.minor <= 1:
             return None
         message = f"runs {self.inventory.version}: an upgrade to {self.version} would leave out minor versions"
         skips = self.ev.spec.version_policy.on_unsupported_jump is OnUnsupportedJump.SKIP
@@ -276,18 +276,18 @@ class _Turn:
             return None
         if self.entry.operation_open:
             return _Cause("ClusterBusy", still_open(self.ev.run.metadata.name, self.entry))
-        if (again := self._refused_until()) is not None:
-            said = self.entry.message.partition(_ASKED_AGAIN)[0] if self.entry.reason == "ClusterBusy" else ""
-            message = f"{said or 'its upgrader has refused it for now'}{_ASKED_AGAIN}{format_time(again)}"
-            return _Cause("ClusterBusy", message, again=again)
+        if (retry_at := self._refused_until()) is not None:
+            refusal = self.entry.message.partition(_ASKED_AGAIN)[0] if self.entry.reason == "ClusterBusy" else ""
+            message = f"{refusal or 'its upgrader has refused it for now'}{_ASKED_AGAIN}{format_time(retry_at)}"
+            return _Cause("ClusterBusy", message, again=retry_at)
         return None
 
     def _refused_until(self) -> datetime | None:
         """Return the end of the backoff after a retryable refusal."""
         if self.entry.operation_id or self.entry.completion_time is None:
             return None
-        again = self.entry.completion_time + REJECTED_RETRY
-        return again if again > self.ev.now else None
+        retry_at = self.entry.completion_time + REJECTED_RETRY
+        return retry_at if retry_at > self.ev.now else None
 
     def no_version(self) -> _Cause | None:
         """Wait for a version that is not published in the region yet."""
@@ -317,8 +317,8 @@ class _Turn:
         if self.ev.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
             return None
         name = self.member.name
-        guarded = self.ev.facts.guarded.get(name, ())
-        placement = endangered(name, guarded, self.ev.upgrading) if guarded else None
+        placements = self.ev.facts.guarded.get(name, ())
+        placement = endangered_placement(name, placements, self.ev.upgrading) if placements else None
         if placement is None:
             return None
         allowed = format_count(placement.allowed, "cluster")

@@ -25,7 +25,7 @@ from scorer.upgrade.state.record import OVER, SKIPPED_BY_USER, STOPPED, GroupWor
 _SKIPPABLE: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
 
 
-def follow(ev: Evaluation, *, initialised: bool) -> None:
+def follow(ev: Evaluation, *, is_initialised: bool) -> None:
     """Execute the commands since the last evaluation."""
     if ev.run.metadata.deletion_timestamp is not None:
         halt(ev, "the run is being deleted")
@@ -33,7 +33,7 @@ def follow(ev: Evaluation, *, initialised: bool) -> None:
     skip(ev)
     if ev.spec.state is UpgradeRunState.RUN:
         if not ev.record.is_started:
-            start(ev, initialised=initialised)
+            start(ev, is_initialised=is_initialised)
         elif ev.spec.restart_token not in ("", ev.record.status.observed_restart_token):
             _restart_or_refuse(ev)
     elif ev.spec.state is UpgradeRunState.STOP:
@@ -42,9 +42,9 @@ def follow(ev: Evaluation, *, initialised: bool) -> None:
         halt(ev, rejection)
 
 
-def start(ev: Evaluation, *, initialised: bool) -> None:
+def start(ev: Evaluation, *, is_initialised: bool) -> None:
     """Start a run for the first time, if it is valid."""
-    if not initialised:
+    if not is_initialised:
         _refuse_start(ev)
         return
     ev.record.update(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
@@ -73,27 +73,27 @@ def restart(ev: Evaluation) -> None:
     """Restart a stopped or failed run. After a failure, the members of the failed stage get another turn."""
     failed = ev.record.state is UpgradeState.FAILED
     if (stage := ev.record.current) is not None:
-        again = {UpgradeState.STOPPED, UpgradeState.FAILED} if failed else {UpgradeState.STOPPED}
-        _reset(ev, stage, again)
+        restartable_states = {UpgradeState.STOPPED, UpgradeState.FAILED} if failed else {UpgradeState.STOPPED}
+        _reset(ev, stage, restartable_states)
     ev.record.update(restarts=ev.record.status.restarts + 1)
     ev.record.set_state(UpgradeState.RUNNING, ev.now)
     ev.announce("RunRestarted", "the run goes on")
 
 
-def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
+def _reset(ev: Evaluation, stage: StageWork, states: set[UpgradeState]) -> None:
     """Reset members of a stage for another turn, and reopen their groups."""
-    reopened = False
+    any_reopened = False
     for group in stage.groups:
         for index, entry in enumerate(group.members):
-            if entry.state not in again:
+            if entry.state not in states:
                 continue
             reset_member(group, index)
-            reopened = True
+            any_reopened = True
             if group.is_skipped_by_user:
                 skip_member(ev, group, index, SKIPPED_BY_USER, "its group was skipped by the user")
             elif group.state in OVER:
                 group.set_state(UpgradeState.NOT_STARTED, ev.now)
-    if reopened and not stage.is_skipped_by_user and stage.wait.state is not UpgradeState.SKIPPED:
+    if any_reopened and not stage.is_skipped_by_user and stage.wait.state is not UpgradeState.SKIPPED:
         stage.update_wait(state=UpgradeState.NOT_STARTED, start_time=None, completion_time=None)
     elif stage.wait.state is UpgradeState.STOPPED:
         stage.update_wait(state=UpgradeState.RUNNING)
@@ -102,7 +102,11 @@ def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
 
 def _restart_gate_clocks(ev: Evaluation, stage: StageWork) -> None:
     """Restart the timeouts of pending gates: one of them may have stopped the run."""
-    for gates in (stage.before, stage.after, *(each for group in stage.groups for each in (group.before, group.after))):
+    for gates in (
+        stage.before,
+        stage.after,
+        *(gates for group in stage.groups for gates in (group.before, group.after)),
+    ):
         for index, gate in enumerate(gates.reports):
             if gate.state is UpgradeState.PENDING:
                 gates.update(index, start_time=ev.now)
@@ -153,9 +157,9 @@ def _skip_group(ev: Evaluation, stage: StageWork, group: GroupWork) -> bool:
 
     In a finished stage, only failed members can be skipped.
     """
-    skipped = [_skip_one(ev, group, index) for index in range(len(group.members))]
+    changes = [_skip_one(ev, group, index) for index in range(len(group.members))]
     if stage.state in OVER or group.state is UpgradeState.SKIPPED:
-        return any(skipped)
+        return any(changes)
     group.update(reason=SKIPPED_BY_USER)
     group.before.skip(ev.now)
     group.after.skip(ev.now)

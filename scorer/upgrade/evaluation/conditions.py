@@ -47,8 +47,8 @@ def set_condition(ev: Evaluation, kind: str, *, is_true: bool, reason: str, mess
     )
     if condition == previous:
         return
-    others = (each for each in ev.record.status.conditions if each.type != kind)
-    ev.record.update(conditions=tuple(sorted((*others, condition), key=lambda each: each.type)))
+    other_conditions = (condition for condition in ev.record.status.conditions if condition.type != kind)
+    ev.record.update(conditions=tuple(sorted((*other_conditions, condition), key=lambda condition: condition.type)))
 
 
 def remove_condition(ev: Evaluation, kind: str) -> None:
@@ -67,11 +67,11 @@ def set_progress_conditions(ev: Evaluation) -> None:
     stage = record.current
     message = (stage.status.message if record.state in HALTED else f"at stage {stage.name}") if stage else ""
     set_condition(ev, PROGRESSING, is_true=is_true, reason=reason, message=message)
-    _put_success(ev)
-    _put_health(ev)
+    _set_succeeded(ev)
+    _set_healthy(ev)
 
 
-def _put_success(ev: Evaluation) -> None:
+def _set_succeeded(ev: Evaluation) -> None:
     match ev.record.state:
         case UpgradeState.COMPLETED:
             set_condition(ev, SUCCEEDED, is_true=True, reason="UpgradeCompleted")
@@ -85,7 +85,7 @@ def _put_success(ev: Evaluation) -> None:
             remove_condition(ev, SUCCEEDED)
 
 
-def _put_health(ev: Evaluation) -> None:
+def _set_healthy(ev: Evaluation) -> None:
     if failures := _failures(ev):
         set_condition(ev, HEALTHY, is_true=False, reason="ToleratedFailures", message=failures)
     else:

@@ -44,8 +44,8 @@ class Evaluation:
     @cached_property
     def tiers(self) -> Tiers:
         """Return the windows of members at this instant."""
-        respected = self.spec.window_policy.mode is WindowMode.RESPECT
-        return Tiers(self.facts.windows, self.facts.standings, self.now, respected=respected)
+        are_respected = self.spec.window_policy.mode is WindowMode.RESPECT
+        return Tiers(self.facts.windows, self.facts.standings, self.now, are_respected=are_respected)
 
     @cached_property
     def upgrading(self) -> set[str]:

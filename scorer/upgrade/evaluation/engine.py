@@ -22,7 +22,7 @@ from scorer.upgrade.evaluation.commands import follow
 from scorer.upgrade.evaluation.conditions import set_progress_conditions
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gate_objects import write_gates
-from scorer.upgrade.evaluation.gates import complete_scheduled, positions
+from scorer.upgrade.evaluation.gates import complete_scheduled_gates, positions
 from scorer.upgrade.evaluation.halting import check_thresholds
 from scorer.upgrade.evaluation.initialization import follow_members, initialise
 from scorer.upgrade.evaluation.observations import (
@@ -56,10 +56,10 @@ def advance(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
     """
     ev = Evaluation(run, facts, UpgradeRecord(run.status, facts.rosters))
     if ev.record.state not in OVER:
-        initialised = _take_in(ev)
+        is_initialised = _process_inputs(ev)
         _check_clocks(ev)
         _go_on(ev)
-        check_before_start(ev, initialised=initialised)
+        check_before_start(ev, is_initialised=is_initialised)
         _tell_end(ev)
         set_progress_conditions(ev)
     else:
@@ -75,26 +75,26 @@ def record_observations(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Upgra
     """
     ev = Evaluation(run, facts, UpgradeRecord(run.status, facts.rosters))
     if ev.record.state not in OVER:
-        _take_in(ev)
+        _process_inputs(ev)
     return _step(ev)
 
 
-def _take_in(ev: Evaluation) -> bool:
+def _process_inputs(ev: Evaluation) -> bool:
     """Process observations, commands and membership. Return whether the run is initialised."""
     process_observations(ev)
     check_thresholds(ev)
-    initialised = ev.record.is_started or initialise(ev)
-    follow(ev, initialised=initialised)
+    is_initialised = ev.record.is_started or initialise(ev)
+    follow(ev, is_initialised=is_initialised)
     follow_members(ev)
     ev.record.update(observed_generation=ev.run.metadata.generation)
-    return initialised
+    return is_initialised
 
 
 def _check_clocks(ev: Evaluation) -> None:
     check_timeouts(ev)
     check_thresholds(ev)
     for position in positions(ev):
-        complete_scheduled(ev, position)
+        complete_scheduled_gates(ev, position)
     for stage in ev.record.stages:
         end_wait(ev, stage)
 
@@ -117,12 +117,12 @@ def _tell_end(ev: Evaluation) -> None:
 
 
 def _step(ev: Evaluation) -> UpgradeStep:
-    again = next_wakeup(ev)
-    ev.record.update(next_wakeup=again)
+    wakeup = next_wakeup(ev)
+    ev.record.update(next_wakeup=wakeup)
     if ev.record.state in OVER:
         ev.record.update(plan=None)  # everything has come
     status = ev.record.result()
     changed = status != ev.run.status
-    step = UpgradeStep(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=again)
-    given_up = any(entry.name in ev.facts.members for _, _, entry in ev.record.abandoned_operations())
-    return replace(step, in_flight=status.counts.running > 0 or given_up)
+    step = UpgradeStep(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=wakeup)
+    has_abandoned = any(entry.name in ev.facts.members for _, _, entry in ev.record.abandoned_operations())
+    return replace(step, in_flight=status.counts.running > 0 or has_abandoned)

@@ -31,7 +31,7 @@ def write_gates(ev: Evaluation) -> None:
             current, state = ev.facts.gates.get(gate.gate), _object_state(gate)
             if current is None and state is not GateState.PENDING and gate.start_time != ev.now:
                 continue
-            desired = UpgradeGateStatus(state=state, conditions=_accepted(current, gate), readiness=readiness)
+            desired = UpgradeGateStatus(state=state, conditions=_acknowledgement(current, gate), readiness=readiness)
             if current is None or _differs(current, desired):
                 ev.actions.append(WriteGate(gate.gate, _spec(ev, position, index), desired))
 
@@ -46,24 +46,24 @@ def _object_state(gate: GateReport) -> GateState:
             return GateState.PENDING
 
 
-def _accepted(known: UpgradeGateStatus | None, gate: GateReport) -> tuple[Condition, ...]:
+def _acknowledgement(stored: UpgradeGateStatus | None, gate: GateReport) -> tuple[Condition, ...]:
     """Return the condition that acknowledges an approval."""
-    approval = None if known is None else find_condition(known.conditions, APPROVED)
+    approval = None if stored is None else find_condition(stored.conditions, APPROVED)
     if gate.state is not UpgradeState.COMPLETED or approval is None or approval.status != TRUE:
         return ()
-    accepted = Condition(
+    acknowledgement = Condition(
         type=ACCEPTED,
         status=TRUE,
         reason="ApprovalAccepted",
         message="the run goes on",
         last_transition_time=gate.completion_time,
     )
-    return (accepted,)
+    return (acknowledgement,)
 
 
-def _differs(known: UpgradeGateStatus, wanted: UpgradeGateStatus) -> bool:
-    answered = all(find_condition(known.conditions, condition.type) is not None for condition in wanted.conditions)
-    return known.state is not wanted.state or not answered or known.readiness != wanted.readiness
+def _differs(stored: UpgradeGateStatus, desired: UpgradeGateStatus) -> bool:
+    has_all = all(find_condition(stored.conditions, condition.type) is not None for condition in desired.conditions)
+    return stored.state is not desired.state or not has_all or stored.readiness != desired.readiness
 
 
 def _spec(ev: Evaluation, position: Position, index: int) -> UpgradeGateSpec:

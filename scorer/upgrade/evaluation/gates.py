@@ -58,9 +58,9 @@ class Position:
 def positions(ev: Evaluation) -> Iterator[Position]:
     """Yield every position of a run that has gates."""
     snapshot = ev.record.status.strategy_snapshot
-    configured = {stage.name: stage for stage in snapshot.stages} if snapshot is not None else {}
+    stages = {stage.name: stage for stage in snapshot.stages} if snapshot is not None else {}
     for stage in ev.record.stages:
-        stage_config = configured.get(stage.name)
+        stage_config = stages.get(stage.name)
         if stage_config is None:
             continue
         if stage_config.before_gates:
@@ -80,50 +80,52 @@ def positions(ev: Evaluation) -> Iterator[Position]:
 def open_stage_gates(ev: Evaluation, stage: StageWork, timing: GateTiming) -> None:
     """Open the gates before or after a stage."""
     gates = stage.before if timing is GateTiming.BEFORE else stage.after
-    _open(ev, Position(stage.name, "", timing, gates))
+    _open_gates(ev, Position(stage.name, "", timing, gates))
 
 
 def open_group_gates(ev: Evaluation, stage: StageWork, group: GroupWork, timing: GateTiming) -> None:
     """Open the gates before or after a group."""
     gates = group.before if timing is GateTiming.BEFORE else group.after
-    _open(ev, Position(stage.name, group.name, timing, gates))
+    _open_gates(ev, Position(stage.name, group.name, timing, gates))
 
 
-def _open(ev: Evaluation, position: Position) -> None:
+def _open_gates(ev: Evaluation, position: Position) -> None:
     for index, gate in enumerate(position.gates.reports):
         if gate.state is not UpgradeState.NOT_STARTED:
             continue
         name = gate_name(ev.run.metadata.name, ev.run.metadata.uid, position, index)
         position.gates.update(index, state=UpgradeState.PENDING, gate=name, start_time=ev.now)
-        if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled(ev, position, index)) is not None:
+        if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled_start(ev, position, index)) is not None:
             position.gates.update(index, absolute_start_time=next_start(scheduled, ev.now))
-        ev.announce("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
+        ev.announce("GateOpened", f"{_gate_text(gate, name)} {position.where} is waited for")
         if gate.type is GateType.APPROVAL:
-            ev.announce("ApprovalNeeded", f"waits for approval of {_said(gate, name)} {position.where}")
-    complete_scheduled(ev, position)
+            ev.announce("ApprovalNeeded", f"waits for approval of {_gate_text(gate, name)} {position.where}")
+    complete_scheduled_gates(ev, position)
 
 
-def _scheduled(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
+def _scheduled_start(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
     """Return the scheduled day and time of a gate from the strategy."""
     same = (position.stage, position.group, position.timing)
     scheduled_gates = (
-        each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same
+        candidate.configured[index]
+        for candidate in positions(ev)
+        if (candidate.stage, candidate.group, candidate.timing) == same
     )
     return next(scheduled_gates).scheduled_start
 
 
-def complete_scheduled(ev: Evaluation, position: Position) -> None:
+def complete_scheduled_gates(ev: Evaluation, position: Position) -> None:
     """Complete the gates in a position whose scheduled time has passed."""
     for index, gate in enumerate(position.gates.reports):
-        due_at = gate.absolute_start_time
-        if gate.state is UpgradeState.PENDING and due_at is not None and due_at <= ev.now:
+        due_time = gate.absolute_start_time
+        if gate.state is UpgradeState.PENDING and due_time is not None and due_time <= ev.now:
             _complete(ev, position, index, "its time has come")
 
 
-def _complete(ev: Evaluation, position: Position, index: int, why: str) -> None:
+def _complete(ev: Evaluation, position: Position, index: int, reason: str) -> None:
     gate = position.gates.reports[index]
     position.gates.update(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
-    ev.announce("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
+    ev.announce("GateCompleted", f"{_gate_text(gate, gate.gate)} {position.where} holds nothing any more: {reason}")
 
 
 def complete_approved_gates(ev: Evaluation) -> str:
@@ -131,7 +133,7 @@ def complete_approved_gates(ev: Evaluation) -> str:
 
     A rejection counts once. After a restart of the run, the gate waits for another answer.
     """
-    rejected = ""
+    rejection = ""
     for position in positions(ev):
         for index, gate in enumerate(position.gates.reports):
             if gate.state is not UpgradeState.PENDING or (answer := _answer(ev, gate)) is None:
@@ -139,11 +141,11 @@ def complete_approved_gates(ev: Evaluation) -> str:
             if answer.status == TRUE:
                 _complete(ev, position, index, f"approved: {answer.message or answer.reason}")
             elif answer.status == FALSE and answer.reason == REJECTED:
-                message = f"{_said(gate, gate.gate)} {position.where} was rejected: {answer.message}"
+                message = f"{_gate_text(gate, gate.gate)} {position.where} was rejected: {answer.message}"
                 if message != gate.message:
                     position.gates.update(index, message=message)
-                    rejected = rejected or message
-    return rejected
+                    rejection = rejection or message
+    return rejection
 
 
 def _answer(ev: Evaluation, gate: GateReport) -> Condition | None:
@@ -172,5 +174,5 @@ def next_start(scheduled: ScheduledStart, now: datetime) -> datetime:
     return now + (start - local)
 
 
-def _said(gate: GateReport, name: str) -> str:
+def _gate_text(gate: GateReport, name: str) -> str:
     return f'gate {name} "{gate.display_name}"' if gate.display_name else f"gate {name}"

@@ -10,15 +10,15 @@ from scorer.upgrade.messages import LONGEST_TOLD, format_count, shortened
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 
-def halt(ev: Evaluation, why: str) -> None:
+def halt(ev: Evaluation, message: str) -> None:
     """Stop starting members. Waiting members are stopped, and so is a wait, whose clock continues."""
     if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
         return
     ev.record.set_state(UpgradeState.STOPPING, ev.now)
-    ev.announce("RunStopping", why)
+    ev.announce("RunStopping", message)
     if (stage := ev.record.current) is None:
         return
-    stage.update(message=shortened(why, LONGEST_TOLD))
+    stage.update(message=shortened(message, LONGEST_TOLD))
     for group in stage.groups:
         if not group.counts[UpgradeState.PENDING]:
             continue
@@ -36,14 +36,14 @@ def check_thresholds(ev: Evaluation) -> None:
         return
     over = next((group for group in stage.groups if group.is_exceeded), None)
     if over is not None:
-        what, failed, allowed = f"group {over.name}", over.failed, over.status.max_allowed_failures
+        subject, failed, allowed = f"group {over.name}", over.failed, over.status.max_allowed_failures
     else:
-        what, failed, allowed = f"stage {stage.name}", stage.failed, stage.status.max_allowed_failures
+        subject, failed, allowed = f"stage {stage.name}", stage.failed, stage.status.max_allowed_failures
     have = "has" if failed == 1 else "have"
-    halt(ev, f"{format_count(failed, 'member')} of {what} {have} failed, more than the {allowed} that it allows")
+    halt(ev, f"{format_count(failed, 'member')} of {subject} {have} failed, more than the {allowed} that it allows")
 
 
-def derive_halted(ev: Evaluation) -> None:
+def derive_halted_states(ev: Evaluation) -> None:
     """Update the states of a stopping run (8.5)."""
     stage = ev.record.current
     if stage is not None:
@@ -122,5 +122,5 @@ def _run_state(ev: Evaluation, stage: StageWork | None) -> UpgradeState:
         return UpgradeState.FAILED
     if ev.record.current is not None:
         return UpgradeState.STOPPED
-    skipped = all(stage_work.state is UpgradeState.SKIPPED for stage_work in ev.record.stages)
-    return UpgradeState.SKIPPED if skipped else UpgradeState.COMPLETED
+    is_skipped = all(stage_work.state is UpgradeState.SKIPPED for stage_work in ev.record.stages)
+    return UpgradeState.SKIPPED if is_skipped else UpgradeState.COMPLETED

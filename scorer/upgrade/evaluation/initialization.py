@@ -116,8 +116,8 @@ def sequence_of(spec: UpgradeRunSpec, status: UpgradeRunStatus, strategy: Strate
         return spec.strategy
     if spec.strategy_ref is None:
         return ONE_BY_ONE
-    copied = status.strategy_snapshot is not None and status.strategy_snapshot_of == spec.strategy_ref.name
-    return status.strategy_snapshot if copied else strategy
+    is_recorded = status.strategy_snapshot is not None and status.strategy_snapshot_of == spec.strategy_ref.name
+    return status.strategy_snapshot if is_recorded else strategy
 
 
 def _stages(ev: Evaluation, strategy: StrategySpec) -> tuple[StageStatus, ...]:
@@ -133,7 +133,7 @@ def _stages(ev: Evaluation, strategy: StrategySpec) -> tuple[StageStatus, ...]:
 def _stage(stage: StrategyStage, selected: Mapping[tuple[str, str], list[str]]) -> StageStatus:
     groups = groups_of(stage)
     size = sum(len(selected[stage.name, group.name]) for group in groups)
-    limits = _limited(f"stage {stage.name}", lambda: stage_limits(stage, size))
+    limits = _read_limits(f"stage {stage.name}", lambda: stage_limits(stage, size))
     return StageStatus(
         name=stage.name,
         state=UpgradeState.NOT_STARTED,
@@ -148,7 +148,7 @@ def _stage(stage: StrategyStage, selected: Mapping[tuple[str, str], list[str]]) 
 
 def _group(group: Group, names: Iterable[str], stage: ConcurrencyLimits) -> GroupStatus:
     members = tuple(MemberStatus(name=name, state=UpgradeState.NOT_STARTED) for name in names)
-    limits = _limited(f"group {group.name}", lambda: group_limits(group, len(members), stage))
+    limits = _read_limits(f"group {group.name}", lambda: group_limits(group, len(members), stage))
     return GroupStatus(
         name=group.name,
         state=UpgradeState.NOT_STARTED,
@@ -160,20 +160,20 @@ def _group(group: Group, names: Iterable[str], stage: ConcurrencyLimits) -> Grou
     )
 
 
-def _limited(where: str, limits: Callable[[], ConcurrencyLimits]) -> ConcurrencyLimits:
+def _read_limits(path: str, limits: Callable[[], ConcurrencyLimits]) -> ConcurrencyLimits:
     try:
         return limits()
     except ValueError as error:
-        raise NotInitializedError("StrategyInvalid", f"{where}: {error}") from error
+        raise NotInitializedError("StrategyInvalid", f"{path}: {error}") from error
 
 
-def _gates(where: str, configured: Iterable[GateConfiguration]) -> tuple[GateReport, ...]:
-    return tuple(_gate(where, gate) for gate in configured)
+def _gates(path: str, configurations: Iterable[GateConfiguration]) -> tuple[GateReport, ...]:
+    return tuple(_gate(path, gate) for gate in configurations)
 
 
-def _gate(where: str, gate: GateConfiguration) -> GateReport:
+def _gate(path: str, gate: GateConfiguration) -> GateReport:
     if (gate.type is GateType.SCHEDULED_START) != (gate.scheduled_start is not None):
-        raise NotInitializedError("StrategyInvalid", f"{where}: a gate of type ScheduledStart needs scheduledStart")
+        raise NotInitializedError("StrategyInvalid", f"{path}: a gate of type ScheduledStart needs scheduledStart")
     return GateReport(type=gate.type, state=UpgradeState.NOT_STARTED, display_name=gate.display_name or "")
 
 
@@ -241,8 +241,8 @@ def _skip_removed(ev: Evaluation) -> None:
 
 def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
     later = sorted(ev.facts.members.keys() - names)
-    if later and (joined := _would_belong(ev, later)):
-        message = f"not part of this run, as they have joined after its start: {format_names(joined)}"
+    if later and (new_members := _would_belong(ev, later)):
+        message = f"not part of this run, as they have joined after its start: {format_names(new_members)}"
         set_condition(ev, DRIFTED, is_true=True, reason="MembersChanged", message=message)
     else:
         set_condition(ev, DRIFTED, is_true=False, reason="NoChange")

@@ -14,13 +14,13 @@ from scorer.upgrade.state.record import GroupWork
 def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, message: str) -> None:
     """Skip a member. If it was upgraded before, it keeps the times of that attempt."""
     entry = group.members[index]
-    ended = entry.completion_time if entry.attempt else None
+    end = entry.completion_time if entry.attempt else None
     group.update_member(
         index,
         state=UpgradeState.SKIPPED,
         reason=reason,
         message=shortened(message, LONGEST_MESSAGE),
-        completion_time=ended or ev.now,
+        completion_time=end or ev.now,
         pending_since=None,
         next_window_open=None,
     )
@@ -28,9 +28,9 @@ def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, messa
 
 
 def fail_member(
-    ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, *, ended: datetime | None = None
+    ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, *, end: datetime | None = None
 ) -> None:
-    """Mark a member failed, at *ended* if known."""
+    """Mark a member failed, at *end* if known."""
     name, reason = group.members[index].name, shortened(reason, LONGEST_REASON)
     text = shortened(message, LONGEST_FAILURE - len(reason))
     group.update_member(
@@ -38,7 +38,7 @@ def fail_member(
         state=UpgradeState.FAILED,
         reason=reason,
         message=text,
-        completion_time=ended or ev.now,
+        completion_time=end or ev.now,
         pending_since=None,
         next_window_open=None,
         error=UpgradeError(code=reason, message=text),
@@ -46,11 +46,11 @@ def fail_member(
     ev.announce("MemberUpgradeFailed", f"member {name} has failed, {reason}: {message}", "Warning")
 
 
-def complete_member(ev: Evaluation, group: GroupWork, index: int, ended: datetime | None) -> None:
-    """Mark a member completed, at *ended* if known."""
+def complete_member(ev: Evaluation, group: GroupWork, index: int, end: datetime | None) -> None:
+    """Mark a member completed, at *end* if known."""
     entry = group.members[index]
     group.update_member(
-        index, state=UpgradeState.COMPLETED, reason="", message="", completion_time=ended or ev.now, error=None
+        index, state=UpgradeState.COMPLETED, reason="", message="", completion_time=end or ev.now, error=None
     )
     ev.announce("MemberUpgradeCompleted", f"member {entry.name} is upgraded")
 

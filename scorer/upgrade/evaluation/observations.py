@@ -31,8 +31,8 @@ from scorer.upgrade.versions.images import ImageTargets, outdated_pools, selecti
 def process_observations(ev: Evaluation) -> None:
     """Process the report of each member in upgrade, and of each abandoned operation."""
     for group, index, entry in list(ev.record.running()):
-        if (rejected := ev.facts.rejections.get(entry.operation_id)) is not None:
-            _refused(ev, group, index, rejected)
+        if (rejection := ev.facts.rejections.get(entry.operation_id)) is not None:
+            _handle_rejection(ev, group, index, rejection)
         elif (observation := ev.facts.observations.get(entry.operation_id)) is not None:
             _follow(ev, group, index, observation)
     release_abandoned(ev)
@@ -46,37 +46,37 @@ def release_abandoned(ev: Evaluation) -> None:
             group.update_member(index, operation_open=False)
 
 
-def _refused(ev: Evaluation, group: GroupWork, index: int, rejected: Rejected) -> None:
+def _handle_rejection(ev: Evaluation, group: GroupWork, index: int, rejection: Rejected) -> None:
     """Fail a member, or let it wait, or stop it if the run halts. A retry reuses the attempt number."""
-    if not rejected.retryable:
-        message = rejected.message or rejected.code or "its upgrader refuses the upgrade"
+    if not rejection.retryable:
+        message = rejection.message or rejection.code or "its upgrader refuses the upgrade"
         fail_member(ev, group, index, "UpgradeRejected", message)
         return
     if ev.record.is_halted:
         stop_member(group, index)
     else:
-        mark_waiting(ev, group, index, "ClusterBusy", rejected.message or "its upgrader has refused it for now")
+        mark_waiting(ev, group, index, "ClusterBusy", rejection.message or "its upgrader has refused it for now")
     group.update_member(index, operation_id="", completion_time=ev.now)
 
 
-def _follow(ev: Evaluation, group: GroupWork, index: int, found: Observation) -> None:
-    ended = _ended(ev, group.members[index], found)
-    match found.state:
+def _follow(ev: Evaluation, group: GroupWork, index: int, observation: Observation) -> None:
+    end = _end_time(ev, group.members[index], observation)
+    match observation.state:
         case OperationState.SUCCEEDED:
-            _succeeded(ev, group, index, found, ended)
+            _record_success(ev, group, index, observation, end)
         case OperationState.FAILED:
-            code = found.error.code if found.error is not None else ""
-            message = found.error.message if found.error is not None else ""
-            fail_member(ev, group, index, code or "UpgradeFailed", message or "its upgrade has failed", ended=ended)
+            code = observation.error.code if observation.error is not None else ""
+            message = observation.error.message if observation.error is not None else ""
+            fail_member(ev, group, index, code or "UpgradeFailed", message or "its upgrade has failed", end=end)
         case OperationState.CANCELLED:
-            fail_member(ev, group, index, "UpgradeFailed", "its upgrade was called off", ended=ended)
+            fail_member(ev, group, index, "UpgradeFailed", "its upgrade was called off", end=end)
 
 
-def _ended(ev: Evaluation, entry: MemberStatus, found: Observation) -> datetime | None:
+def _end_time(ev: Evaluation, entry: MemberStatus, observation: Observation) -> datetime | None:
     """Return the end of an upgrade, clamped to its start and now. None: unknown."""
-    if found.finished_at is None:
+    if observation.finished_at is None:
         return None
-    return max(min(found.finished_at, ev.now), min(entry.start_time or ev.now, ev.now))
+    return max(min(observation.finished_at, ev.now), min(entry.start_time or ev.now, ev.now))
 
 
 def roll_back_lost_starts(ev: Evaluation) -> bool:
@@ -88,7 +88,7 @@ def roll_back_lost_starts(ev: Evaluation) -> bool:
     attempt number.
     """
     rolled_back = False
-    for group, index, entry in list(_lost(ev)):
+    for group, index, entry in list(_lost_members(ev)):
         member = ev.facts.members.get(entry.name)
         if member is None:
             continue
@@ -110,13 +110,13 @@ def retry_lost_starts(ev: Evaluation) -> None:
 
     The operation keeps its id and the time of its decision.
     """
-    for _, _, entry in _lost(ev):
+    for _, _, entry in _lost_members(ev):
         if (member := ev.facts.members.get(entry.name)) is not None:
             operation = operation_of(ev.run, entry, member, _image_targets(ev), deadline_of(ev, entry))
             ev.actions.append(StartUpgrade(operation))
 
 
-def _lost(ev: Evaluation) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
+def _lost_members(ev: Evaluation) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
     """Yield the members in upgrade whose back ends have no record of the operation."""
     for group, index, entry in ev.record.running():
         observation = ev.facts.observations.get(entry.operation_id)
@@ -124,28 +124,32 @@ def _lost(ev: Evaluation) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
             yield group, index, entry
 
 
-def _succeeded(ev: Evaluation, group: GroupWork, index: int, found: Observation, ended: datetime | None) -> None:
+def _record_success(
+    ev: Evaluation, group: GroupWork, index: int, observation: Observation, end: datetime | None
+) -> None:
     entry = group.members[index]
     member = ev.facts.members.get(entry.name)
-    inventory = found.inventory or (member.inventory if member is not None else None)
-    if member is None or inventory is None or _is_stale(inventory, found):
+    inventory = observation.inventory or (member.inventory if member is not None else None)
+    if member is None or inventory is None or _is_stale(inventory, observation):
         return  # polled again until it times out
-    if missing := _missing(ev, entry, member, inventory, found):
-        fail_member(ev, group, index, "VerificationFailed", missing, ended=ended)
+    if missing := _missing_text(ev, entry, member, inventory, observation):
+        fail_member(ev, group, index, "VerificationFailed", missing, end=end)
     else:
-        complete_member(ev, group, index, ended)
+        complete_member(ev, group, index, end)
 
 
-def _is_stale(inventory: Inventory, found: Observation) -> bool:
+def _is_stale(inventory: Inventory, observation: Observation) -> bool:
     """Return whether the inventory is older than the end of the upgrade."""
     return (
         inventory.observed_at is not None
-        and found.finished_at is not None
-        and inventory.observed_at < found.finished_at
+        and observation.finished_at is not None
+        and inventory.observed_at < observation.finished_at
     )
 
 
-def _missing(ev: Evaluation, entry: MemberStatus, member: Member, inventory: Inventory, found: Observation) -> str:
+def _missing_text(
+    ev: Evaluation, entry: MemberStatus, member: Member, inventory: Inventory, observation: Observation
+) -> str:
     """Return how an upgraded cluster differs from its target, or an empty string.
 
     A pool of unknown version does not fail verification: some back ends never report pool versions. Known pool versions
@@ -158,20 +162,20 @@ def _missing(ev: Evaluation, entry: MemberStatus, member: Member, inventory: Inv
         for pool in inventory.pools:
             if is_version(pool.version) and parse_version(pool.version) < parse_version(target):
                 return f"its pool {pool.name} runs {pool.version} instead of {target}"
-    for pool in outdated_pools(inventory, _wanted_images(ev, entry, member, found)):
+    for pool in outdated_pools(inventory, _wanted_images(ev, entry, member, observation)):
         return f"its pool {pool.name} runs image {pool.image or '(unknown)'}"
     return ""
 
 
-def _wanted_images(ev: Evaluation, entry: MemberStatus, member: Member, found: Observation) -> Mapping[str, str]:
+def _wanted_images(ev: Evaluation, entry: MemberStatus, member: Member, observation: Observation) -> Mapping[str, str]:
     """Return the image per family that an upgrade was to install.
 
     For ``Latest``, these are the images that the back end was asked for, because newer ones may have been published
     since. If the back end does not report them, they are the images published before the start, as far as the catalog
     has dates. The run does not record them, because its status must fit a thousand members.
     """
-    if selection_of(ev.spec.upgrade) is NodeImageSelection.LATEST and found.asked is not None:
-        return {each.family: each.version for each in found.asked}
+    if selection_of(ev.spec.upgrade) is NodeImageSelection.LATEST and observation.asked is not None:
+        return {image.family: image.version for image in observation.asked}
     return _image_targets(ev).of(member, entry.start_time)
 
 

@@ -56,11 +56,11 @@ class Readinesses:
         return [group for group in stage.groups if position.group in ("", group.name)]
 
 
-def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
+def check_before_start(ev: Evaluation, *, is_initialised: bool) -> None:
     """Report obstacles of a run that has not started. They do not block the start."""
     if ev.record.is_started:
         return
-    if not initialised:
+    if not is_initialised:
         remove_condition(ev, PREFLIGHT)
         return
     checks = Checks(ev, choose(ev))

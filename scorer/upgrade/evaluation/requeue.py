@@ -17,10 +17,10 @@ from scorer.upgrade.state.record import StageWork
 
 def next_wakeup(ev: Evaluation) -> datetime | None:
     """Return the next instant after now at which something is due, or None."""
-    return min((instant for instant in _due(ev) if instant > ev.now), default=None)
+    return min((instant for instant in _due_times(ev) if instant > ev.now), default=None)
 
 
-def _due(ev: Evaluation) -> Iterator[datetime]:
+def _due_times(ev: Evaluation) -> Iterator[datetime]:
     if not ev.record.is_started:
         return
     for _, _, entry in ev.record.running():
@@ -30,14 +30,14 @@ def _due(ev: Evaluation) -> Iterator[datetime]:
     stage = ev.record.current
     if stage is None or ev.record.is_halted:
         return
-    yield from _pending(ev, stage)
+    yield from _pending_times(ev, stage)
     if stage.wait.state is UpgradeState.RUNNING and stage.wait.start_time is not None:
         yield stage.wait.start_time + timedelta(seconds=stage.wait.seconds)
 
 
-def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
+def _pending_times(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
     """Yield when waiting members may start."""
-    limit, held_up = pending_limit(ev), []
+    limit, limited = pending_limit(ev), []
     for group in stage.groups:
         for opens, since in group.roster.waits:
             if opens is not None:
@@ -45,15 +45,15 @@ def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
             if limit is not None and since is not None:
                 yield since + limit
         for index in group.roster.held_up:
-            held_up.append(entry := group.members[index])
+            limited.append(entry := group.members[index])
             if entry.attempt and not entry.operation_id and entry.completion_time is not None:
                 yield entry.completion_time + REJECTED_RETRY
-    yield from _changes(ev, held_up)
+    yield from _changes(ev, limited)
 
 
-def _changes(ev: Evaluation, waiting: Iterable[MemberStatus]) -> Iterator[datetime]:
+def _changes(ev: Evaluation, members: Iterable[MemberStatus]) -> Iterator[datetime]:
     """Yield when windows of otherwise blocked members open or close, which adds or removes a cause."""
-    by_windows = {member.windows.names: member for entry in waiting if (member := ev.facts.members.get(entry.name))}
+    by_windows = {member.windows.names: member for entry in members if (member := ev.facts.members.get(entry.name))}
     yield from (instant for member in by_windows.values() if (instant := ev.tiers.changes(member)) is not None)
 
 

@@ -20,7 +20,7 @@ from scorer.upgrade.evaluation.checks import Checks, StartOutcome, StartVerdict
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.halting import check_thresholds
 from scorer.upgrade.evaluation.member_transitions import fail_member, mark_waiting, skip_member
-from scorer.upgrade.evaluation.window_policy import closing, is_reserved
+from scorer.upgrade.evaluation.window_policy import closing_time, is_reserved
 from scorer.upgrade.members.order import UpgradeSlot
 from scorer.upgrade.messages import shortened
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
@@ -63,7 +63,7 @@ class _Queue:
 def _turn(ev: Evaluation, name: str) -> UpgradeSlot:
     member = ev.facts.members[name]
     tier = ev.tiers.tier(member)
-    return tier, closing(ev, member, tier)
+    return tier, closing_time(ev, member, tier)
 
 
 def schedule(ev: Evaluation, stage: StageWork) -> None:
@@ -117,8 +117,8 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: StartVer
     """Record a new attempt and request its start. A retry after a retryable refusal reuses the attempt number."""
     entry = group.members[index]
     member = ev.facts.members[entry.name]
-    refused = entry.attempt > 0 and not entry.operation_id
-    attempt = entry.attempt if refused else entry.attempt + 1
+    is_retry = entry.attempt > 0 and not entry.operation_id
+    attempt = entry.attempt if is_retry else entry.attempt + 1
     seconds = ev.spec.timeouts.member_upgrade_seconds
     operation = Operation(
         id=f"{ev.run.metadata.uid}/{entry.name}/{attempt}",

@@ -9,7 +9,7 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import open_group_gates, open_stage_gates
-from scorer.upgrade.evaluation.halting import derive_halted, skip_remaining_gates
+from scorer.upgrade.evaluation.halting import derive_halted_states, skip_remaining_gates
 from scorer.upgrade.evaluation.scheduling import schedule
 from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
@@ -20,7 +20,7 @@ def settle(ev: Evaluation) -> None:
     record = ev.record
     if record.is_halted:
         if record.state is UpgradeState.STOPPING:
-            derive_halted(ev)
+            derive_halted_states(ev)
         return
     if not record.is_started:
         for stage in record.stages:
@@ -35,7 +35,7 @@ def _work_on_stages(ev: Evaluation) -> None:
     while (current := ev.record.current) is not None and _work(ev, current):
         pass
     if ev.record.is_halted:
-        derive_halted(ev)
+        derive_halted_states(ev)
     else:
         _derive_run(ev)
 
@@ -76,8 +76,8 @@ def _derive_group(ev: Evaluation, stage: StageWork, group: GroupWork, *, active:
 def _group_state(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: bool) -> UpgradeState:
     """Return the state of a group by the first rule of 8.2 that applies."""
     if group.is_finished:
-        skipped = group.is_skipped_by_user or group.is_all_skipped
-        if skipped and (active or group.is_skipped_by_user or group.members):
+        is_skipped = group.is_skipped_by_user or group.is_all_skipped
+        if is_skipped and (active or group.is_skipped_by_user or group.members):
             return UpgradeState.SKIPPED
         if active:
             open_group_gates(ev, stage, group, GateTiming.AFTER)
@@ -151,5 +151,5 @@ def _derive_run(ev: Evaluation) -> None:
     if current is not None:
         record.set_state(current.state, ev.now)
         return
-    skipped = all(stage.state is UpgradeState.SKIPPED for stage in record.stages)
-    record.set_state(UpgradeState.SKIPPED if skipped else UpgradeState.COMPLETED, ev.now)
+    is_skipped = all(stage.state is UpgradeState.SKIPPED for stage in record.stages)
+    record.set_state(UpgradeState.SKIPPED if is_skipped else UpgradeState.COMPLETED, ev.now)

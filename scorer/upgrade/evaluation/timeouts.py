@@ -89,6 +89,6 @@ def _check_gates(ev: Evaluation) -> None:
             if gate.state is not UpgradeState.PENDING or gate.start_time is None:
                 continue
             if gate.start_time + timedelta(seconds=seconds) <= ev.now:
-                waited = format_count(seconds, "second")
-                halt(ev, f"GateTimeout: gate {gate.gate} {position.where} was waited for during {waited}")
+                wait_text = format_count(seconds, "second")
+                halt(ev, f"GateTimeout: gate {gate.gate} {position.where} was waited for during {wait_text}")
                 return

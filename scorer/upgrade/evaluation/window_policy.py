@@ -19,7 +19,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _WAITING: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
 
 
-def closing(ev: Evaluation, member: Member, tier: int) -> datetime:
+def closing_time(ev: Evaluation, member: Member, tier: int) -> datetime:
     """Return the sort key within the open tier, which is constant unless the first window to close has precedence."""
     if tier != OPEN_TIER or not ev.prefers_closing:
         return _NEVER
@@ -58,6 +58,6 @@ def is_reserved(ev: Evaluation, stage: StageWork, group: GroupWork, member: Memb
 
 def _first_opening(ev: Evaluation, group: GroupWork) -> datetime | None:
     """Return the first window opening of the members of a group that wait in the soon tier."""
-    waiting = (ev.facts.members.get(entry.name) for entry in group.members if entry.state in _WAITING)
-    soon = (each for each in waiting if each is not None and ev.tiers.tier(each) == SOON_TIER)
-    return min((opens for each in soon if (opens := ev.tiers.changes(each)) is not None), default=None)
+    members = (ev.facts.members.get(entry.name) for entry in group.members if entry.state in _WAITING)
+    soon = (member for member in members if member is not None and ev.tiers.tier(member) == SOON_TIER)
+    return min((opens for member in soon if (opens := ev.tiers.changes(member)) is not None), default=None)

@@ -86,14 +86,14 @@ def read_member(
         windows=windows,
         upgrader=annotation(document, UPGRADER) or upgrader,
         inventory=inventory,
-        expected=_expected(document),
+        expected=_expected_duration(document),
     )
 
 
-def _expected(document: JsonObject) -> timedelta | None:
+def _expected_duration(document: JsonObject) -> timedelta | None:
     text = annotation(document, DURATION)
     try:
-        return parse_expected(text) if text else None
+        return parse_expected_duration(text) if text else None
     except ValueError:
         return None
 
@@ -110,7 +110,7 @@ DURATION: Final = OURS + "upgrade-duration"
 """Annotation of a MemberCluster: expected duration of an upgrade until there is a history."""
 
 
-def parse_expected(text: str) -> timedelta:
+def parse_expected_duration(text: str) -> timedelta:
     """Parse the duration annotation of a MemberCluster.
 
     Raises:

@@ -137,7 +137,7 @@ class Rosters:
 
     def of(self, stage: str, group: GroupStatus) -> Roster:
         """Return the roster of a group, building it if necessary."""
-        cached = self._known.get((stage, group.name))
-        if cached is None or not cached.is_of(group.members):
-            cached = self._known[stage, group.name] = Roster(group.members)
-        return cached
+        roster = self._known.get((stage, group.name))
+        if roster is None or not roster.is_of(group.members):
+            roster = self._known[stage, group.name] = Roster(group.members)
+        return roster

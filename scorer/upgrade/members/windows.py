@@ -58,8 +58,8 @@ class WindowStates:
     def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> WindowState:
         """Return whether one of the windows is open, and until when."""
         key = tuple(map(id, windows))
-        if (cached := self._known.get(key)) is not None:
-            _, since, state = cached
+        if (known_state := self._known.get(key)) is not None:
+            _, since, state = known_state
             if since == now or (state.until is not None and since <= now < state.until):
                 return state
         state = window_state(windows, now, self._stretches)
@@ -73,12 +73,17 @@ class Tiers:
     __slots__ = ("_closed", "_definitions", "_now", "_respected", "_standings", "_tiers")
 
     def __init__(
-        self, definitions: Mapping[str, WindowDefinition], standings: WindowStates, now: datetime, *, respected: bool
+        self,
+        definitions: Mapping[str, WindowDefinition],
+        standings: WindowStates,
+        now: datetime,
+        *,
+        are_respected: bool,
     ) -> None:
         self._definitions = definitions
         self._standings = standings
         self._now = now
-        self._respected = respected
+        self._respected = are_respected
         self._tiers: dict[tuple[str, ...], int] = {}
         self._closed: dict[tuple[str, ...], ClosedWindow | None] = {}
 
@@ -86,7 +91,7 @@ class Tiers:
         """Return the tier of a member."""
         names = member.windows.names
         if names not in self._tiers:
-            self._tiers[names] = tier_of(self._standing(names), self._now)
+            self._tiers[names] = tier_of(self._window_state(names), self._now)
         return self._tiers[names]
 
     def closed(self, member: Member) -> ClosedWindow | None:
@@ -96,7 +101,7 @@ class Tiers:
         """
         names = member.windows.names
         if names not in self._closed:
-            state = self._standing(names)
+            state = self._window_state(names)
             self._closed[names] = (
                 None if state is None else closed_window(MemberWindows(names), self._definitions, state)
             )
@@ -104,7 +109,7 @@ class Tiers:
 
     def changes(self, member: Member) -> datetime | None:
         """Return the next opening or closing of a member's windows. None: unknown, or no windows."""
-        state = self._standing(member.windows.names)
+        state = self._window_state(member.windows.names)
         return None if state is None else state.until
 
     def next_opening(self, member: Member) -> datetime | None:
@@ -121,7 +126,7 @@ class Tiers:
         """Return the readable ones of these windows."""
         return [window for name in names if (window := self._definitions[name].window) is not None]
 
-    def _standing(self, names: tuple[str, ...]) -> WindowState | None:
+    def _window_state(self, names: tuple[str, ...]) -> WindowState | None:
         if not names or not self._respected:
             return None
         return self._standings.of(self._windows(names), self._now)

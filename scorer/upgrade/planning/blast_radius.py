@@ -20,7 +20,7 @@ MOST_SHOWN: Final = 5
 
 
 def blast_radius(
-    found: UpgradeForecast,
+    run_forecast: UpgradeForecast,
     members: Mapping[str, Member],
     placements: Sequence[GuardedPlacement],
     pulse: Callable[[], None] = no_deadline,
@@ -28,13 +28,13 @@ def blast_radius(
     """Return the blast radius of a run.
 
     Args:
-        found: Forecast of the run.
+        run_forecast: Forecast of the run.
         members: All members, by name.
         placements: Placements on the members.
         pulse: Called once per stage. An exception that it raises aborts the calculation.
     """
     stages = []
-    for stage in found.run.status.stages:
+    for stage in run_forecast.run.status.stages:
         pulse()
         stages.append(_stage(stage, members, placements))
     return BlastRadius(stages=tuple(stages))
@@ -55,31 +55,33 @@ def max_concurrent_upgrades(entries: Iterable[MemberStatus]) -> int:
     return most
 
 
-def most_of(placement: GuardedPlacement, touched: Mapping[str, MemberStatus]) -> int:
+def most_of(placement: GuardedPlacement, upgrades: Mapping[str, MemberStatus]) -> int:
     """Return the largest number of clusters of a placement in upgrade at one instant."""
-    return max_concurrent_upgrades(touched[name] for name in placement.clusters if name in touched)
+    return max_concurrent_upgrades(upgrades[name] for name in placement.clusters if name in upgrades)
 
 
 def _stage(stage: StageStatus, members: Mapping[str, Member], placements: Sequence[GuardedPlacement]) -> StageRadius:
-    touched = {entry.name: entry for group in stage.groups for entry in group.members if entry.attempt}
-    upgraded_members = [member for name in touched if (member := members.get(name)) is not None]
-    exposed = sorted(_exposed(touched, placements), key=_rank)
+    upgrades = {entry.name: entry for group in stage.groups for entry in group.members if entry.attempt}
+    upgraded_members = [member for name in upgrades if (member := members.get(name)) is not None]
+    exposed_placements = sorted(_exposed_placements(upgrades, placements), key=_rank)
     return StageRadius(
         name=stage.name,
-        clusters=len(touched),
+        clusters=len(upgrades),
         nodes=min(LARGEST, sum(pool.nodes for member in upgraded_members for pool in pools_of(member))),
         regions=tuple(sorted({member.region for member in upgraded_members})),
-        placements=tuple(exposed[:MOST_SHOWN]),
+        placements=tuple(exposed_placements[:MOST_SHOWN]),
     )
 
 
-def _rank(exposed: ExposedPlacement) -> tuple[float, str, str]:
-    return -exposed.in_upgrade / exposed.clusters, exposed.namespace, exposed.name
+def _rank(placement: ExposedPlacement) -> tuple[float, str, str]:
+    return -placement.in_upgrade / placement.clusters, placement.namespace, placement.name
 
 
-def _exposed(touched: Mapping[str, MemberStatus], placements: Iterable[GuardedPlacement]) -> Iterator[ExposedPlacement]:
+def _exposed_placements(
+    upgrades: Mapping[str, MemberStatus], placements: Iterable[GuardedPlacement]
+) -> Iterator[ExposedPlacement]:
     for placement in placements:
-        most = most_of(placement, touched)
+        most = most_of(placement, upgrades)
         if most:
             total = len(placement.clusters)
             yield ExposedPlacement(

@@ -93,7 +93,7 @@ class Planned:
     assumed: ForecastAssumptions
 
 
-def apply_changes(planned: Planned, changes: Iterable[PlanChange]) -> Planned:
+def apply_changes(inputs: Planned, changes: Iterable[PlanChange]) -> Planned:
     """Return the inputs of a plan after all changes, applied in order.
 
     Raises:
@@ -101,61 +101,61 @@ def apply_changes(planned: Planned, changes: Iterable[PlanChange]) -> Planned:
     """
     for position, change in enumerate(changes):
         try:
-            planned = _apply(change, planned)
+            inputs = _apply(change, inputs)
         except ChangeError as error:
             raise UnfitChangeError(position, str(error), *error.at) from error
         except ValueError as error:
             raise UnfitChangeError(position, str(error)) from error
-    return planned
+    return inputs
 
 
 @singledispatch
-def _apply(change: PlanChange, planned: Planned) -> Planned:
-    raise TypeError(f"{change!r} is no change of a plan of {planned.run.metadata.name}")
+def _apply(change: PlanChange, inputs: Planned) -> Planned:
+    raise TypeError(f"{change!r} is no change of a plan of {inputs.run.metadata.name}")
 
 
 @_apply.register
-def _(change: SkipChange, planned: Planned) -> Planned:
-    known_parts = frozenset(_parts(planned))
+def _(change: SkipChange, inputs: Planned) -> Planned:
+    parts = frozenset(_parts(inputs))
     for place, target in enumerate(change.targets):
-        if (target.type.value, target.name) not in known_parts:
+        if (target.type.value, target.name) not in parts:
             raise ChangeError(f"the run has no {target.type.value} {target.name[:64]!r}", "targets", place)
-    targets = (*planned.run.spec.skip_targets, *change.targets)
-    return replace(planned, run=_with_spec(planned.run, skip_targets=targets))
+    targets = (*inputs.run.spec.skip_targets, *change.targets)
+    return replace(inputs, run=_with_spec(inputs.run, skip_targets=targets))
 
 
 @_apply.register
-def _(change: StartChange, planned: Planned) -> Planned:
-    if planned.run.status.start_time is not None:
-        raise ChangeError(f"the run has started at {format_time(planned.run.status.start_time)}", "time")
-    return replace(planned, assumed=replace(planned.assumed, start_at=change.time))
+def _(change: StartChange, inputs: Planned) -> Planned:
+    if inputs.run.status.start_time is not None:
+        raise ChangeError(f"the run has started at {format_time(inputs.run.status.start_time)}", "time")
+    return replace(inputs, assumed=replace(inputs.assumed, start_at=change.time))
 
 
 @_apply.register
-def _(change: ApprovalChange, planned: Planned) -> Planned:
-    return replace(planned, assumed=replace(planned.assumed, approve_after=_duration(change.value, "value")))
+def _(change: ApprovalChange, inputs: Planned) -> Planned:
+    return replace(inputs, assumed=replace(inputs.assumed, approve_after=_duration(change.value, "value")))
 
 
 @_apply.register
-def _(change: DurationChange, planned: Planned) -> Planned:
-    factor = planned.assumed.duration_factor * change.value
+def _(change: DurationChange, inputs: Planned) -> Planned:
+    factor = inputs.assumed.duration_factor * change.value
     if factor > LARGEST_FACTOR:
         reason = f"all changes together make every upgrade {factor:g} times as long, more than {LARGEST_FACTOR:g}"
         raise ChangeError(f"{change.value:g}: {reason}", "value")
-    return replace(planned, assumed=replace(planned.assumed, duration_factor=factor))
+    return replace(inputs, assumed=replace(inputs.assumed, duration_factor=factor))
 
 
 @_apply.register
-def _(change: FailureChange, planned: Planned) -> Planned:
-    if change.member not in planned.facts.members:
+def _(change: FailureChange, inputs: Planned) -> Planned:
+    if change.member not in inputs.facts.members:
         raise ChangeError(f"there is no member {change.member[:64]!r}", "member")
-    failures = {**planned.assumed.failures, change.member: _duration(change.after, "after")}
-    return replace(planned, assumed=replace(planned.assumed, failures=failures))
+    failures = {**inputs.assumed.failures, change.member: _duration(change.after, "after")}
+    return replace(inputs, assumed=replace(inputs.assumed, failures=failures))
 
 
 @_apply.register
-def _(change: WindowChange, planned: Planned) -> Planned:
-    facts = planned.facts
+def _(change: WindowChange, inputs: Planned) -> Planned:
+    facts = inputs.facts
     for place, member in enumerate(change.members):
         if member not in facts.members:
             raise ChangeError(f"there is no member {member[:64]!r}", "members", place)
@@ -163,61 +163,61 @@ def _(change: WindowChange, planned: Planned) -> Planned:
         window = MaintenanceWindow.of(change.window)
     except ValueError as error:
         raise ChangeError(str(error), "window") from error
-    if change.window.target not in targets_of(planned.run.spec.upgrade.type):
-        return planned  # it is a window for other upgrades than this one
+    if change.window.target not in targets_of(inputs.run.spec.upgrade.type):
+        return inputs  # it is a window for other upgrades than this one
     name = f"{_ADDED} {len(facts.windows)}"
     windows = {**facts.windows, name: WindowDefinition(name, change.window.target, None, window)}
     members = dict(facts.members)
     for member in change.members:
-        known = members[member]
-        names = tuple(sorted((*known.windows.names, name)))
-        members[member] = replace(known, windows=MemberWindows(names, known.windows.missing))
-    return replace(planned, facts=replace(facts, windows=windows, members=members))
+        old_member = members[member]
+        names = tuple(sorted((*old_member.windows.names, name)))
+        members[member] = replace(old_member, windows=MemberWindows(names, old_member.windows.missing))
+    return replace(inputs, facts=replace(facts, windows=windows, members=members))
 
 
 @_apply.register
-def _(change: WaitChange, planned: Planned) -> Planned:
-    def stage(known: StrategyStage) -> StrategyStage:
-        return known.model_copy(update={"after_stage_wait_seconds": change.seconds})
+def _(change: WaitChange, inputs: Planned) -> Planned:
+    def stage(old: StrategyStage) -> StrategyStage:
+        return old.model_copy(update={"after_stage_wait_seconds": change.seconds})
 
-    def status(known: StageStatus) -> StageStatus:
-        wait = known.after_stage_wait
+    def status(old: StageStatus) -> StageStatus:
+        wait = old.after_stage_wait
         changed = wait and wait.model_copy(update={"seconds": change.seconds})
-        return known.model_copy(update={"after_stage_wait": changed})
+        return old.model_copy(update={"after_stage_wait": changed})
 
-    return _with_stage(planned, change.stage, stage, status)
+    return _with_stage(inputs, change.stage, stage, status)
 
 
 @_apply.register
-def _(change: ConcurrencyChange, planned: Planned) -> Planned:
+def _(change: ConcurrencyChange, inputs: Planned) -> Planned:
     if not _is_concurrency(change.value):
         raise ChangeError(f"{str(change.value)[:64]!r} is neither a count nor a percentage", "value")
 
-    def group(known: Group) -> Group:
-        return known.model_copy(update={"max_concurrency": change.value}) if known.name == change.group else known
+    def group(old: Group) -> Group:
+        return old.model_copy(update={"max_concurrency": change.value}) if old.name == change.group else old
 
-    def stage(known: StrategyStage) -> StrategyStage:
+    def stage(old: StrategyStage) -> StrategyStage:
         if change.group is None:
-            return _fitting(known.model_copy(update={"max_concurrency": change.value}), change)
-        if change.group not in {group.name for group in groups_of(known)}:
-            raise ChangeError(f"there is no group {change.group!r} in stage {known.name}", "group")
-        return _fitting(known.model_copy(update={"groups": tuple(map(group, groups_of(known)))}), change)
+            return _check_stage(old.model_copy(update={"max_concurrency": change.value}), change)
+        if change.group not in {group.name for group in groups_of(old)}:
+            raise ChangeError(f"there is no group {change.group!r} in stage {old.name}", "group")
+        return _check_stage(old.model_copy(update={"groups": tuple(map(group, groups_of(old)))}), change)
 
-    def status(known: StageStatus) -> StageStatus:
-        sizes = sum(len(group.members) for group in known.groups)
+    def status(old: StageStatus) -> StageStatus:
+        sizes = sum(len(group.members) for group in old.groups)
         if change.group is None:
-            return known.model_copy(update={"max_concurrency": concurrency(change.value, sizes)})
-        ceiling = known.max_concurrency
-        groups = (_widened(group, change, ceiling) if group.name == change.group else group for group in known.groups)
-        return known.model_copy(update={"groups": tuple(groups)})
+            return old.model_copy(update={"max_concurrency": concurrency(change.value, sizes)})
+        ceiling = old.max_concurrency
+        groups = (_widen(group, change, ceiling) if group.name == change.group else group for group in old.groups)
+        return old.model_copy(update={"groups": tuple(groups)})
 
-    return _with_stage(planned, change.stage, stage, status)
+    return _with_stage(inputs, change.stage, stage, status)
 
 
-def _widened(known: GroupStatus, change: ConcurrencyChange, ceiling: int) -> GroupStatus:
-    size = len(known.members)
+def _widen(old: GroupStatus, change: ConcurrencyChange, ceiling: int) -> GroupStatus:
+    size = len(old.members)
     max_concurrency = min(concurrency(change.value, size), ceiling, max(1, size))
-    return known.model_copy(update={"max_concurrency": max_concurrency})
+    return old.model_copy(update={"max_concurrency": max_concurrency})
 
 
 def _is_concurrency(value: int | str) -> bool:
@@ -228,7 +228,7 @@ def _is_concurrency(value: int | str) -> bool:
     return percent(text) is not None or int(text) <= LARGEST
 
 
-def _fitting(stage: StrategyStage, change: ConcurrencyChange) -> StrategyStage:
+def _check_stage(stage: StrategyStage, change: ConcurrencyChange) -> StrategyStage:
     """Return a changed stage, unless admission would refuse it (4.1).
 
     Raises:
@@ -241,8 +241,8 @@ def _fitting(stage: StrategyStage, change: ConcurrencyChange) -> StrategyStage:
         raise ChangeError(f"{ceiling}: a stage takes at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%", "value")
     for group in stage.groups:
         if (count := _count(group.max_concurrency)) is not None and count > ceiling:
-            what = f"group {group.name} would upgrade {count} members at once, and its stage {ceiling}"
-            raise ChangeError(f"{str(change.value)[:64]}: {what}", "value")
+            message = f"group {group.name} would upgrade {count} members at once, and its stage {ceiling}"
+            raise ChangeError(f"{str(change.value)[:64]}: {message}", "value")
     return stage
 
 
@@ -258,9 +258,9 @@ def _duration(text: str, member: str) -> timedelta:
         raise ChangeError(str(error), member) from error
 
 
-def _parts(planned: Planned) -> Iterator[tuple[str, str]]:
+def _parts(inputs: Planned) -> Iterator[tuple[str, str]]:
     """Yield type and name of every part of a run that can be skipped, as if an unstarted run started now."""
-    run, facts = planned.run, planned.facts
+    run, facts = inputs.run, inputs.facts
     strategy = sequence_of(run.spec, run.status, facts.strategy)
     if run.status.start_time is not None or strategy is None:
         yield from parts_of(run)
@@ -277,23 +277,23 @@ def _parts(planned: Planned) -> Iterator[tuple[str, str]]:
 
 
 def _with_stage(
-    planned: Planned,
+    inputs: Planned,
     name: str,
     change: Callable[[StrategyStage], StrategyStage],
     change_status: Callable[[StageStatus], StageStatus],
 ) -> Planned:
     """Change a stage in the sequence of the run, and also in its record if the run has started."""
-    run = planned.run
-    strategy = sequence_of(run.spec, run.status, planned.facts.strategy)
+    run = inputs.run
+    strategy = sequence_of(run.spec, run.status, inputs.facts.strategy)
     if strategy is None or name not in {stage.name for stage in strategy.stages}:
         raise ChangeError(f"there is no stage {name[:64]!r} in the run", "stage")
     stages = tuple(change(stage) if stage.name == name else stage for stage in strategy.stages)
     changed = StrategySpec(stages=stages)
     if run.status.start_time is None:
-        return replace(planned, run=_with_spec(run, strategy=changed, strategy_ref=None))
+        return replace(inputs, run=_with_spec(run, strategy=changed, strategy_ref=None))
     records = tuple(change_status(stage) if stage.name == name else stage for stage in run.status.stages)
     status = run.status.model_copy(update={"strategy_snapshot": changed, "stages": records})
-    return replace(planned, run=run.model_copy(update={"status": status}))
+    return replace(inputs, run=run.model_copy(update={"status": status}))
 
 
 def _with_spec(run: ClusterUpgradeRun, **changes: Any) -> ClusterUpgradeRun:
@@ -332,23 +332,23 @@ class PlanDifference(TypedDict):
     members: list[PlannedChange]
 
 
-def difference(before: UpgradePlan, after: UpgradePlan) -> PlanDifference:
+def difference(old: UpgradePlan, new: UpgradePlan) -> PlanDifference:
     """Return the difference between two plans: the delay of the end, and the affected members."""
-    members_before = {member.name: member for member in before.members}
-    later = None if before.eta is None or after.eta is None else int((after.eta - before.eta).total_seconds())
+    old_members = {member.name: member for member in old.members}
+    later = None if old.eta is None or new.eta is None else int((new.eta - old.eta).total_seconds())
     return {
         "etaSeconds": later,
-        "exposure": after.exposure - before.exposure,
-        "maxConcurrent": after.max_concurrent - before.max_concurrent,
+        "exposure": new.exposure - old.exposure,
+        "maxConcurrent": new.max_concurrent - old.max_concurrent,
         "members": [
-            {"name": member.name, "before": _shown(members_before.get(member.name)), "after": _shown(member)}
-            for member in after.members
-            if members_before.get(member.name) != member
+            {"name": member.name, "before": _planned_turn(old_members.get(member.name)), "after": _planned_turn(member)}
+            for member in new.members
+            if old_members.get(member.name) != member
         ],
     }
 
 
-def _shown(member: PlannedMember | None) -> PlannedTurn | None:
+def _planned_turn(member: PlannedMember | None) -> PlannedTurn | None:
     if member is None:
         return None
     return cast("PlannedTurn", member.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"name"}))

@@ -33,23 +33,23 @@ class _Step:
     end: datetime
 
 
-def critical_path(found: UpgradeForecast, members: Iterable[PlannedMember]) -> tuple[CriticalStep, ...]:
+def critical_path(run_forecast: UpgradeForecast, members: Iterable[PlannedMember]) -> tuple[CriticalStep, ...]:
     """Return the members, waits and gates that determine the end of a run, in order.
 
     An upgrade that starts when its window opens is the first step, because the window alone determines its start. A run
     without an end has no critical path.
     """
-    if found.eta is None:
+    if run_forecast.eta is None:
         return ()
     by_window = {member.name for member in members if member.bound_by is Bound.WINDOW}
-    ending: dict[datetime, list[_Step]] = {}
-    for step in _steps(found):
-        ending.setdefault(step.end, []).append(step)
+    steps_by_end: dict[datetime, list[_Step]] = {}
+    for step in _steps(run_forecast):
+        steps_by_end.setdefault(step.end, []).append(step)
     path: list[_Step] = []
-    end, group = found.eta, ""
-    while candidates := [each for each in ending.get(end, ()) if _may_hold(each, group)]:
-        step = min(candidates, key=lambda each: (each.type is StepType.MEMBER, each.group != group, -each.stage))
-        ending[end].remove(step)
+    end, group = run_forecast.eta, ""
+    while candidates := [step for step in steps_by_end.get(end, ()) if _may_hold(step, group)]:
+        step = min(candidates, key=lambda step: (step.type is StepType.MEMBER, step.group != group, -step.stage))
+        steps_by_end[end].remove(step)
         path.append(step)
         end, group = step.start, step.group
         if step.type is StepType.MEMBER and step.name in by_window:
@@ -64,8 +64,8 @@ def _may_hold(step: _Step, group: str) -> bool:
     return step.type is not StepType.GATE or step.group in ("", group) or not group
 
 
-def _steps(found: UpgradeForecast) -> Iterator[_Step]:
-    for place, stage in enumerate(found.run.status.stages):
+def _steps(run_forecast: UpgradeForecast) -> Iterator[_Step]:
+    for place, stage in enumerate(run_forecast.run.status.stages):
         yield from _gates((*stage.before_gates, *stage.after_gates), place, "")
         yield from _wait(stage, place)
         for group in stage.groups:

@@ -62,14 +62,9 @@ def samples_of(run: ClusterUpgradeRun) -> Iterator[Sample]:
     for stage in run.status.stages:
         for group in stage.groups:
             for entry in group.members:
-                started, ended = entry.start_time, entry.completion_time
-                if (
-                    entry.state is UpgradeState.COMPLETED
-                    and started is not None
-                    and ended is not None
-                    and ended > started
-                ):
-                    yield Sample(entry.name, entry.upgrader, run.spec.upgrade.type, ended, ended - started)
+                start, end = entry.start_time, entry.completion_time
+                if entry.state is UpgradeState.COMPLETED and start is not None and end is not None and end > start:
+                    yield Sample(entry.name, entry.upgrader, run.spec.upgrade.type, end, end - start)
 
 
 def estimates(samples: Iterable[Sample], members: Mapping[str, Member], upgrade: UpgradeType) -> Mapping[str, Estimate]:
@@ -90,9 +85,9 @@ class _Peers:
     __slots__ = ("_nodes", "_samples", "_sums")
 
     def __init__(self, samples: Iterable[tuple[int, timedelta]]) -> None:
-        ordered = sorted(samples)
-        self._nodes = [nodes for nodes, _ in ordered]
-        self._samples = [took.total_seconds() for _, took in ordered]
+        sorted_samples = sorted(samples)
+        self._nodes = [nodes for nodes, _ in sorted_samples]
+        self._samples = [took.total_seconds() for _, took in sorted_samples]
         self._sums = [0.0, *accumulate(self._samples)]
 
     def estimate(self, nodes: int) -> Estimate | None:
@@ -123,13 +118,13 @@ class Durations:
             self._own.setdefault(sample.member, []).append(sample)
             if (member := members.get(sample.member)) is not None:
                 by_upgrader.setdefault(sample.upgrader, []).append((_nodes(member), sample.took))
-        self._peers = {upgrader: _Peers(found) for upgrader, found in by_upgrader.items()}
+        self._peers = {upgrader: _Peers(upgrader_samples) for upgrader, upgrader_samples in by_upgrader.items()}
 
     def of(self, member: Member) -> Estimate:
         """Return the expected duration for a member."""
         if (own := self._own.get(member.name)) is not None:
-            latest = sorted(own, key=lambda each: each.ended)[-MOST_KEPT:]
-            return _weighed([sample.took.total_seconds() for sample in latest])
+            latest = sorted(own, key=lambda sample: sample.ended)[-MOST_KEPT:]
+            return _weigh([sample.took.total_seconds() for sample in latest])
         peers = self._peers.get(member.upgrader)
         if peers is not None and (estimate := peers.estimate(_nodes(member))) is not None:
             return estimate
@@ -141,10 +136,10 @@ class Durations:
         return BEFORE_NODES + PER_NODE * min(_nodes(member), LONGEST // PER_NODE)
 
 
-def _weighed(seconds: Sequence[float]) -> Estimate:
+def _weigh(seconds: Sequence[float]) -> Estimate:
     mean = seconds[0]
-    for each in seconds[1:]:
-        mean += NEWEST_WEIGHT * (each - mean)
+    for duration in seconds[1:]:
+        mean += NEWEST_WEIGHT * (duration - mean)
     return _estimate(mean, seconds)
 
 

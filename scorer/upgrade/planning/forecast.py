@@ -116,9 +116,9 @@ class UpgradeForecast:
 class _Times:
     """Durations of upgrades in a forecast."""
 
-    def __init__(self, durations: Mapping[str, Estimate], assumed: ForecastAssumptions, *, long: bool) -> None:
+    def __init__(self, durations: Mapping[str, Estimate], assumptions: ForecastAssumptions, *, long: bool) -> None:
         self._durations = durations
-        self._assumed = assumed
+        self._assumed = assumptions
         self._long = long
 
     def of(self, member: str) -> timedelta:
@@ -127,18 +127,18 @@ class _Times:
         return in_whole_seconds(expected.total_seconds() * self._assumed.duration_factor)
 
     def outcome(self, member: str, _attempt: int) -> AttemptOutcome:
-        if (after := self._assumed.failures.get(member)) is not None:
-            return AttemptOutcome(after, fails=True)
+        if (failure_delay := self._assumed.failures.get(member)) is not None:
+            return AttemptOutcome(failure_delay, fails=True)
         return AttemptOutcome(self.of(member))
 
-    def remaining(self, member: str, begun: datetime, now: datetime) -> AttemptOutcome:
+    def remaining(self, member: str, start: datetime, now: datetime) -> AttemptOutcome:
         """Return the outcome of a running upgrade. An overdue one takes a while longer."""
-        found = self.outcome(member, 1)
-        assert found.after is not None
-        if begun + found.after > now:
-            return found
-        late = now - begun
-        return replace(found, after=late + max(timedelta(seconds=1), late // OVERRUN))
+        outcome = self.outcome(member, 1)
+        assert outcome.after is not None
+        if start + outcome.after > now:
+            return outcome
+        late = now - start
+        return replace(outcome, after=late + max(timedelta(seconds=1), late // OVERRUN))
 
 
 def no_deadline() -> None:
@@ -164,7 +164,7 @@ class _Pulsed(WindowStates):
 def forecast(
     run: ClusterUpgradeRun,
     facts: UpgradeRunFacts,
-    assumed: ForecastAssumptions,
+    assumptions: ForecastAssumptions,
     *,
     long: bool = False,
     pulse: Callable[[], None] = no_deadline,
@@ -174,17 +174,17 @@ def forecast(
     Args:
         run: The run as stored.
         facts: State of the hub. `UpgradeRunFacts.durations` must have all of its members.
-        assumed: Assumptions.
+        assumptions: Assumptions.
         long: Whether upgrades take their P90 instead of their P50.
         pulse: Called at every instant and for every query of window states, as there may be thousands per instant. An
             exception that it raises aborts the forecast.
     """
     now = facts.now.replace(microsecond=0)
-    times = _Times(facts.durations, assumed, long=long)
+    times = _Times(facts.durations, assumptions, long=long)
     hub = _hub(run, replace(facts, standings=_Pulsed(facts.standings, pulse)), times, now)
     recorder = _Recorder(run)
-    reactions = _Approvals(assumed.approve_after)
-    for moment in simulate(hub, now, _orders(run, assumed, now), now + HORIZON, reactions):
+    reactions = _Approvals(assumptions.approve_after)
+    for moment in simulate(hub, now, _orders(run, assumptions, now), now + HORIZON, reactions):
         pulse()
         recorder.take(moment)
         if moment.run.status.state in OVER:
@@ -192,10 +192,10 @@ def forecast(
     return UpgradeForecast(now, hub.run, recorder.beginnings)
 
 
-def _orders(run: ClusterUpgradeRun, assumed: ForecastAssumptions, now: datetime) -> list[tuple[datetime, Order]]:
+def _orders(run: ClusterUpgradeRun, assumptions: ForecastAssumptions, now: datetime) -> list[tuple[datetime, Order]]:
     if run.status.state not in _NEEDS_START:
         return []
-    return [(max(assumed.start_at or now, now), Start())]
+    return [(max(assumptions.start_at or now, now), Start())]
 
 
 def _hub(run: ClusterUpgradeRun, facts: UpgradeRunFacts, times: _Times, now: datetime) -> SimulatedHub:
@@ -240,8 +240,8 @@ def _free(member: Member) -> Member:
 class _Approvals:
     """Approves every gate with a delay after it opens."""
 
-    def __init__(self, after: timedelta) -> None:
-        self._after = after
+    def __init__(self, delay: timedelta) -> None:
+        self._after = delay
         self._given: set[str] = set()
 
     def __call__(self, moment: SimulatedEvaluation) -> Iterator[tuple[datetime, Order]]:
@@ -249,8 +249,8 @@ class _Approvals:
             if gate.state is not UpgradeState.PENDING or gate.type is not GateType.APPROVAL or gate.gate in self._given:
                 continue
             self._given.add(gate.gate)
-            opened = gate.start_time or moment.now
-            yield max(opened + self._after, moment.now), Approve(place.stage, place.group, place.timing, place.index)
+            opening = gate.start_time or moment.now
+            yield max(opening + self._after, moment.now), Approve(place.stage, place.group, place.timing, place.index)
 
 
 class _Recorder:

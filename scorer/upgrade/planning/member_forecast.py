@@ -27,24 +27,28 @@ _BLOCKED_BY: Final = {
 }
 
 
-def planned_members(found: UpgradeForecast) -> Iterator[PlannedMember]:
+def planned_members(run_forecast: UpgradeForecast) -> Iterator[PlannedMember]:
     """Yield the forecast for every member of a run, in the order of the run."""
-    before: StageStatus | None = None
-    for stage in found.run.status.stages:
+    previous_stage: StageStatus | None = None
+    for stage in run_forecast.run.status.stages:
         for group in stage.groups:
             for entry in group.members:
-                yield _planned(found, before, stage, group, entry)
-        before = stage
+                yield _planned_member(run_forecast, previous_stage, stage, group, entry)
+        previous_stage = stage
 
 
-def _planned(
-    found: UpgradeForecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, entry: MemberStatus
+def _planned_member(
+    run_forecast: UpgradeForecast,
+    previous_stage: StageStatus | None,
+    stage: StageStatus,
+    group: GroupStatus,
+    entry: MemberStatus,
 ) -> PlannedMember:
     action = _ACTIONS.get(entry.state, PlannedAction.NOT_REACHED)
     bound = _BLOCKED_BY.get(entry.reason) if entry.state is UpgradeState.PENDING else None
-    beginning = found.beginnings.get(entry.name)
-    if beginning is not None:
-        bound = _bound(found, before, stage, group, beginning)
+    start = run_forecast.beginnings.get(entry.name)
+    if start is not None:
+        bound = _start_bound(run_forecast, previous_stage, stage, group, start)
     worked_on = entry.attempt > 0
     return PlannedMember(
         name=entry.name,
@@ -56,21 +60,29 @@ def _planned(
     )
 
 
-def _bound(
-    found: UpgradeForecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, begun: UpgradeStart
+def _start_bound(
+    run_forecast: UpgradeForecast,
+    previous_stage: StageStatus | None,
+    stage: StageStatus,
+    group: GroupStatus,
+    start: UpgradeStart,
 ) -> Bound:
     """Return the constraint that determined the start of an upgrade, the one that ended at that instant."""
-    at, entry = begun.at, begun.entry
+    at, entry = start.at, start.entry
     if entry.next_window_open == at:
         return Bound.WINDOW
-    gates = [*stage.before_gates, *group.before_gates, *(before.after_gates if before is not None else ())]
+    gates = [
+        *stage.before_gates,
+        *group.before_gates,
+        *(previous_stage.after_gates if previous_stage is not None else ()),
+    ]
     if any(_opened_way(gate, at) for gate in gates):
         return Bound.GATE
-    wait = before.after_stage_wait if before is not None else None
+    wait = previous_stage.after_stage_wait if previous_stage is not None else None
     if wait is not None and wait.seconds and wait.completion_time == at:
         return Bound.WAIT
-    ended = found.ends.get(at, frozenset())
-    if at > found.begin and group.name not in ended and any(each.name in ended for each in stage.groups):
+    ends_then = run_forecast.ends.get(at, frozenset())
+    if at > run_forecast.begin and group.name not in ends_then and any(item.name in ends_then for item in stage.groups):
         return Bound.STAGE_CEILING
     return Bound.SEQUENCE
 

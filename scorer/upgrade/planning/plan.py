@@ -13,7 +13,7 @@ from scorer.upgrade.planning.blast_radius import blast_radius, max_concurrent_up
 from scorer.upgrade.planning.critical_path import critical_path
 from scorer.upgrade.planning.forecast import ForecastAssumptions, UpgradeForecast, forecast, no_deadline
 from scorer.upgrade.planning.member_forecast import planned_members
-from scorer.upgrade.planning.warnings import warnings_of, windows_missed
+from scorer.upgrade.planning.warnings import missed_windows, warnings_of
 from scorer.upgrade.simulation.hub import gates_of
 from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.placement_guard import GuardedPlacement
@@ -25,7 +25,7 @@ def plan_of(
     run: ClusterUpgradeRun,
     facts: UpgradeRunFacts,
     placements: Sequence[GuardedPlacement],
-    assumed: ForecastAssumptions = AS_IT_IS,
+    assumptions: ForecastAssumptions = AS_IT_IS,
     *,
     pulse: Callable[[], None] = no_deadline,
 ) -> UpgradePlan:
@@ -35,36 +35,36 @@ def plan_of(
         run: The run as stored.
         facts: State of the hub. `UpgradeRunFacts.durations` must have all of its members.
         placements: Placements on the members.
-        assumed: Assumptions.
+        assumptions: Assumptions.
         pulse: Called repeatedly, about once per member. An exception that it raises aborts the plan.
     """
-    found = forecast(run, facts, assumed, pulse=pulse)
-    late = forecast(run, facts, assumed, long=True, pulse=pulse) if found.eta is not None else found
-    members = tuple(planned_members(found))
+    run_forecast = forecast(run, facts, assumptions, pulse=pulse)
+    late = forecast(run, facts, assumptions, long=True, pulse=pulse) if run_forecast.eta is not None else run_forecast
+    members = tuple(planned_members(run_forecast))
     return UpgradePlan(
-        computed_at=found.begin,
-        eta=found.eta,
+        computed_at=run_forecast.begin,
+        eta=run_forecast.eta,
         eta_p90=late.eta,
         members=members,
-        max_concurrent=max_concurrent_upgrades(found.upgrades),
-        exposure=exposure(found),
-        critical_path=critical_path(found, members),
-        windows_missed=tuple(windows_missed(found, facts, pulse)),
-        blast_radius=blast_radius(found, facts.members, placements, pulse),
-        warnings=warnings_of(run, found, facts, placements),
+        max_concurrent=max_concurrent_upgrades(run_forecast.upgrades),
+        exposure=exposure(run_forecast),
+        critical_path=critical_path(run_forecast, members),
+        windows_missed=tuple(missed_windows(run_forecast, facts, pulse)),
+        blast_radius=blast_radius(run_forecast, facts.members, placements, pulse),
+        warnings=warnings_of(run, run_forecast, facts, placements),
     )
 
 
-def exposure(found: UpgradeForecast) -> int:
+def exposure(run_forecast: UpgradeForecast) -> int:
     """Return the number of members that get the version before the first check.
 
     Those are the upgrades that start before the first gate opens or the first wait starts. Without either, all upgrades
     count.
     """
-    stages = found.run.status.stages
-    gates = (gate for _, gate in gates_of(found.run.status))
+    stages = run_forecast.run.status.stages
+    gates = (gate for _, gate in gates_of(run_forecast.run.status))
     waits = (stage.after_stage_wait for stage in stages)
     looks = [gate.start_time for gate in gates] + [wait.start_time for wait in waits if wait and wait.seconds]
     first = min((at for at in looks if at is not None), default=None)
-    started = [entry.start_time for entry in found.upgrades]
-    return sum(1 for at in started if first is None or (at is not None and at < first))
+    start_times = [entry.start_time for entry in run_forecast.upgrades]
+    return sum(1 for at in start_times if first is None or (at is not None and at < first))

@@ -30,24 +30,27 @@ _MOST_REASONS: Final = 20
 
 
 def warnings_of(
-    run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRunFacts, placements: Sequence[GuardedPlacement]
+    run: ClusterUpgradeRun,
+    run_forecast: UpgradeForecast,
+    facts: UpgradeRunFacts,
+    placements: Sequence[GuardedPlacement],
 ) -> tuple[str, ...]:
     """Return the warnings about a run."""
     return (
-        *_not_started(run, found),
-        *_in_the_way(found),
-        *_last_wait(found),
+        *_not_started(run, run_forecast),
+        *_in_the_way(run_forecast),
+        *_last_wait(run_forecast),
         *_short_windows(run, facts),
-        *_old_images(run, found, facts),
-        *_unguarded(run, found, placements),
+        *_old_images(run, run_forecast, facts),
+        *_unguarded(run, run_forecast, placements),
     )
 
 
-def _not_started(run: ClusterUpgradeRun, found: UpgradeForecast) -> Iterator[str]:
-    initialized = find_condition(found.run.status.conditions, INITIALIZED)
-    if found.run.status.start_time is None:
-        if initialized is not None and initialized.status == FALSE:
-            yield f"the run cannot start: {initialized.reason}: {initialized.message}"
+def _not_started(run: ClusterUpgradeRun, run_forecast: UpgradeForecast) -> Iterator[str]:
+    condition = find_condition(run_forecast.run.status.conditions, INITIALIZED)
+    if run_forecast.run.status.start_time is None:
+        if condition is not None and condition.status == FALSE:
+            yield f"the run cannot start: {condition.reason}: {condition.message}"
         return
     match run.status.state:
         case UpgradeState.NOT_STARTED:
@@ -56,23 +59,27 @@ def _not_started(run: ClusterUpgradeRun, found: UpgradeForecast) -> Iterator[str
             yield f"the run is {run.status.state.value}: the times are those of a restart now"
         case UpgradeState.STOPPING:
             yield "the run is being stopped: it starts no more members before it is started again"
-    if found.eta is None and found.run.status.state not in (*OVER, UpgradeState.FAILED, UpgradeState.STOPPING):
+    if run_forecast.eta is None and run_forecast.run.status.state not in (
+        *OVER,
+        UpgradeState.FAILED,
+        UpgradeState.STOPPING,
+    ):
         yield f"the run does not come to its end within {HORIZON.days} days"
 
 
-def _in_the_way(found: UpgradeForecast) -> Iterator[str]:
+def _in_the_way(run_forecast: UpgradeForecast) -> Iterator[str]:
     """Yield the obstacles to upgrades, one sentence per reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
-    for _, _, entry in found.entries():
-        told = entry.state in (UpgradeState.PENDING, UpgradeState.FAILED, UpgradeState.SKIPPED)
-        if told and entry.reason and entry.reason not in _SAYS_NOTHING:
+    for _, _, entry in run_forecast.entries():
+        is_reported = entry.state in (UpgradeState.PENDING, UpgradeState.FAILED, UpgradeState.SKIPPED)
+        if is_reported and entry.reason and entry.reason not in _SAYS_NOTHING:
             reasons.setdefault((entry.state.value, entry.reason), []).append(entry.name)
     for (state, reason), names in sorted(reasons.items())[:_MOST_REASONS]:
         yield f"{reason}: {state} in the end: {format_names(names)}"
 
 
-def _last_wait(found: UpgradeForecast) -> Iterator[str]:
-    last = found.run.status.stages[-1:]
+def _last_wait(run_forecast: UpgradeForecast) -> Iterator[str]:
+    last = run_forecast.run.status.stages[-1:]
     if last and last[0].after_stage_wait is not None and (seconds := last[0].after_stage_wait.seconds):
         yield f"stage {last[0].name} is the last one, and the run waits for {format_count(seconds, 'second')} after it"
 
@@ -82,54 +89,58 @@ def _short_windows(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[s
         yield f"no window is as long as an upgrade may take: {format_names(names)}"
 
 
-def _old_images(run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
+def _old_images(run: ClusterUpgradeRun, run_forecast: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
     """Yield the members whose new node image would be too old by then."""
-    images = ImageTargets(run.spec.upgrade, found.run.status.resolved.node_images, facts.catalog)
+    images = ImageTargets(run.spec.upgrade, run_forecast.run.status.resolved.node_images, facts.catalog)
     old = []
-    for name, beginning in sorted(found.beginnings.items()):
+    for name, start in sorted(run_forecast.beginnings.items()):
         member = facts.members.get(name)
         if member is None or member.inventory is None:
             continue
         targets = images.of(member)
         selected = ((pool.family, targets[pool.family]) for pool in outdated_pools(member.inventory, targets))
-        published = [at for each in selected if (at := facts.catalog.published.get(each)) is not None]
-        if published and beginning.at - min(published) > IMAGE_AGE:
+        publication_times = [at for version in selected if (at := facts.catalog.published.get(version)) is not None]
+        if publication_times and start.at - min(publication_times) > IMAGE_AGE:
             old.append(name)
     if old:
         yield f"node images are more than {IMAGE_AGE.days} days old at the turn of: {format_names(old)}"
 
 
-def _unguarded(run: ClusterUpgradeRun, found: UpgradeForecast, placements: Sequence[GuardedPlacement]) -> Iterator[str]:
+def _unguarded(
+    run: ClusterUpgradeRun, run_forecast: UpgradeForecast, placements: Sequence[GuardedPlacement]
+) -> Iterator[str]:
     """Yield the placements that the guard would protect if it enforced instead of warned."""
     if run.spec.placement_guard.mode is not PlacementGuardMode.WARN:
         return
-    touched = {entry.name: entry for entry in found.upgrades}
-    exposed = sorted(placement.full_name for placement in placements if most_of(placement, touched) > placement.allowed)
-    if exposed:
-        yield f"placements with too many of their clusters in upgrade at once: {format_names(exposed)}"
+    upgrades = {entry.name: entry for entry in run_forecast.upgrades}
+    exposed_names = sorted(
+        placement.full_name for placement in placements if most_of(placement, upgrades) > placement.allowed
+    )
+    if exposed_names:
+        yield f"placements with too many of their clusters in upgrade at once: {format_names(exposed_names)}"
 
 
-def windows_missed(
-    found: UpgradeForecast, facts: UpgradeRunFacts, pulse: Callable[[], None] = no_deadline
+def missed_windows(
+    run_forecast: UpgradeForecast, facts: UpgradeRunFacts, pulse: Callable[[], None] = no_deadline
 ) -> Iterator[MissedWindow]:
     """Yield the members that miss a window by less than four hours, the lead within which windows are preferred (7.1).
 
     Args:
-        found: Forecast of the run.
+        run_forecast: Forecast of the run.
         facts: State of the hub.
         pulse: Called once per member. An exception that it raises aborts the search.
     """
-    for name, beginning in sorted(found.beginnings.items()):
+    for name, start in sorted(run_forecast.beginnings.items()):
         pulse()
-        turn, member = beginning.entry.pending_since, facts.members.get(name)
-        waited = beginning.entry.state is UpgradeState.PENDING and beginning.entry.reason == "MaintenanceWindowClosed"
-        if waited and turn is not None and member is not None and _has_just_closed(member, facts, turn):
-            yield MissedWindow(name=name, turn=turn, lost_seconds=int((beginning.at - turn).total_seconds()))
+        turn, member = start.entry.pending_since, facts.members.get(name)
+        has_waited = start.entry.state is UpgradeState.PENDING and start.entry.reason == "MaintenanceWindowClosed"
+        if has_waited and turn is not None and member is not None and _has_just_closed(member, facts, turn):
+            yield MissedWindow(name=name, turn=turn, lost_seconds=int((start.at - turn).total_seconds()))
 
 
 def _has_just_closed(member: Member, facts: UpgradeRunFacts, turn: datetime) -> bool:
-    before = window_state(list(_readable(member, facts)), turn - SOON)
-    return before.is_open or (before.until is not None and before.until < turn)
+    earlier_state = window_state(list(_readable(member, facts)), turn - SOON)
+    return earlier_state.is_open or (earlier_state.until is not None and earlier_state.until < turn)
 
 
 def too_short(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[str]:

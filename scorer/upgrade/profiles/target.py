@@ -76,17 +76,17 @@ def target_of(spec: UpgradeProfileSpec, catalog: ReleaseCatalog) -> ProfileTarge
     if spec.channel is Channel.NODE_IMAGE:
         images = dict(sorted(_newest_images(catalog).items()))
         return ProfileTarget(UpgradeType.NODE_IMAGE_ONLY, "", NodeImageSelection.CONSISTENT, images)
-    released = list(_released(catalog))
-    if not released:
+    releases = list(_released_versions(catalog))
+    if not releases:
         raise NoTargetError(TargetErrorCode.NOT_RELEASED, "no Kubernetes version is released in any catalog")
-    newest = max(parse_version(version.version).line for version in released)
-    target = _line(spec, newest, released)
-    chosen = None if spec.node_image is None else spec.node_image.selection
-    selection = NodeImageSelection.LATEST if chosen is None else NodeImageSelection(chosen.value)
-    return ProfileTarget(UpgradeType.FULL, _newest_patch(released, target), selection)
+    newest = max(parse_version(version.version).line for version in releases)
+    target = _line(spec, newest, releases)
+    image_selection = None if spec.node_image is None else spec.node_image.selection
+    selection = NodeImageSelection.LATEST if image_selection is None else NodeImageSelection(image_selection.value)
+    return ProfileTarget(UpgradeType.FULL, _newest_patch(releases, target), selection)
 
 
-def _line(spec: UpgradeProfileSpec, newest: Line, released: Sequence[CatalogVersion]) -> Line:
+def _line(spec: UpgradeProfileSpec, newest: Line, releases: Sequence[CatalogVersion]) -> Line:
     if spec.channel is Channel.RAPID:
         return newest
     if spec.channel is Channel.STABLE:
@@ -95,22 +95,24 @@ def _line(spec: UpgradeProfileSpec, newest: Line, released: Sequence[CatalogVers
         message = f"spec.targetKubernetesVersion: {spec.target_kubernetes_version[:64]!r} is not a version such as 1.31"
         raise NoTargetError(TargetErrorCode.NOT_RELEASED, message)
     target = parse_version(spec.target_kubernetes_version).line
-    patches = [version for version in released if parse_version(version.version).line == target]
+    patches = [version for version in releases if parse_version(version.version).line == target]
     old = target[0] < newest[0] or newest[1] - target[1] >= SUPPORTED_MINORS
     if patches and old and not (spec.long_term_support and any(patch.lts for patch in patches)):
-        message = f"{_said(target)} is too old without long-term support; the newest version is {_said(newest)}"
+        message = (
+            f"{_line_text(target)} is too old without long-term support; the newest version is {_line_text(newest)}"
+        )
         raise NoTargetError(TargetErrorCode.LONG_TERM_SUPPORT_REQUIRED, message)
     return target
 
 
-def _newest_patch(released: Sequence[CatalogVersion], line: Line) -> str:
-    patches = [version.version for version in released if parse_version(version.version).line == line]
+def _newest_patch(releases: Sequence[CatalogVersion], line: Line) -> str:
+    patches = [version.version for version in releases if parse_version(version.version).line == line]
     if not patches:
-        raise NoTargetError(TargetErrorCode.NOT_RELEASED, f"no version {_said(line)} is released")
+        raise NoTargetError(TargetErrorCode.NOT_RELEASED, f"no version {_line_text(line)} is released")
     return max(patches, key=parse_version).removeprefix("v")
 
 
-def _released(catalog: ReleaseCatalog) -> Iterator[CatalogVersion]:
+def _released_versions(catalog: ReleaseCatalog) -> Iterator[CatalogVersion]:
     for region in catalog.regions.values():
         for release in region.kubernetes or ():
             if release.phase is VersionPhase.GA and is_version(release.version):
@@ -122,10 +124,14 @@ def _newest_images(catalog: ReleaseCatalog) -> dict[str, str]:
     for region in catalog.regions.values():
         for family, versions_by_image in (region.images or {}).items():
             versions.setdefault(family, []).extend(versions_by_image)
-    return {family: newest for family, known in versions.items() if (newest := newest_image(known)) is not None}
+    return {
+        family: newest
+        for family, family_versions in versions.items()
+        if (newest := newest_image(family_versions)) is not None
+    }
 
 
-def _said(line: Line) -> str:
+def _line_text(line: Line) -> str:
     return f"{line[0]}.{line[1]}"
 
 
@@ -140,10 +146,10 @@ def run_name(profile: str, channel: Channel, target: ProfileTarget) -> str:
     if target.kubernetes_version:
         parts.append(target.kubernetes_version.replace(".", "-").replace("+", "-").lower())
     whole, room = "-".join(parts), LONGEST_NAME - _HASH_DIGITS - 1
-    chosen: list[object] = [target.type, target.kubernetes_version, target.selection, dict(target.images)]
+    target_parts: list[object] = [target.type, target.kubernetes_version, target.selection, dict(target.images)]
     if len(whole) > room:
-        chosen.append(profile)
-    digest = sha256(orjson.dumps(chosen, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_HASH_DIGITS]
+        target_parts.append(profile)
+    digest = sha256(orjson.dumps(target_parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:_HASH_DIGITS]
     return f"{whole[:room].rstrip('-')}-{digest}"
 
 
@@ -159,19 +165,19 @@ def run_of(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool
     upgrade: JsonObject = {"type": target.type.value, "nodeImage": {"selection": target.selection.value}}
     if target.kubernetes_version:
         upgrade["kubernetesVersion"] = target.kubernetes_version
-    wanted: JsonObject = {
+    run_spec: JsonObject = {
         "state": (UpgradeRunState.RUN if start else UpgradeRunState.INITIALIZE).value,
         "upgrade": upgrade,
         "versionPolicy": {"onUnsupportedJump": OnUnsupportedJump.SKIP.value},
     }
     if spec.strategy_ref is not None:
-        wanted["strategyRef"] = {"name": spec.strategy_ref.name}
+        run_spec["strategyRef"] = {"name": spec.strategy_ref.name}
     if spec.member_selector is not None:
         selector = spec.member_selector.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        wanted["memberSelector"] = selector
+        run_spec["memberSelector"] = selector
     return {
         "apiVersion": "upgrade.harbormaster.dev/v1alpha1",
         "kind": "ClusterUpgradeRun",
         "metadata": {"name": run_name(profile.metadata.name, spec.channel, target)},
-        "spec": wanted,
+        "spec": run_spec,
     }

@@ -70,7 +70,7 @@ def trigger(
         target = target_of(profile.spec, catalog)
     except NoTargetError as error:
         problem = UpgradeError(code=error.code.value, message=str(error))
-        return ProfileDecision(_failed(status, problem, now), delete=old)
+        return ProfileDecision(_failed_status(status, problem, now), delete=old)
     if profile.spec.channel is Channel.NODE_IMAGE and not target.images:
         return ProfileDecision(status.model_copy(update={"next_candidate": ""}), delete=old)
     name = run_name(profile.metadata.name, profile.spec.channel, target)
@@ -89,17 +89,21 @@ def _begin(
 ) -> ProfileDecision:
     """Create the run for a new target, or queue it behind earlier runs."""
     name = run_name(profile.metadata.name, profile.spec.channel, target)
-    going_on = [each for each in runs if each.status.state in _UNFINISHED and each.metadata.name != name]
-    waiting = status.model_copy(update={"next_candidate": name})
+    going_on = [
+        run_item for run_item in runs if run_item.status.state in _UNFINISHED and run_item.metadata.name != name
+    ]
+    queued_status = status.model_copy(update={"next_candidate": name})
     match profile.spec.concurrency_policy:
         case ConcurrencyPolicy.QUEUE if going_on:
-            return ProfileDecision(waiting, delete=old)
+            return ProfileDecision(queued_status, delete=old)
         case ConcurrencyPolicy.REPLACE if going_on:
-            started = [run for run in going_on if run.status.start_time is not None]
+            started_runs = [run for run in going_on if run.status.start_time is not None]
             never = tuple(run.metadata.name for run in going_on if run.status.start_time is None)
-            return ProfileDecision(waiting, stop=tuple(run.metadata.name for run in started), delete=(*old, *never))
+            return ProfileDecision(
+                queued_status, stop=tuple(run.metadata.name for run in started_runs), delete=(*old, *never)
+            )
     versions = (target.kubernetes_version,) if target.kubernetes_version else tuple(target.images.values())
-    triggered = status.model_copy(
+    triggered_status = status.model_copy(
         update={
             "last_triggered_at": now,
             "last_trigger_status": TriggerStatus.SUCCEEDED,
@@ -110,7 +114,9 @@ def _begin(
             "next_candidate": "",
         }
     )
-    return ProfileDecision(triggered, create=generated_run(profile, target, start=profile.spec.auto_start), delete=old)
+    return ProfileDecision(
+        triggered_status, create=generated_run(profile, target, start=profile.spec.auto_start), delete=old
+    )
 
 
 def generated_run(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool) -> JsonObject:
@@ -132,18 +138,18 @@ def name_conflict_status(profile: ClusterUpgradeProfile, name: str, other: str, 
     """
     status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
     message = f"run {name} is there already, and profile {other} has made it: delete it, or rename one of the profiles"
-    return _failed(status, UpgradeError(code=TargetErrorCode.RUN_NAME_TAKEN, message=message), now)
+    return _failed_status(status, UpgradeError(code=TargetErrorCode.RUN_NAME_TAKEN, message=message), now)
 
 
-def _failed(status: UpgradeProfileStatus, found: UpgradeError, now: datetime) -> UpgradeProfileStatus:
-    if status.last_trigger_status is TriggerStatus.FAILED and status.last_trigger_error == found:
+def _failed_status(status: UpgradeProfileStatus, error: UpgradeError, now: datetime) -> UpgradeProfileStatus:
+    if status.last_trigger_status is TriggerStatus.FAILED and status.last_trigger_error == error:
         return status
     return status.model_copy(
         update={
             "last_triggered_at": now,
             "last_trigger_status": TriggerStatus.FAILED,
-            "last_trigger_error": found,
-            "last_trigger_message": found.message,
+            "last_trigger_error": error,
+            "last_trigger_message": error.message,
             "next_candidate": "",
         }
     )
@@ -168,9 +174,11 @@ def _too_many(profile: ClusterUpgradeProfile, runs: Iterable[ClusterUpgradeRun])
 
     A run with an abandoned operation that may be in progress is kept, because it is the only record of that operation.
     """
-    ended = sorted(
-        (each for each in runs if each.status.state in _ENDED and not any(with_operation(each.status))),
-        key=lambda each: (each.status.completion_time or _LONG_AGO, each.metadata.name),
+    ended_runs = sorted(
+        (run for run in runs if run.status.state in _ENDED and not any(with_operation(run.status))),
+        key=lambda run: (run.status.completion_time or _LONG_AGO, run.metadata.name),
     )
     limit = profile.spec.run_history_limit
-    return [run for run in ended[: max(0, len(ended) - limit)] if run.metadata.name != profile.status.current_run]
+    return [
+        run for run in ended_runs[: max(0, len(ended_runs) - limit)] if run.metadata.name != profile.status.current_run
+    ]

@@ -82,19 +82,19 @@ class SimulatedBackEnd:
         self._begin(attempt, now)
         return None
 
-    def resume(self, operation: Operation, begun: datetime, outcome: AttemptOutcome) -> None:
+    def resume(self, operation: Operation, start: datetime, outcome: AttemptOutcome) -> None:
         """Adopt an operation that is already running."""
         attempt = self._attempts[operation.id] = _Attempt(operation, outcome)
-        self._begin(attempt, begun)
+        self._begin(attempt, start)
 
-    def _begin(self, known: _Attempt, now: datetime) -> None:
-        known.begun = now
-        if (ends := known.ends) is None:
+    def _begin(self, attempt: _Attempt, now: datetime) -> None:
+        attempt.begun = now
+        if (ends := attempt.ends) is None:
             return
         heapq.heappush(self._instants, ends)
-        if not known.outcome.fails:
-            self._moving[known.operation.id] = known
-            heapq.heappush(self._instants, ends + known.outcome.unseen_for)
+        if not attempt.outcome.fails:
+            self._moving[attempt.operation.id] = attempt
+            heapq.heappush(self._instants, ends + attempt.outcome.unseen_for)
 
     def observe(self, operation: str, now: datetime) -> Observation:
         """Return the progress of an operation."""
@@ -104,7 +104,9 @@ class SimulatedBackEnd:
         if attempt.ends is None or attempt.ends > now:
             return Observation(OperationState.IN_PROGRESS)
         if not attempt.outcome.fails:
-            return Observation(OperationState.SUCCEEDED, finished_at=attempt.ends, asked=_asked(attempt.operation))
+            return Observation(
+                OperationState.SUCCEEDED, finished_at=attempt.ends, asked=_requested_images(attempt.operation)
+            )
         return Observation(OperationState.FAILED, error=attempt.outcome.error, finished_at=attempt.ends)
 
     def cancel(self, operation: str) -> None:
@@ -133,11 +135,11 @@ class SimulatedBackEnd:
         return self._instants[0] if self._instants else None
 
 
-def _asked(operation: Operation) -> tuple[NodeImageVersion, ...]:
+def _requested_images(operation: Operation) -> tuple[NodeImageVersion, ...]:
     return tuple(NodeImageVersion(family=family, version=image) for family, image in operation.target.images.items())
 
 
-def moved(inventory: Inventory, target: Target) -> Inventory:
+def upgrade_inventory(inventory: Inventory, target: Target) -> Inventory:
     """Return the inventory of a cluster after an upgrade. Versions are never downgraded."""
     version = target.kubernetes_version
     pools = tuple(_moved_pool(pool, target) for pool in inventory.pools)
@@ -145,13 +147,13 @@ def moved(inventory: Inventory, target: Target) -> Inventory:
 
 
 def _moved_pool(pool: Pool, target: Target) -> Pool:
-    wanted = target.kubernetes_version if target.type is UpgradeType.FULL else ""
+    version = target.kubernetes_version if target.type is UpgradeType.FULL else ""
     image = target.images.get(pool.family, pool.image)
     is_current = image_order(image) < image_order(pool.image)
-    return replace(pool, version=_later(pool.version, wanted), image=pool.image if is_current else image)
+    return replace(pool, version=_later(pool.version, version), image=pool.image if is_current else image)
 
 
-def _later(known: str, wanted: str) -> str:
-    if not wanted or (is_version(known) and parse_version(known) > parse_version(wanted)):
-        return known
-    return wanted
+def _later(current: str, target: str) -> str:
+    if not target or (is_version(current) and parse_version(current) > parse_version(target)):
+        return current
+    return target

@@ -24,9 +24,9 @@ from scorer.upgrade.evaluation.gates import APPROVED
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.rosters import Rosters
 from scorer.upgrade.members.windows import WindowStates
-from scorer.upgrade.simulation.back_end import UPGRADER, SimulatedBackEnd, moved
+from scorer.upgrade.simulation.back_end import UPGRADER, SimulatedBackEnd, upgrade_inventory
 from scorer.upgrade.state.facts import Estimate, UpgradeRunFacts
-from scorer.upgrade.state.operations import to_observe
+from scorer.upgrade.state.operations import members_to_observe
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.state.record import OVER, STOPPED, status_document
 from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, UpgradeStep, WriteGate
@@ -180,7 +180,7 @@ class SimulatedHub:
         rejections, self._rejections = self._rejections, {}
         return UpgradeRunFacts(
             now=now,
-            members=self._seen_members(now),
+            members=self._members_with_heartbeats(now),
             strategy=self.strategy,
             windows=self.windows,
             standings=self._standings,
@@ -197,16 +197,16 @@ class SimulatedHub:
         )
 
     def _operations(self) -> Iterator[str]:
-        return to_observe(self.run.status, self._rosters)
+        return members_to_observe(self.run.status, self._rosters)
 
-    def _seen_members(self, now: datetime) -> dict[str, Member]:
+    def _members_with_heartbeats(self, now: datetime) -> dict[str, Member]:
         late = self.back_end.last_seen()
         busy = [name for name, until in self.busy_until.items() if now < until]
         if not late and not busy:
             return self.members
         members = dict(self.members)
-        for name, seen in late.items():
-            _look_different(members, name, observed_at=seen)
+        for name, heartbeat in late.items():
+            _look_different(members, name, observed_at=heartbeat)
         for name in busy:
             _look_different(members, name, busy="something else is at work")
         return members
@@ -215,14 +215,14 @@ class SimulatedHub:
         """Apply the orders of one instant in sequence, then evaluate the run and execute its actions."""
         self._move_clusters(now)
         self._events = []
-        refused = tuple(order for order in orders if not self._follow(order, now))
+        refused_orders = tuple(order for order in orders if not self._follow(order, now))
         step = advance(self.run, self.facts(now))
         self._store(step)
         if self._crashing:
             self._crashing = False
         else:
             self._carry_out(step, now)
-        return SimulatedEvaluation(now, self.run, step, tuple(self._events), refused)
+        return SimulatedEvaluation(now, self.run, step, tuple(self._events), refused_orders)
 
     def _store(self, step: UpgradeStep) -> None:
         self._events += step.events
@@ -233,15 +233,15 @@ class SimulatedHub:
         for operation in self.back_end.arrived(now):
             member = self.members.get(operation.member)
             if member is not None and member.inventory is not None:
-                inventory = moved(member.inventory, operation.target)
+                inventory = upgrade_inventory(member.inventory, operation.target)
                 self.members[operation.member] = replace(member, inventory=inventory)
 
     def _carry_out(self, step: UpgradeStep, now: datetime) -> None:
         for action in step.actions:
             match action:
                 case StartUpgrade(operation):
-                    if (rejected := self.back_end.start_upgrade(operation, now)) is not None:
-                        self._rejections[operation.id] = rejected
+                    if (rejection := self.back_end.start_upgrade(operation, now)) is not None:
+                        self._rejections[operation.id] = rejection
                 case CancelUpgrade(id=id_):
                     self.back_end.cancel(id_)
                 case WriteGate(name=name, status=status):
@@ -253,12 +253,12 @@ class SimulatedHub:
     def _follow(self, order: Order, now: datetime) -> bool:
         """Apply an order. Return whether it was accepted."""
         self._take_in(now)
-        before = self.run
+        old_run = self.run
         if not self._change(order, now):
             return False
         self._take_in(now)
         if isinstance(order, Start) and self.run.status.start_time is None:
-            self.run = before
+            self.run = old_run
             return False
         return True
 
@@ -381,21 +381,21 @@ def simulate(
             it.
     """
     number = count()
-    coming = [(at, next(number), order) for at, order in orders]
-    heapify(coming)
+    queue = [(at, next(number), order) for at, order in orders]
+    heapify(queue)
     now = begin
     while True:
-        due = []
-        while coming and coming[0][0] <= now:
-            due.append(heappop(coming)[2])
-        yield (moment := hub.evaluate(now, due))
+        due_orders = []
+        while queue and queue[0][0] <= now:
+            due_orders.append(heappop(queue)[2])
+        yield (moment := hub.evaluate(now, due_orders))
         while hub.has_news:
             yield (moment := hub.evaluate(now))
         for at, order in react(moment):
-            heappush(coming, (at, next(number), order))
-        following = [max(coming[0][0], now)] if coming else []
+            heappush(queue, (at, next(number), order))
+        instants = [max(queue[0][0], now)] if queue else []
         if (instant := hub.next_instant(now)) is not None:
-            following.append(instant)
-        now = min(following, default=until + POLL)
+            instants.append(instant)
+        now = min(instants, default=until + POLL)
         if now > until:
             return

@@ -23,7 +23,7 @@ from scorer.upgrade.members.rosters import Rosters
 from scorer.upgrade.versions.images import ImageTargets
 
 
-def to_observe(status: UpgradeRunStatus, rosters: Rosters | None = None) -> Iterator[str]:
+def members_to_observe(status: UpgradeRunStatus, rosters: Rosters | None = None) -> Iterator[str]:
     """Yield the ids of the operations of a run that may still be changing a cluster.
 
     Args:
@@ -36,7 +36,7 @@ def to_observe(status: UpgradeRunStatus, rosters: Rosters | None = None) -> Iter
             yield from (member.operation_id for member in all_rosters.of(stage.name, group).with_operation())
 
 
-def occupied(run: ClusterUpgradeRun) -> Iterator[tuple[str, str]]:
+def occupied_members(run: ClusterUpgradeRun) -> Iterator[tuple[str, str]]:
     """Yield the members that no other run may upgrade now, each with a message."""
     name = run.metadata.name
     for member in with_operation(run.status):
@@ -77,7 +77,7 @@ def operation_of(
 
 
 def with_operation(status: UpgradeRunStatus) -> Iterator[MemberStatus]:
-    """Yield the members of a run whose operations may still be changing their clusters, as `to_observe` does.
+    """Yield the members of a run whose operations may still be changing their clusters, as `members_to_observe` does.
 
     Those are the members in upgrade, and those whose attempts were given up.
     """

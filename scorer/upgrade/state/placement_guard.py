@@ -39,12 +39,14 @@ _QUARTER: Final = 4
 """Divisor of the share of clusters that a placement without a budget may lose, the default of a rolling update."""
 
 
-def endangered(member: str, guarded: Sequence[GuardedPlacement], upgrading: Collection[str]) -> GuardedPlacement | None:
+def endangered_placement(
+    member: str, placements: Sequence[GuardedPlacement], upgrading_members: Collection[str]
+) -> GuardedPlacement | None:
     """Return a placement that would have too few clusters left if a member were upgraded now, or None."""
-    for placement in guarded:
+    for placement in placements:
         if len(placement.clusters) < _FEWEST_CLUSTERS:
             continue
-        busy = sum(1 for each in upgrading if each in placement.clusters and each != member)
+        busy = sum(1 for name in upgrading_members if name in placement.clusters and name != member)
         if busy + 1 > placement.allowed:
             return placement
     return None
@@ -52,19 +54,19 @@ def endangered(member: str, guarded: Sequence[GuardedPlacement], upgrading: Coll
 
 def by_cluster(placements: Iterable[GuardedPlacement]) -> dict[str, list[GuardedPlacement]]:
     """Return the placements of each cluster."""
-    found: dict[str, list[GuardedPlacement]] = {}
+    placements_by_cluster: dict[str, list[GuardedPlacement]] = {}
     for placement in placements:
         for cluster in placement.clusters:
-            found.setdefault(cluster, []).append(placement)
-    return found
+            placements_by_cluster.setdefault(cluster, []).append(placement)
+    return placements_by_cluster
 
 
-def allowed_in_upgrade(total: int, wanted: int, budget: Mapping[str, Any] | None) -> int:
+def allowed_in_upgrade(total: int, desired: int, budget: Mapping[str, Any] | None) -> int:
     """Return how many clusters of a placement may be in upgrade concurrently.
 
     Args:
         total: Number of clusters that it is bound to.
-        wanted: Base of percentages in its budget: the clusters that it asks for, or all for a placement on every
+        desired: Base of percentages in its budget: the clusters that it asks for, or all for a placement on every
             cluster.
         budget: Its ClusterResourcePlacementDisruptionBudget. None: unset. An unreadable budget allows none.
     """
@@ -74,7 +76,7 @@ def allowed_in_upgrade(total: int, wanted: int, budget: Mapping[str, Any] | None
     most, least = limits.get("maxUnavailable"), limits.get("minAvailable")
     try:
         if most is not None:
-            return max(0, scaled_up(most, wanted))
-        return max(0, total - scaled_up(least, wanted)) if least is not None else 0
+            return max(0, scaled_up(most, desired))
+        return max(0, total - scaled_up(least, desired)) if least is not None else 0
     except ValueError:
         return 0

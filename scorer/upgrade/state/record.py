@@ -133,7 +133,7 @@ class GroupWork:
 
     def update(self, **changes: Any) -> None:
         """Change fields of the group itself."""
-        self.status = _changed(self.status, changes)
+        self.status = _copy_with(self.status, changes)
 
     def set_state(self, state: UpgradeState, now: datetime) -> None:
         """Change its state."""
@@ -141,7 +141,7 @@ class GroupWork:
 
     def update_member(self, index: int, **changes: Any) -> None:
         """Change fields of one member."""
-        self.roster.update(index, _changed(self.roster.entries[index], changes))
+        self.roster.update(index, _copy_with(self.roster.entries[index], changes))
 
     def result(self) -> GroupStatus:
         """Return its current status."""
@@ -151,7 +151,7 @@ class GroupWork:
             "after_gates": self.after.reports,
             "failure_count": self.failed,
         }
-        return _changed(self.status, changes)
+        return _copy_with(self.status, changes)
 
 
 class StageWork:
@@ -198,7 +198,7 @@ class StageWork:
 
     def update(self, **changes: Any) -> None:
         """Change fields of the stage itself."""
-        self.status = _changed(self.status, changes)
+        self.status = _copy_with(self.status, changes)
 
     def set_state(self, state: UpgradeState, now: datetime) -> None:
         """Change its state."""
@@ -206,7 +206,7 @@ class StageWork:
 
     def update_wait(self, **changes: Any) -> None:
         """Change fields of the wait after the stage."""
-        self.wait = _changed(self.wait, changes)
+        self.wait = _copy_with(self.wait, changes)
 
     def result(self) -> StageStatus:
         """Return its current status."""
@@ -220,7 +220,7 @@ class StageWork:
             "after_stage_wait": self.wait,
             "failure_count": self.failed,
         }
-        return _changed(self.status, changes)
+        return _copy_with(self.status, changes)
 
 
 class UpgradeRecord:
@@ -254,7 +254,7 @@ class UpgradeRecord:
 
     def update(self, **changes: Any) -> None:
         """Change fields of the run itself."""
-        self.status = _changed(self.status, changes)
+        self.status = _copy_with(self.status, changes)
 
     def set_state(self, state: UpgradeState, now: datetime) -> None:
         """Change the state of the run."""
@@ -290,7 +290,7 @@ class UpgradeRecord:
         ):
             stages = self.status.stages
         failed = sum(stage.failed for stage in self.stages)
-        return _changed(self.status, {"stages": stages, "counts": self._counts(), "failure_count": failed})
+        return _copy_with(self.status, {"stages": stages, "counts": self._counts(), "failure_count": failed})
 
     def _counts(self) -> MemberCounts:
         total: Counter[UpgradeState] = Counter()
@@ -310,7 +310,7 @@ class UpgradeRecord:
         return self.status.counts if counts == self.status.counts else counts
 
 
-def _changed(model: _Model, changes: dict[str, Any]) -> _Model:
+def _copy_with(model: _Model, changes: dict[str, Any]) -> _Model:
     """Return a copy of a model with changes, or the model itself if nothing differs."""
     different = {
         name: value
@@ -323,8 +323,8 @@ def _changed(model: _Model, changes: dict[str, Any]) -> _Model:
 def _state_changes(status: GroupStatus | StageStatus, state: UpgradeState, now: datetime) -> dict[str, Any]:
     if state is status.state:
         return {}
-    started = status.start_time or (None if state in (UpgradeState.NOT_STARTED, UpgradeState.SKIPPED) else now)
-    return {"state": state, "start_time": started, "completion_time": now if state in _ENDED else None}
+    start = status.start_time or (None if state in (UpgradeState.NOT_STARTED, UpgradeState.SKIPPED) else now)
+    return {"state": state, "start_time": start, "completion_time": now if state in _ENDED else None}
 
 
 def status_document(status: UpgradeRunStatus) -> JsonObject:

@@ -39,8 +39,8 @@ def group_limits(group: Group, size: int, stage: ConcurrencyLimits) -> Concurren
 
 def is_clamped(group: Group, size: int, limits: ConcurrencyLimits) -> bool:
     """Return whether the concurrency of a group is lower than its configured count."""
-    configured = group.max_concurrency
-    return percent(configured) is None and limits.max_concurrency < concurrency(configured, size)
+    limit = group.max_concurrency
+    return percent(limit) is None and limits.max_concurrency < concurrency(limit, size)
 
 
 def groups_of(stage: StrategyStage) -> tuple[Group, ...]:

@@ -27,11 +27,11 @@ class _Selector:
     requirements: tuple[LabelSelectorRequirement, ...]
 
     @classmethod
-    def of(cls, selector: LabelSelector | None, where: str) -> "_Selector":
+    def of(cls, selector: LabelSelector | None, path: str) -> "_Selector":
         if selector is None:
             return cls(())
         if error := selector_error(selector):
-            raise MemberSelectionError(f"{where}: {error}")
+            raise MemberSelectionError(f"{path}: {error}")
         return cls(selector.requirements())
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -39,21 +39,21 @@ class _Selector:
 
 
 def select(
-    strategy: StrategySpec, narrowed: LabelSelector | None, members: Iterable[Member]
+    strategy: StrategySpec, selector: LabelSelector | None, members: Iterable[Member]
 ) -> dict[tuple[str, str], list[str]]:
     """Return the names of the members of each group, by (stage, group).
 
     Args:
         strategy: The sequence of the run.
-        narrowed: The selector of the run itself.
+        selector: The selector of the run itself.
         members: Candidates.
 
     Raises:
         MemberInMultipleGroupsError: A member would be in two groups.
         MemberSelectionError: A selector cannot be evaluated.
     """
-    run = _Selector.of(narrowed, "spec.memberSelector")
-    taking_part = sorted((member for member in members if run.matches(member.labels)), key=lambda each: each.name)
+    run = _Selector.of(selector, "spec.memberSelector")
+    taking_part = sorted((member for member in members if run.matches(member.labels)), key=lambda member: member.name)
     groups_by_member: dict[tuple[str, str], list[str]] = {}
     places: dict[str, tuple[str, str]] = {}
     for stage in strategy.stages:
@@ -72,13 +72,13 @@ def select(
 def _select_stage(stage: StrategyStage, members: Iterable[Member]) -> Iterable[tuple[str, list[str]]]:
     """Yield the groups of a stage with the names of their members."""
     selector = _Selector.of(stage.member_selector, f"stage {stage.name}: memberSelector")
-    inside = [each for each in members if selector.matches(each.labels)]
-    labelled: dict[str, list[str]] = {}
+    inside = [member for member in members if selector.matches(member.labels)]
+    names_by_group: dict[str, list[str]] = {}
     for member in inside:
-        labelled.setdefault(member.labels.get(GROUP_LABEL, ""), []).append(member.name)
+        names_by_group.setdefault(member.labels.get(GROUP_LABEL, ""), []).append(member.name)
     for group in groups_of(stage):
         if group.member_selector is None:
-            yield group.name, labelled.get(group.name, [])
+            yield group.name, names_by_group.get(group.name, [])
             continue
         own = _Selector.of(group.member_selector, f"group {group.name}: memberSelector")
-        yield group.name, [each.name for each in inside if own.matches(each.labels)]
+        yield group.name, [member.name for member in inside if own.matches(member.labels)]

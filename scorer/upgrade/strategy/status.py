@@ -42,12 +42,12 @@ def strategy_status(document: JsonObject, members: Mapping[str, Member], now: da
             "; ".join(message for _, message in warnings),
         ),
     ]
-    generation, before = (
+    generation, old_conditions = (
         generation_of(document),
         {condition.get("type"): condition for condition in conditions_of(document)},
     )
     for condition in conditions:
-        previous = before.get(condition["type"], {})
+        previous = old_conditions.get(condition["type"], {})
         same = previous.get("status") == condition["status"] and previous.get("lastTransitionTime")
         condition |= {
             "observedGeneration": generation,
@@ -82,16 +82,18 @@ def _warnings(spec: StrategySpec, members: Iterable[Member]) -> Iterator[tuple[s
     if last.after_stage_wait_seconds:
         length = format_count(last.after_stage_wait_seconds, "second")
         yield "LastStageWait", f"stage {last.name} is the last one, and the run waits for {length} after it"
-    known = list(members)
+    all_members = list(members)
     try:
-        selected = select(spec, None, known)
+        selected = select(spec, None, all_members)
     except MemberInMultipleGroupsError as error:
         yield "MemberInMultipleGroups", str(error)
         return
     empty = sorted(group for (_, group), names in selected.items() if not names)
     if empty:
         yield "EmptyGroups", f"no member is in {format_names(empty)}"
-    chosen = {name for names in selected.values() for name in names}
-    labelled = sorted(each.name for each in known if each.labels.get(GROUP_LABEL) and each.name not in chosen)
-    if labelled:
-        yield "UnreachableMembers", f"in groups that no stage names: {format_names(labelled)}"
+    selected_names = {name for names in selected.values() for name in names}
+    unselected = sorted(
+        member.name for member in all_members if member.labels.get(GROUP_LABEL) and member.name not in selected_names
+    )
+    if unselected:
+        yield "UnreachableMembers", f"in groups that no stage names: {format_names(unselected)}"

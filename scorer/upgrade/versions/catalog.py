@@ -34,12 +34,12 @@ class Region:
         if self.kubernetes is None:
             return True
         target = parse_version(version)
-        return any(is_version(each.version) and parse_version(each.version) == target for each in self.kubernetes)
+        return any(is_version(offer.version) and parse_version(offer.version) == target for offer in self.kubernetes)
 
     def offers_image(self, family: str, version: str) -> bool:
         """Return whether a node image is available to clusters of the region."""
         return self.images is None or any(
-            image_order(each) == image_order(version) for each in self.images.get(family, ())
+            image_order(offered) == image_order(version) for offered in self.images.get(family, ())
         )
 
 
@@ -58,12 +58,12 @@ class ReleaseCatalog:
     def of(cls, specs: Iterable[VersionCatalogSpec]) -> "ReleaseCatalog":
         """Merge catalogs by region. A version is published if any of them lists it."""
         regions: dict[str, Region] = {}
-        published: dict[tuple[str, str], datetime] = {}
+        publication_times: dict[tuple[str, str], datetime] = {}
         for spec in specs:
-            for given in spec.regions:
-                regions[given.name] = _merged(regions.get(given.name, _UNCHECKED), given)
-                published |= _published(given)
-        return cls(regions, published)
+            for region in spec.regions:
+                regions[region.name] = _merge(regions.get(region.name, _UNCHECKED), region)
+                publication_times |= _publication_times(region)
+        return cls(regions, publication_times)
 
     def region(self, name: str) -> Region:
         """Return the entry of a region, or else the default entry."""
@@ -77,33 +77,33 @@ class ReleaseCatalog:
             family: The family.
             at: Ignore versions published later, as far as the catalog has dates. None: unlimited.
         """
-        listed = (self.region(region).images or {}).get(family, ())
+        images = (self.region(region).images or {}).get(family, ())
         if at is None:
-            return newest_image(listed)
-        return newest_image([each for each in listed if self.published.get((family, each), at) <= at])
+            return newest_image(images)
+        return newest_image([version for version in images if self.published.get((family, version), at) <= at])
 
 
-def _published(given: CatalogRegion) -> dict[tuple[str, str], datetime]:
+def _publication_times(region: CatalogRegion) -> dict[tuple[str, str], datetime]:
     return {
-        (each.family, image.version): image.published_at
-        for each in given.node_images or ()
-        for image in each.versions
+        (node_image.family, image.version): image.published_at
+        for node_image in region.node_images or ()
+        for image in node_image.versions
         if image.published_at is not None
     }
 
 
 def newest_image(versions: Collection[str]) -> str | None:
     """Return the newest version of node images, or None."""
-    return max(versions, key=lambda each: (image_order(each), each), default=None)
+    return max(versions, key=lambda version: (image_order(version), version), default=None)
 
 
-def _merged(known: Region, given: CatalogRegion) -> Region:
-    kubernetes, images = known.kubernetes, known.images
-    if given.kubernetes_versions is not None:
-        kubernetes = (*(kubernetes or ()), *given.kubernetes_versions)
-    if given.node_images is not None:
+def _merge(region: Region, addition: CatalogRegion) -> Region:
+    kubernetes, images = region.kubernetes, region.images
+    if addition.kubernetes_versions is not None:
+        kubernetes = (*(kubernetes or ()), *addition.kubernetes_versions)
+    if addition.node_images is not None:
         merged = dict(images or {})
-        for node_image in given.node_images:
+        for node_image in addition.node_images:
             merged[node_image.family] = (
                 *merged.get(node_image.family, ()),
                 *(image.version for image in node_image.versions),

@@ -54,8 +54,8 @@ def parse_version(text: str) -> Version:
     match = _VERSION.fullmatch(text) if len(text) <= LONGEST_VERSION else None
     if match is None:
         raise ValueError(f"{text[:64]!r} is not a Kubernetes version such as 1.31.2")
-    major, minor, patch, before, build = match.groups()
-    return Version(int(major), int(minor), int(patch or 0), before is None, _pieces(before), _pieces(build))
+    major, minor, patch, prerelease, build = match.groups()
+    return Version(int(major), int(minor), int(patch or 0), prerelease is None, _pieces(prerelease), _pieces(build))
 
 
 def is_version(text: str) -> bool:

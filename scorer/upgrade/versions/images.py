@@ -62,8 +62,8 @@ def _versions(region: Region, family: str) -> tuple[str, ...] | None:
 
 
 def _common(lists: Sequence[tuple[str, ...]]) -> list[str]:
-    others = [{image_order(version) for version in versions} for versions in lists[1:]]
-    return [each for each in lists[0] if all(image_order(each) in known for known in others)]
+    other_orders = [{image_order(version) for version in versions} for versions in lists[1:]]
+    return [version for version in lists[0] if all(image_order(version) in orders for orders in other_orders)]
 
 
 class ImageTargets:
@@ -71,9 +71,9 @@ class ImageTargets:
 
     __slots__ = ("_catalog", "_chosen", "_newest", "_selection")
 
-    def __init__(self, upgrade: Upgrade, chosen: Iterable[NodeImageVersion], catalog: ReleaseCatalog) -> None:
+    def __init__(self, upgrade: Upgrade, images: Iterable[NodeImageVersion], catalog: ReleaseCatalog) -> None:
         self._selection = selection_of(upgrade)
-        self._chosen = {each.family: each.version for each in chosen}
+        self._chosen = {image.family: image.version for image in images}
         self._catalog = catalog
         self._newest: dict[tuple[str, str], str | None] = {}
 
@@ -92,8 +92,8 @@ class ImageTargets:
         """
         if self._selection is None:
             return {}
-        found = {pool.family: self._target(member, pool.family, at) for pool in pools_of(member)}
-        return {family: version for family, version in found.items() if version is not None}
+        targets = {pool.family: self._target(member, pool.family, at) for pool in pools_of(member)}
+        return {family: version for family, version in targets.items() if version is not None}
 
     def outdated_targets(self, member: Member) -> Mapping[str, str]:
         """Return the targets of the families with an outdated pool.
@@ -101,7 +101,7 @@ class ImageTargets:
         Back ends are asked only for these, because nothing is ever downgraded. In a family with both outdated and newer
         pools, the back end must not change the newer ones.
         """
-        return lacking(member.inventory, self.of(member)) if member.inventory is not None else {}
+        return outdated_families(member.inventory, self.of(member)) if member.inventory is not None else {}
 
     def _target(self, member: Member, family: str, at: datetime | None) -> str | None:
         if self._selection is NodeImageSelection.LATEST:
@@ -122,12 +122,12 @@ class ImageTargets:
 def outdated_pools(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:
     """Yield the pools whose image is older than its target."""
     for pool in inventory.pools:
-        wanted = images.get(pool.family)
-        if wanted is not None and image_order(pool.image) < image_order(wanted):
+        target = images.get(pool.family)
+        if target is not None and image_order(pool.image) < image_order(target):
             yield pool
 
 
-def lacking(inventory: Inventory, images: Mapping[str, str]) -> Mapping[str, str]:
+def outdated_families(inventory: Inventory, images: Mapping[str, str]) -> Mapping[str, str]:
     """Return the image targets of the families with an outdated pool."""
     return {pool.family: images[pool.family] for pool in outdated_pools(inventory, images)}
 

@@ -34,8 +34,8 @@ def covers(run: ClusterUpgradeRun, member: str) -> bool:
 
 def is_upgrading(run: ClusterUpgradeRun, member: str) -> bool:
     """Return whether a run is upgrading a member now."""
-    found = _place(run, member)
-    return found is not None and found[2].state is UpgradeState.RUNNING
+    place = _place(run, member)
+    return place is not None and place[2].state is UpgradeState.RUNNING
 
 
 def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_paused: bool) -> MemberAnswer:
@@ -48,10 +48,10 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
         upgrades_paused: Whether the member is annotated with `UPGRADE_HOLD`.
     """
     name = run.metadata.name
-    found = _place(run, member)
-    if found is None:
+    place = _place(run, member)
+    if place is None:
         return MemberAnswer(MemberReason.NOT_IN_RUN, f"member {member} is not in run {name}", {"run": name})
-    stage, group, entry = found
+    stage, group, entry = place
     detail: MemberDetail = {"run": name, "stage": stage.name, "group": group.name, "state": str(entry.state)}
     if entry.state in OVER:
         word = "upgraded" if entry.state is UpgradeState.COMPLETED else "skipped"
@@ -70,7 +70,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
     if upgrades_paused:
         message = f"member {member} is on hold: its annotation {UPGRADE_HOLD} is true"
         return MemberAnswer(MemberReason.MEMBER_ON_HOLD, message, detail)
-    if entry.state is UpgradeState.PENDING and (answer := _pending(entry, detail, now)) is not None:
+    if entry.state is UpgradeState.PENDING and (answer := _pending_answer(entry, detail, now)) is not None:
         return answer
     if (answer := _slots(run, stage, group, detail)) is not None:
         return answer
@@ -86,9 +86,9 @@ def _turn(
             break
         if earlier.state not in OVER:
             return _behind(run, earlier, detail, now)
-    for gates, where in ((stage.before_gates, f"stage {stage.name}"), (group.before_gates, f"group {group.name}")):
+    for gates, position in ((stage.before_gates, f"stage {stage.name}"), (group.before_gates, f"group {group.name}")):
         if (gate := _shut(gates)) is not None:
-            return _gate(gate, f"before {where} of run {run.metadata.name}", detail, now)
+            return _gate(gate, f"before {position} of run {run.metadata.name}", detail, now)
     return None
 
 
@@ -101,9 +101,9 @@ def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: MemberDetail, 
         wait = earlier.after_stage_wait
         if wait is not None and wait.state is UpgradeState.RUNNING and wait.start_time is not None:
             left = wait.seconds - (now - wait.start_time).total_seconds()
-            after = timedelta(seconds=max(1.0, left))
+            delay = timedelta(seconds=max(1.0, left))
             return MemberAnswer(
-                MemberReason.NOT_ITS_TURN, f"run {name} waits after its stage {earlier.name}", detail, after
+                MemberReason.NOT_ITS_TURN, f"run {name} waits after its stage {earlier.name}", detail, delay
             )
     return MemberAnswer(MemberReason.NOT_ITS_TURN, f"stage {earlier.name} of run {name} comes first", detail)
 
@@ -111,51 +111,55 @@ def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: MemberDetail, 
 def _slots(run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: MemberDetail) -> MemberAnswer | None:
     """Return which upgrades must end before another may start, or None if a slot is free."""
     name = run.metadata.name
-    for what, busy, most in (
-        (f"stage {stage.name}", [each for one in stage.groups for each in _running(one)], stage.max_concurrency),
-        (f"group {group.name}", list(_running(group)), group.max_concurrency),
+    for subject, busy, most in (
+        (
+            f"stage {stage.name}",
+            [name for group in stage.groups for name in _running_members(group)],
+            stage.max_concurrency,
+        ),
+        (f"group {group.name}", list(_running_members(group)), group.max_concurrency),
     ):
         if most and len(busy) >= most:
-            message = f"{what} of run {name} upgrades {most} at once, and is busy with {', '.join(busy[:3])}"
+            message = f"{subject} of run {name} upgrades {most} at once, and is busy with {', '.join(busy[:3])}"
             return MemberAnswer(MemberReason.NOT_ITS_TURN, message, detail)
     return None
 
 
-def _pending(entry: MemberStatus, detail: MemberDetail, now: datetime) -> MemberAnswer | None:
+def _pending_answer(entry: MemberStatus, detail: MemberDetail, now: datetime) -> MemberAnswer | None:
     if entry.reason not in PENDING_REASONS or entry.reason == MemberReason.MEMBER_ON_HOLD:
         return None
     opens = entry.next_window_open
-    after = opens - now if opens is not None and opens > now else RETRY_INTERVAL
-    return MemberAnswer(MemberReason(entry.reason), entry.message or entry.reason, detail, after)
+    delay = opens - now if opens is not None and opens > now else RETRY_INTERVAL
+    return MemberAnswer(MemberReason(entry.reason), entry.message or entry.reason, detail, delay)
 
 
-def _gate(gate: GateReport, where: str, detail: MemberDetail, now: datetime) -> MemberAnswer:
-    shown = gate.display_name or gate.gate
+def _gate(gate: GateReport, position: str, detail: MemberDetail, now: datetime) -> MemberAnswer:
+    name = gate.display_name or gate.gate
     starts = gate.absolute_start_time
-    after = starts - now if starts is not None and starts > now else RETRY_INTERVAL
+    delay = starts - now if starts is not None and starts > now else RETRY_INTERVAL
     if gate.gate:
         detail = {**detail, "gate": gate.gate}
-    message = f"{where}, the gate {shown} has not completed" if shown else f"{where}, a gate has not completed"
-    return MemberAnswer(MemberReason.GATE_PENDING, message, detail, after)
+    message = f"{position}, the gate {name} has not completed" if name else f"{position}, a gate has not completed"
+    return MemberAnswer(MemberReason.GATE_PENDING, message, detail, delay)
 
 
 def _shut(gates: Sequence[GateReport]) -> GateReport | None:
     return next((gate for gate in gates if gate.state not in OVER), None)
 
 
-def _running(group: GroupStatus) -> Iterator[str]:
+def _running_members(group: GroupStatus) -> Iterator[str]:
     return (member.name for member in group.members if member.state is UpgradeState.RUNNING)
 
 
 def _place(run: ClusterUpgradeRun, member: str) -> tuple[StageStatus, GroupStatus, MemberStatus] | None:
-    found = (
+    places = (
         (stage, group, entry)
         for stage in run.status.stages
         for group in stage.groups
         for entry in group.members
         if entry.name == member
     )
-    return next(found, None)
+    return next(places, None)
 
 
 def _word(run: ClusterUpgradeRun) -> str:

@@ -38,41 +38,43 @@ class Measure:
     labels: tuple[str, ...] = ()
 
 
-def measures(run: ClusterUpgradeRun, after: UpgradeRunStatus, now: datetime) -> Iterator[Measure]:
+def measures(run: ClusterUpgradeRun, new_status: UpgradeRunStatus, now: datetime) -> Iterator[Measure]:
     """Yield a measurement for everything that ended in a pass.
 
     Args:
         run: The run before the pass.
-        after: Its status after the pass.
+        new_status: Its status after the pass.
         now: Time of the pass.
     """
-    before = {entry.name: entry for entry in _entries(run.status)}
-    for entry in _entries(after):
-        previous = before.get(entry.name)
+    old_entries = {entry.name: entry for entry in _entries(run.status)}
+    for entry in _entries(new_status):
+        previous = old_entries.get(entry.name)
         if previous is not None and previous is not entry and previous.state is not entry.state:
-            yield from _of_member(run, previous, entry, now)
+            yield from _member_measures(run, previous, entry, now)
     open_gates = {gate.gate: gate for gate in _gates(run.status) if gate.state is UpgradeState.PENDING}
-    for gate in _gates(after):
-        opened = open_gates.get(gate.gate)
-        if opened is not None and opened.start_time is not None and gate.state is UpgradeState.COMPLETED:
-            yield Measure(Measured.GATE, _since(opened.start_time, gate.completion_time or now))
+    for gate in _gates(new_status):
+        opening = open_gates.get(gate.gate)
+        if opening is not None and opening.start_time is not None and gate.state is UpgradeState.COMPLETED:
+            yield Measure(Measured.GATE, _since(opening.start_time, gate.completion_time or now))
 
 
-def _of_member(run: ClusterUpgradeRun, known: MemberStatus, entry: MemberStatus, now: datetime) -> Iterator[Measure]:
-    if known.state is UpgradeState.PENDING and known.pending_since is not None:
-        yield Measure(Measured.PENDING, _since(known.pending_since, now), (known.reason,))
-        opened = known.next_window_open
-        started = entry.start_time if entry.state is UpgradeState.RUNNING else None
-        if started is not None and opened is not None and opened <= started:
-            yield Measure(Measured.WINDOW_LAG, _since(opened, started))
+def _member_measures(
+    run: ClusterUpgradeRun, old_entry: MemberStatus, entry: MemberStatus, now: datetime
+) -> Iterator[Measure]:
+    if old_entry.state is UpgradeState.PENDING and old_entry.pending_since is not None:
+        yield Measure(Measured.PENDING, _since(old_entry.pending_since, now), (old_entry.reason,))
+        opening = old_entry.next_window_open
+        start = entry.start_time if entry.state is UpgradeState.RUNNING else None
+        if start is not None and opening is not None and opening <= start:
+            yield Measure(Measured.WINDOW_LAG, _since(opening, start))
     result = _RESULTS.get(entry.state)
-    if known.state is UpgradeState.RUNNING and result is not None and entry.start_time is not None:
+    if old_entry.state is UpgradeState.RUNNING and result is not None and entry.start_time is not None:
         labels = (run.spec.upgrade.type.value, entry.upgrader, result)
         yield Measure(Measured.UPGRADE, _since(entry.start_time, entry.completion_time or now), labels)
 
 
-def _since(begun: datetime, ended: datetime) -> float:
-    return max(0.0, (ended - begun).total_seconds())
+def _since(start: datetime, end: datetime) -> float:
+    return max(0.0, (end - start).total_seconds())
 
 
 def _entries(status: UpgradeRunStatus) -> Iterator[MemberStatus]:

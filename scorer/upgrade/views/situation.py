@@ -127,10 +127,10 @@ def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> Upgr
     """
     status = run.status
     current = next((stage for stage in status.stages if stage.state not in OVER), None)
-    started = status.start_time is not None
+    has_started = status.start_time is not None
     return UpgradeSituation(
         phase=status.state,
-        stage=current.name if current is not None and started else "",
+        stage=current.name if current is not None and has_started else "",
         message=_message(run, current),
         waits=tuple(_waits(run, current, approved)),
     )
@@ -151,7 +151,7 @@ def is_moving(run: ClusterUpgradeRun, situation: UpgradeSituation, soon: datetim
         return True
     if any(wait.answered or (wait.until is not None and wait.until < soon) for wait in situation.waits):
         return True
-    ends = {each.name: each.end for each in (run.status.plan.members if run.status.plan is not None else ())}
+    ends = {member.name: member.end for member in (run.status.plan.members if run.status.plan is not None else ())}
     return any(
         entry.state is UpgradeState.RUNNING and (end := ends.get(entry.name)) is not None and end < soon
         for stage in run.status.stages
@@ -162,16 +162,16 @@ def is_moving(run: ClusterUpgradeRun, situation: UpgradeSituation, soon: datetim
 
 def _message(run: ClusterUpgradeRun, current: StageStatus | None) -> str:
     conditions = run.status.conditions
-    initialized = find_condition(conditions, INITIALIZED)
-    if run.status.start_time is None and initialized is not None and initialized.status == FALSE:
-        return f"{initialized.reason}: {initialized.message}"
-    succeeded = find_condition(conditions, SUCCEEDED)
-    if run.status.state is UpgradeState.FAILED and succeeded is not None:
-        return succeeded.message
+    initialization = find_condition(conditions, INITIALIZED)
+    if run.status.start_time is None and initialization is not None and initialization.status == FALSE:
+        return f"{initialization.reason}: {initialization.message}"
+    success = find_condition(conditions, SUCCEEDED)
+    if run.status.state is UpgradeState.FAILED and success is not None:
+        return success.message
     if current is not None and current.message:
         return current.message
-    progressing = find_condition(conditions, PROGRESSING)
-    return progressing.message if progressing is not None and run.status.state not in OVER else ""
+    progress = find_condition(conditions, PROGRESSING)
+    return progress.message if progress is not None and run.status.state not in OVER else ""
 
 
 def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collection[str]) -> Iterator[UpgradeWait]:
@@ -179,7 +179,7 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collec
     if status.state in OVER:
         return
     if status.start_time is None:
-        yield from _before_start(run)
+        yield from _waits_before_start(run)
         return
     if status.state in STOPPED:
         yield UpgradeWait(UpgradeWaitKind.START, f"a start: the run is {status.state.value}", needs_person=True)
@@ -194,7 +194,7 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collec
     yield from _members(current)
 
 
-def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
+def _waits_before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
     condition = find_condition(run.status.conditions, INITIALIZED)
     if condition is not None and condition.status == FALSE:
         message = f"its initialisation: {condition.reason}: {condition.message}"
@@ -210,14 +210,14 @@ def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[Upgrad
     for place, gate in gates_of(run.status):
         if gate.state is not UpgradeState.PENDING:
             continue
-        where = f"group {place.group}" if place.group else f"stage {place.stage}"
-        answered = gate.gate in approved
-        message = f"gate {gate.gate}{_named(gate)} {place.timing.value.lower()} {where}"
-        if answered:
+        position = f"group {place.group}" if place.group else f"stage {place.stage}"
+        is_answered = gate.gate in approved
+        message = f"gate {gate.gate}{_gate_name(gate)} {place.timing.value.lower()} {position}"
+        if is_answered:
             message += ": approved, the run is about to go on"
         elif gate.message:
-            _, rejected, reason = gate.message.partition(_WAS_REJECTED)
-            message += f" (rejected before: {reason})" if rejected else f" ({gate.message})"
+            _, rejection, reason = gate.message.partition(_WAS_REJECTED)
+            message += f" (rejected before: {reason})" if rejection else f" ({gate.message})"
         yield UpgradeWait(
             UpgradeWaitKind.GATE,
             message + later,
@@ -225,8 +225,8 @@ def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[Upgrad
             gate.gate,
             since=gate.start_time,
             until=gate.absolute_start_time,
-            needs_person=_needs_approval(gate) and not answered,
-            answered=answered,
+            needs_person=_needs_approval(gate) and not is_answered,
+            answered=is_answered,
         )
 
 
@@ -234,20 +234,20 @@ def _needs_approval(gate: GateReport) -> bool:
     return gate.type is GateType.APPROVAL
 
 
-def _named(gate: GateReport) -> str:
+def _gate_name(gate: GateReport) -> str:
     return f' "{gate.display_name}"' if gate.display_name else ""
 
 
 def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
     """Yield the causes of members' waiting, grouped by reason."""
-    waiting: dict[str, list[MemberStatus]] = {}
+    members_by_reason: dict[str, list[MemberStatus]] = {}
     running = False
     for group in stage.groups:
         for entry in group.members:
             running = running or entry.state is UpgradeState.RUNNING
             if entry.state is UpgradeState.PENDING:
-                waiting.setdefault(entry.reason, []).append(entry)
-    for reason, entries in sorted(waiting.items()):
+                members_by_reason.setdefault(entry.reason, []).append(entry)
+    for reason, entries in sorted(members_by_reason.items()):
         opens = [entry.next_window_open for entry in entries if entry.next_window_open is not None]
         since = [entry.pending_since for entry in entries if entry.pending_since is not None]
         for_good = reason in _BY_PERSONS or (reason == _WINDOW_CLOSED and not opens)
@@ -264,16 +264,16 @@ def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
 
 def _openings(entries: Iterable[MemberStatus]) -> str:
     """Return which members wait for their windows and until when, earliest opening first."""
-    opening: dict[datetime | None, list[str]] = {}
+    names_by_opening: dict[datetime | None, list[str]] = {}
     for entry in entries:
-        opening.setdefault(entry.next_window_open, []).append(entry.name)
-    told = sorted((at, names) for at, names in opening.items() if at is not None)
-    said = [f"{_few(names)} until {at:%a %d %b %H:%M} UTC" for at, names in told[:_MOST_OPENINGS]]
-    if later := sum(len(names) for _, names in told[_MOST_OPENINGS:]):
-        said.append(f"{later} more later")
-    if never := opening.get(None):
-        said.append(f"{_few(never)} with no opening in sight")
-    return f"maintenance windows: {', '.join(said)}"
+        names_by_opening.setdefault(entry.next_window_open, []).append(entry.name)
+    dated = sorted((at, names) for at, names in names_by_opening.items() if at is not None)
+    sentences = [f"{_few(names)} until {at:%a %d %b %H:%M} UTC" for at, names in dated[:_MOST_OPENINGS]]
+    if later := sum(len(names) for _, names in dated[_MOST_OPENINGS:]):
+        sentences.append(f"{later} more later")
+    if never := names_by_opening.get(None):
+        sentences.append(f"{_few(never)} with no opening in sight")
+    return f"maintenance windows: {', '.join(sentences)}"
 
 
 def _same_reason(reason: str, entries: Sequence[MemberStatus]) -> str:
@@ -291,7 +291,7 @@ def _few(names: Sequence[str]) -> str:
 def overview(run: ClusterUpgradeRun, situation: UpgradeSituation) -> Mapping[str, object]:
     """Return a run as JSON for scripts, with its waits, stages, groups and members."""
     status = run.status
-    dumped = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"plan", "strategy_snapshot"})
+    document = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"plan", "strategy_snapshot"})
     upgrade = run.spec.upgrade
     return {
         "run": {
@@ -301,16 +301,16 @@ def overview(run: ClusterUpgradeRun, situation: UpgradeSituation) -> Mapping[str
             "message": situation.message,
             "type": upgrade.type.value,
             "kubernetesVersion": status.resolved.kubernetes_version or upgrade.kubernetes_version or "",
-            "counts": dumped["counts"],
-            "startTime": dumped.get("startTime"),
-            "completionTime": dumped.get("completionTime"),
+            "counts": document["counts"],
+            "startTime": document.get("startTime"),
+            "completionTime": document.get("completionTime"),
         },
-        "waits": [_shown(wait) for wait in situation.waits],
-        "stages": dumped.get("stages", []),
+        "waits": [_wait_document(wait) for wait in situation.waits],
+        "stages": document.get("stages", []),
     }
 
 
-def _shown(wait: UpgradeWait) -> dict[str, object]:
+def _wait_document(wait: UpgradeWait) -> dict[str, object]:
     return {
         "kind": wait.kind.value,
         "stage": wait.stage,

@@ -50,27 +50,27 @@ def upgrade_timeline(run: ClusterUpgradeRun, windows: Mapping[str, tuple[TimeSpa
     """
     status = run.status
     plan = status.plan.members if status.plan is not None and status.state not in OVER else ()
-    planned = {each.name: each for each in plan if each.action is PlannedAction.UPGRADE}
-    bands = [band for stage in status.stages for band in _bands(stage, planned, windows)]
-    ended = status.completion_time if status.state in OVER or status.state is UpgradeState.FAILED else None
-    return Timeline(tuple(bands), status.start_time, ended)
+    plans_by_name = {member.name: member for member in plan if member.action is PlannedAction.UPGRADE}
+    bands = [band for stage in status.stages for band in _bands(stage, plans_by_name, windows)]
+    end = status.completion_time if status.state in OVER or status.state is UpgradeState.FAILED else None
+    return Timeline(tuple(bands), status.start_time, end)
 
 
 def _bands(
-    stage: StageStatus, planned: Mapping[str, PlannedMember], windows: Mapping[str, tuple[TimeSpan, ...]]
+    stage: StageStatus, plans_by_name: Mapping[str, PlannedMember], windows: Mapping[str, tuple[TimeSpan, ...]]
 ) -> Iterator[Band]:
     groups = stage.groups
     for place, group in enumerate(groups):
         first, last = place == 0, place == len(groups) - 1
         marks = [
-            *(_gate(gate, before=True) for gate in (*(stage.before_gates if first else ()), *group.before_gates)),
-            *(_gate(gate, before=False) for gate in (*group.after_gates, *(stage.after_gates if last else ()))),
+            *(_gate(gate, is_before=True) for gate in (*(stage.before_gates if first else ()), *group.before_gates)),
+            *(_gate(gate, is_before=False) for gate in (*group.after_gates, *(stage.after_gates if last else ()))),
             *(_wait(stage) if last else ()),
         ]
         yield Band(
             f"{stage.name} / {group.name}" if len(groups) > 1 else stage.name,
             _BANDS[group.state if len(groups) > 1 else stage.state],
-            tuple(_bar(entry, planned.get(entry.name), windows.get(entry.name, ())) for entry in group.members),
+            tuple(_bar(entry, plans_by_name.get(entry.name), windows.get(entry.name, ())) for entry in group.members),
             tuple(marks),
             group.start_time,
             group.completion_time,
@@ -83,26 +83,26 @@ def _trouble(stage: StageStatus, group: GroupStatus) -> str:
     return (group.message or stage.message) if group.state is UpgradeState.FAILED else ""
 
 
-def _bar(entry: MemberStatus, planned: PlannedMember | None, windows: tuple[TimeSpan, ...]) -> Bar:
-    said = entry.state in _TROUBLED or bool(entry.error)
-    words = entry.message or entry.reason if said else ""
-    started = entry.start_time if entry.attempt else None
-    to_come = entry.state not in FINISHED
+def _bar(entry: MemberStatus, plan: PlannedMember | None, windows: tuple[TimeSpan, ...]) -> Bar:
+    has_message = entry.state in _TROUBLED or bool(entry.error)
+    words = entry.message or entry.reason if has_message else ""
+    start = entry.start_time if entry.attempt else None
+    is_unfinished = entry.state not in FINISHED
     forecast = None
-    if to_come and planned is not None and planned.start is not None and planned.end is not None:
-        forecast = TimeSpan(planned.start, planned.end)
+    if is_unfinished and plan is not None and plan.start is not None and plan.end is not None:
+        forecast = TimeSpan(plan.start, plan.end)
     return Bar(
         entry.name,
         _BARS[entry.state],
-        started if entry.state not in (UpgradeState.NOT_STARTED, UpgradeState.PENDING) else None,
-        entry.completion_time if started is not None else None,
+        start if entry.state not in (UpgradeState.NOT_STARTED, UpgradeState.PENDING) else None,
+        entry.completion_time if start is not None else None,
         words,
         forecast,
-        windows if to_come else (),
+        windows if is_unfinished else (),
     )
 
 
-def _gate(gate: GateReport, *, before: bool) -> Mark:
+def _gate(gate: GateReport, *, is_before: bool) -> Mark:
     scheduled = gate.type is not GateType.APPROVAL
     kinds = {
         (False, True): MarkKind.APPROVAL_BEFORE,
@@ -112,7 +112,7 @@ def _gate(gate: GateReport, *, before: bool) -> Mark:
     }
     over = gate.state in OVER
     until = gate.completion_time if over else gate.absolute_start_time
-    return Mark(kinds[scheduled, before], gate.start_time, until, over, gate.gate)
+    return Mark(kinds[scheduled, is_before], gate.start_time, until, over, gate.gate)
 
 
 def _wait(stage: StageStatus) -> Iterator[Mark]:

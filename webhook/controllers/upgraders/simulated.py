@@ -28,8 +28,8 @@ from scorer.upgrade.back_ends.interface import (
     Target,
 )
 from scorer.upgrade.back_ends.requests import observation_of, report_of
-from scorer.upgrade.members.member import DURATION, parse_expected
-from scorer.upgrade.simulation.back_end import moved
+from scorer.upgrade.members.member import DURATION, parse_expected_duration
+from scorer.upgrade.simulation.back_end import upgrade_inventory
 from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import SIMULATED
@@ -104,7 +104,7 @@ class Simulated:
             )
         inventory = await self.inspect(self._member(operation.member))
         assert inventory is not None
-        report = report_of(moved(inventory, operation.target))
+        report = report_of(upgrade_inventory(inventory, operation.target))
         request_done = await self._book.report(
             request, phase="Succeeded", progressPercent=100, finishedTime=finish_time, **report
         )
@@ -118,7 +118,7 @@ class Simulated:
         start = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
         text = self._member(member).annotations.get(DURATION, "")
         try:
-            return start + (parse_expected(text) if text else DEFAULT_DURATION)
+            return start + (parse_expected_duration(text) if text else DEFAULT_DURATION)
         except ValueError:
             return start + DEFAULT_DURATION
 

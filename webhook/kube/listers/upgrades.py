@@ -26,7 +26,7 @@ from scorer.upgrade.members.member import DEFAULT_UPGRADER, Member, read_member
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.planning.durations import Sample, samples_of
 from scorer.upgrade.simulation.hub import gates_of
-from scorer.upgrade.state.operations import occupied
+from scorer.upgrade.state.operations import occupied_members
 from scorer.upgrade.state.placement_guard import GuardedPlacement, allowed_in_upgrade
 from scorer.upgrade.versions.catalog import ReleaseCatalog
 from webhook.kube.cache.informer import Cache
@@ -235,7 +235,7 @@ class _Runs:
     def occupied(self, run: ClusterUpgradeRun) -> tuple[tuple[str, str], ...]:
         entry = self._occupied.get(run.metadata.name)
         if entry is None or entry[0] is not run:
-            entry = self._occupied[run.metadata.name] = run, tuple(occupied(run))
+            entry = self._occupied[run.metadata.name] = run, tuple(occupied_members(run))
         return entry[1]
 
     def keep(self, names: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from scorer.upgrade.back_ends.interface import Operation, OperationState, Pool, 
 from scorer.upgrade.cluster_api.change import DEFER, HOLD, changed_cluster, refusal_of
 from scorer.upgrade.cluster_api.history import ClusterApiHistory
 from scorer.upgrade.cluster_api.inventory import inventory_of
-from scorer.upgrade.cluster_api.progress import UNDATED_FOR, lacking, observation_of
+from scorer.upgrade.cluster_api.progress import UNDATED_FOR, observation_of, remaining_steps
 from scorer.upgrade.cluster_api.topology import OPERATION, ClusterApiRef, NoClusterError, class_of, control_plane_ref
 from tests.builders.cluster_api import (
     GOOD,
@@ -249,14 +249,14 @@ def test_an_upgrade_goes_on_while_anything_is_missing(others, words):
     parts = with_operation(make_parts("1.31.2", **others))
     found = observation_of(parts, ID, UpgradeType.FULL, NOW)
     assert found.state is OperationState.IN_PROGRESS
-    assert any(each.startswith(words) for each in lacking(parts, UpgradeType.FULL))
+    assert any(each.startswith(words) for each in remaining_steps(parts, UpgradeType.FULL))
 
 
 def test_a_condition_about_an_earlier_state_does_not_count():
     cluster = seen(AT, 2)
     cluster["status"]["observedGeneration"] = 2
     assert "TopologyReconciled is about an earlier state" in list(
-        lacking(make_parts("1.31.2", cluster=cluster), UpgradeType.FULL)
+        remaining_steps(make_parts("1.31.2", cluster=cluster), UpgradeType.FULL)
     )
 
 
@@ -340,13 +340,13 @@ def test_older_clusters_are_read_by_their_conditions_and_machines():
         {"control_plane": {**make_control_plane(version="1.31.2"), "status": {"version": "v1.31.2", "replicas": 2}}},
     ):
         found = make_parts("1.31.2", **{"cluster": old_cluster(), "deployments": [blue], **others})
-        assert list(lacking(found, UpgradeType.FULL)), others
+        assert list(remaining_steps(found, UpgradeType.FULL)), others
 
 
 def test_newer_conditions_of_an_older_cluster_count():
     cluster = old_cluster()
     cluster["status"]["v1beta2"] = {"conditions": [condition(kind, *found) for kind, found in GOOD.items()]}
     parts = make_parts("1.31.2", cluster=cluster, deployments=[])
-    assert list(lacking(parts, UpgradeType.FULL)) == []
+    assert list(remaining_steps(parts, UpgradeType.FULL)) == []
     cluster["status"]["v1beta2"]["conditions"][1] = condition("RollingOut", "True", "RollingOut")
-    assert list(lacking(parts, UpgradeType.FULL)) == ["RollingOut is True (RollingOut)"]
+    assert list(remaining_steps(parts, UpgradeType.FULL)) == ["RollingOut is True (RollingOut)"]

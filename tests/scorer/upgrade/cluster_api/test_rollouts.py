@@ -9,7 +9,7 @@ from scorer.api.meta import parse_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_ends.interface import OperationState
 from scorer.upgrade.cluster_api.inventory import inventory_of
-from scorer.upgrade.cluster_api.progress import lacking, observation_of
+from scorer.upgrade.cluster_api.progress import observation_of, remaining_steps
 from scorer.upgrade.cluster_api.topology import OPERATION
 from tests.builders.cluster_api import (
     LONG_AGO,
@@ -68,7 +68,7 @@ ROLLING = {
 def test_a_new_image_has_to_be_rolled_out_whatever_the_conditions_of_the_cluster_still_say(others):
     parts = ordered(**others)
     assert state(parts, UpgradeType.NODE_IMAGE_ONLY) is IN_PROGRESS
-    assert next(lacking(parts, UpgradeType.NODE_IMAGE_ONLY)).endswith("is being rolled out")
+    assert next(remaining_steps(parts, UpgradeType.NODE_IMAGE_ONLY)).endswith("is being rolled out")
 
 
 def test_a_new_image_that_is_rolled_out_everywhere_is_done():
@@ -97,7 +97,7 @@ def test_a_cluster_with_pools_can_be_upgraded_and_found_done():
     assert state(done, UpgradeType.FULL) is SUCCEEDED
     behind = ordered("1.31.2", conditions=WITH_POOLS, pools=[make_pool("green")])
     assert state(behind, UpgradeType.FULL) is IN_PROGRESS
-    assert list(lacking(behind, UpgradeType.FULL)) == ["c1-green is at 1.30.4"]
+    assert list(remaining_steps(behind, UpgradeType.FULL)) == ["c1-green is at 1.30.4"]
 
 
 def failing_pool(place):
@@ -137,7 +137,7 @@ MISSING = {
 @pytest.mark.parametrize(("others", "words"), MISSING.values(), ids=MISSING)
 def test_what_pools_leave_unsaid_is_looked_at_elsewhere(others, words):
     parts = ordered(**{"conditions": WITH_POOLS, **others})
-    assert next(lacking(parts, UpgradeType.NODE_IMAGE_ONLY)) == words
+    assert next(remaining_steps(parts, UpgradeType.NODE_IMAGE_ONLY)) == words
 
 
 @pytest.mark.parametrize(

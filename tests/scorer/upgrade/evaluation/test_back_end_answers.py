@@ -12,7 +12,7 @@ from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.planning.forecast import ForecastAssumptions, forecast
 from scorer.upgrade.simulation.back_end import UPGRADER, AttemptOutcome, SimulatedBackEnd
 from scorer.upgrade.simulation.hub import Skip, Start, Stop, simulate
-from scorer.upgrade.state.operations import occupied, to_observe
+from scorer.upgrade.state.operations import members_to_observe, occupied_members
 from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade
 from tests.scorer.upgrade.planning.planned import half_hour
 from tests.scorer.upgrade.scenarios import BEGIN, after, at, daily, entry, event, member, prepared, seen, stage, started
@@ -40,7 +40,7 @@ def operations(moment):
 
 def observed(hub, now, **observation):
     """Evaluate with what a back end says about the only operation."""
-    (operation,) = to_observe(hub.run.status)
+    (operation,) = members_to_observe(hub.run.status)
     return advance(hub.run, replace(hub.facts(now), observations={operation: Observation(**observation)}))
 
 
@@ -216,17 +216,17 @@ def test_other_runs_leave_a_member_alone_until_its_attempt_has_ended(tolerated):
         stages=[stage("s", {"name": "g", **allowed}, **allowed)],
         memberTimeout="1h",
     )
-    assert list(occupied(moment.run)) == [("a", "run run is upgrading it")]
+    assert list(occupied_members(moment.run)) == [("a", "run run is upgrading it")]
     given_up = hub.evaluate(at("1h")).run
     assert given_up.status.state == ("Completed" if tolerated else "Failed")
-    ((name, said),) = occupied(given_up)
+    ((name, said),) = occupied_members(given_up)
     assert (name, said.partition(":")[0]) == ("a", GIVEN_UP)
     moment = hub.evaluate(at("2h"))
-    assert (moment.step.changed, moment.step.in_flight, list(to_observe(moment.run.status))) == (
+    assert (moment.step.changed, moment.step.in_flight, list(members_to_observe(moment.run.status))) == (
         *(False, True, ["uid/a/1"]),
     )
     ended = hub.evaluate(at("3h"))
-    assert (ended.run.status.state, list(occupied(ended.run)), list(to_observe(ended.run.status))) == (
+    assert (ended.run.status.state, list(occupied_members(ended.run)), list(members_to_observe(ended.run.status))) == (
         *(given_up.status.state, [], []),
     )
     assert not ended.step.in_flight
@@ -247,13 +247,13 @@ def test_what_a_back_end_does_not_know_has_come_to_its_end():
     hub, _ = started(member("a", outcomes=["hang"]), memberTimeout="1h")
     hub.evaluate(at("1h"))
     hub.back_end = SimulatedBackEnd(lambda name, attempt: AttemptOutcome(HALF_HOUR))
-    assert list(occupied(hub.evaluate(at("61m")).run)) == []
+    assert list(occupied_members(hub.evaluate(at("61m")).run)) == []
 
 
 def test_an_attempt_that_never_reached_its_back_end_is_not_waited_for_when_it_is_given_up():
     hub = answering(AttemptOutcome(HALF_HOUR, lost_calls=9), memberTimeout="1h")
     hub.evaluate(BEGIN, [Start()])
-    assert list(occupied(hub.evaluate(at("1h")).run)) == []
+    assert list(occupied_members(hub.evaluate(at("1h")).run)) == []
 
 
 def test_a_member_that_is_skipped_after_it_was_given_up_is_still_left_alone_by_others():
@@ -262,7 +262,7 @@ def test_a_member_that_is_skipped_after_it_was_given_up_is_still_left_alone_by_o
     hub.evaluate(at("2h"), [Skip((SkipTarget(type=SkipTargetType.MEMBER, name="a"),))])
     run = hub.evaluate(at("2h"), [Start()]).run
     assert (run.status.state, entry(run, "a").state) == ("Skipped", "Skipped")
-    assert [name for name, _ in occupied(run)] == ["a"]
+    assert [name for name, _ in occupied_members(run)] == ["a"]
 
 
 def test_a_plan_takes_what_was_given_up_for_busy_as_long_as_an_upgrade_takes():

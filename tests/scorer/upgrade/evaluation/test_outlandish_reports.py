@@ -11,7 +11,7 @@ from scorer.api.upgrade.run import UpgradeRunStatus
 from scorer.upgrade.back_ends.interface import Inventory, Observation, OperationState, Pool, Rejected
 from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.planning.durations import estimates
-from scorer.upgrade.state.operations import to_observe
+from scorer.upgrade.state.operations import members_to_observe
 from scorer.upgrade.state.record import status_document
 from scorer.upgrade.versions.comparison import is_version
 from tests.scorer.upgrade.scenarios import BEGIN, at, member, prepared, stage, started
@@ -24,7 +24,7 @@ LONG = "x" * 400_000
 
 def observed(hub, now, **observation):
     """Evaluate with what a back end says about the only operation."""
-    (operation,) = to_observe(hub.run.status)
+    (operation,) = members_to_observe(hub.run.status)
     return advance(hub.run, replace(hub.facts(now), observations={operation: Observation(**observation)}))
 
 
@@ -97,7 +97,7 @@ def test_what_a_back_end_says_is_cut_to_what_a_status_has_room_for(given):
     hub = prepared(member(name), start="", spec={"state": "Run"}).hub
     hub.run = hub.run.model_copy(update={"metadata": hub.run.metadata.model_copy(update={"uid": UID})})
     hub.evaluate(BEGIN)
-    (operation,) = to_observe(hub.run.status)
+    (operation,) = members_to_observe(hub.run.status)
     facts = replace(hub.facts(at("10m")), **{key: {operation: value} for key, value in given.items()})
     step = advance(hub.run, facts)
     assert only(step).state in ("Failed", "Pending")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.simulation.hub import Start
-from scorer.upgrade.state.operations import occupied
+from scorer.upgrade.state.operations import occupied_members
 from scorer.upgrade.state.record import OVER
 from scorer.upgrade.state.step import StartUpgrade
 from scorer.upgrade.versions.comparison import image_order, parse_version
@@ -129,7 +129,7 @@ def test_a_member_is_in_upgrade_by_one_run_at_a_time(given, other):
     for step in range(60):
         now = first.begin + step * duration("10m")
         for hub, peer in (hubs, hubs[::-1]):
-            hub.busy = dict(occupied(peer.run))
+            hub.busy = dict(occupied_members(peer.run))
             asked += begun(hub.evaluate(now, [Start()] if step in (0, 30) else []))
         at_work = Counter(each.member for each in asked if hubs[0].back_end.observe(each.id, now).in_flight)
         assert set(at_work.values()) <= {1}

@@ -8,8 +8,8 @@ from scorer.upgrade.back_ends.interface import Inventory, Pool
 from scorer.upgrade.members.member import parse_order
 from scorer.upgrade.members.windows import tier_of
 from scorer.upgrade.simulation.hub import ChangeMember, Start
-from scorer.upgrade.state.operations import occupied
-from scorer.upgrade.state.placement_guard import GuardedPlacement, endangered
+from scorer.upgrade.state.operations import occupied_members
+from scorer.upgrade.state.placement_guard import GuardedPlacement, endangered_placement
 from scorer.windows.maintenance import WindowState
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, entry, event, member, prepared, seen, stage, started
 
@@ -228,7 +228,7 @@ def test_only_the_windows_for_this_kind_of_upgrade_count(target, start):
 def test_a_member_that_another_run_upgrades_is_busy():
     first, second = prepared(member("a")).hub, prepared(member("a")).hub
     first.evaluate(BEGIN, [Start()])
-    second.busy.update(occupied(first.run))
+    second.busy.update(occupied_members(first.run))
     waiting = entry(second.evaluate(at("10m"), [Start()]).run, "a")
     assert (waiting.state, waiting.reason, waiting.message) == ("Pending", "ClusterBusy", "run run is upgrading it")
     first.evaluate(at("30m"))
@@ -250,7 +250,7 @@ def test_a_member_that_another_run_upgrades_is_busy():
 def test_a_placement_is_endangered_when_too_many_of_its_clusters_would_be_in_upgrade(
     clusters, allowed, upgrading, name
 ):
-    found = endangered("a", [GuardedPlacement("web", frozenset(clusters), allowed)], set(upgrading))
+    found = endangered_placement("a", [GuardedPlacement("web", frozenset(clusters), allowed)], set(upgrading))
     assert (found.name if found else None) == name
 
 

@@ -33,7 +33,7 @@ from scorer.upgrade.evaluation.gates import APPROVED, REJECTED
 from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.simulation.hub import SimulatedHub
 from scorer.upgrade.state.facts import UpgradeRunFacts
-from scorer.upgrade.state.operations import to_observe
+from scorer.upgrade.state.operations import members_to_observe
 from scorer.upgrade.state.record import OVER
 from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, UpgradeStep, WriteGate
 from tests.walks import Key
@@ -111,7 +111,7 @@ class World:
 
     def facts(self, standings: WindowStates | None = None) -> UpgradeRunFacts:
         """Return the hub as the engine sees it."""
-        asked = {member_of(id_): id_ for id_ in to_observe(self.status)}
+        asked = {member_of(id_): id_ for id_ in members_to_observe(self.status)}
         known = {name: self.operations.get(name, OperationState.UNKNOWN) for name in asked if not self.silent}
         return UpgradeRunFacts(
             now=self.now,
