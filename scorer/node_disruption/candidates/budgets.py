@@ -33,44 +33,44 @@ class Allowances:
         """Return a counter of the remaining allowance for *reason*."""
         return RemainingAllowance(self, reason)
 
-    def refusal(self, pool: str, reason: str, taken: int) -> Refusal:
-        """Return why at most *taken* nodes of a pool may be disrupted, and when that changes without intervention."""
-        key = pool, reason, taken
-        if (cached := self._refusals.get(key)) is None:
-            cached = self._refusals[key] = self._refusal(pool, reason, taken)
-        return cached
+    def refusal(self, pool: str, reason: str, count: int) -> Refusal:
+        """Return why at most *count* nodes of a pool may be disrupted, and when that changes without intervention."""
+        key = pool, reason, count
+        if (refusal := self._refusals.get(key)) is None:
+            refusal = self._refusals[key] = self._refusal(pool, reason, count)
+        return refusal
 
     def holds_at(self, now: datetime) -> bool:
         """Return whether every answer so far would be the same at *now*."""
-        then = Allowances(self._views, now)
-        return all(then._allowance(*key).remaining == entry.remaining for key, entry in self._known.items()) and all(
-            then.refusal(*key) == refusal for key, refusal in self._refusals.items()
+        later = Allowances(self._views, now)
+        return all(later._allowance(*key).remaining == entry.remaining for key, entry in self._known.items()) and all(
+            later.refusal(*key) == refusal for key, refusal in self._refusals.items()
         )
 
     def _allowance(self, pool: str, reason: str) -> Allowance:
         key = pool, reason
-        if (cached := self._known.get(key)) is None:
+        if (known_allowance := self._known.get(key)) is None:
             view = self._views[pool]
-            cached = self._known[key] = allowance(view.budgets, view.counts(), reason, self._now)
-        return cached
+            known_allowance = self._known[key] = allowance(view.budgets, view.counts(), reason, self._now)
+        return known_allowance
 
-    def _refusal(self, pool: str, reason: str, taken: int) -> Refusal:
+    def _refusal(self, pool: str, reason: str, count: int) -> Refusal:
         if pool not in self._views:
             return Refusal(DisruptionBlockReason.BUDGET, f"the budgets of NodePool {pool} are not known")
-        allowed = self._allowance(pool, reason)
-        until = self._views[pool].opening(reason, taken + 1, self._now).instant
-        if allowed.unusable:
-            index, mistake = allowed.unusable[0]
+        allowance = self._allowance(pool, reason)
+        until = self._views[pool].opening(reason, count + 1, self._now).instant
+        if allowance.unusable:
+            index, mistake = allowance.unusable[0]
             return Refusal(
                 DisruptionBlockReason.BUDGET, f"budget {index} of NodePool {pool} is invalid: {mistake}", until
             )
-        message = f"{_which(allowed.binding)} of NodePool {pool} {_number(allowed.limit)} go for {reason}"
-        going = [f"{allowed.disrupting} of them going or not ready already"] if allowed.disrupting else []
-        going += [f"{taken} of them by this command"] if taken else []
-        return Refusal(DisruptionBlockReason.BUDGET, ", ".join((message, *going)), until)
+        message = f"{_budgets_text(allowance.binding)} of NodePool {pool} {_number(allowance.limit)} go for {reason}"
+        disruptions = [f"{allowance.disrupting} of them going or not ready already"] if allowance.disrupting else []
+        disruptions += [f"{count} of them by this command"] if count else []
+        return Refusal(DisruptionBlockReason.BUDGET, ", ".join((message, *disruptions)), until)
 
 
-def _which(budgets: Sequence[int]) -> str:
+def _budgets_text(budgets: Sequence[int]) -> str:
     return f"budget {budgets[0]}" if len(budgets) == 1 else f"each of budgets {', '.join(map(str, budgets))}"
 
 
@@ -88,8 +88,8 @@ class RemainingAllowance:
 
     def consume(self, pool: str) -> Refusal | None:
         """Consume one disruption of a pool. Return the refusal, if any."""
-        consumed = self._taken.get(pool, 0)
-        if consumed >= self._allowances.remaining(pool, self._reason):
-            return self._allowances.refusal(pool, self._reason, consumed)
-        self._taken[pool] = consumed + 1
+        used = self._taken.get(pool, 0)
+        if used >= self._allowances.remaining(pool, self._reason):
+            return self._allowances.refusal(pool, self._reason, used)
+        self._taken[pool] = used + 1
         return None

@@ -78,15 +78,15 @@ class Candidate:
 
     def blockers_for(self, class_: DisruptionClass) -> tuple[Blocker, ...]:
         """Return the blockers of a disruption with *class_*."""
-        bounded = self.node.node is not None and self.node.node.grace_bounded
-        if class_ is DisruptionClass.EVENTUAL and bounded:
+        is_bounded = self.node.node is not None and self.node.node.grace_bounded
+        if class_ is DisruptionClass.EVENTUAL and is_bounded:
             return tuple(blocker for blocker in self.blockers if not blocker.source.startswith(_POD_SOURCES))
         return self.blockers
 
 
 def sorted_by_savings(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return *candidates* with the highest savings ratio first, equal ones by name."""
-    return sorted(candidates, key=lambda each: (-each.savings_ratio, each.name))
+    return sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,64 +110,64 @@ class Circumstances:
     leaving: Collection[str] = ()
 
 
-def candidates(given: Circumstances, known: Mapping[str, Candidate] | None = None) -> dict[str, Candidate]:
+def candidates(circumstances: Circumstances, reusable: Mapping[str, Candidate] | None = None) -> dict[str, Candidate]:
     """Return every node that belongs to a pool, by name, with all blockers.
 
     Args:
-        given: Inputs of the checks.
-        known: Still valid candidates of an earlier pass. See `scorer.node_disruption.candidates.reuse`.
+        circumstances: Inputs of the checks.
+        reusable: Still valid candidates of an earlier pass. See `scorer.node_disruption.candidates.reuse`.
     """
-    true = known or {}
+    true = reusable or {}
     return {
-        name: true.get(name) or _candidate(node, given)
-        for name, node in given.cluster.nodes.items()
+        name: true.get(name) or _candidate(node, circumstances)
+        for name, node in circumstances.cluster.nodes.items()
         if node.node is not None
     }
 
 
-def _candidate(node: ClusterNode, given: Circumstances) -> Candidate:
-    pods = given.cluster.pods.get(node.name, ())
-    catalog = given.catalog
+def _candidate(node: ClusterNode, circumstances: Circumstances) -> Candidate:
+    pods = circumstances.cluster.pods.get(node.name, ())
+    catalog = circumstances.catalog
     return Candidate(
         node=node,
-        pool=given.cluster.pools.get(node.pool),
+        pool=circumstances.cluster.pools.get(node.pool),
         pods=pods,
         instance_type=catalog.by_name.get(node.instance_type) if catalog else None,
         price=catalog.price_of(node.instance_type, node.zone, node.capacity_type) if catalog else None,
         cost=reschedule_cost(pods),
-        blockers=tuple(_blockers(node, pods, given)),
+        blockers=tuple(_blockers(node, pods, circumstances)),
     )
 
 
-def _blockers(node: ClusterNode, pods: Iterable[Pod], given: Circumstances) -> list[Blocker]:
+def _blockers(node: ClusterNode, pods: Iterable[Pod], circumstances: Circumstances) -> list[Blocker]:
     """Return the blockers of a node, in the order of nodepool-disruption.md 5.3."""
     assert node.node is not None
-    if node.name in given.leaving:
+    if node.name in circumstances.leaving:
         return [Blocker(BlockReason.DELETING, "the node has reached its age and is deleted", source="NodeClaim")]
-    blockers = _all_blockers(node.node, pods, given)
+    blockers = _all_blockers(node.node, pods, circumstances)
     state = [blocker for blocker in blockers if blocker.reason in _STATE]
     if any(blocker.reason != BlockReason.RESERVED for blocker in state):
         return state
-    rest = [blocker for blocker in blockers if blocker.reason not in _STATE]
-    own = [blocker for blocker in rest if not blocker.source.startswith(_POD_SOURCES)]
+    other_blockers = [blocker for blocker in blockers if blocker.reason not in _STATE]
+    own = [blocker for blocker in other_blockers if not blocker.source.startswith(_POD_SOURCES)]
     return [
         *state,
-        *_nomination(node.name, given.nominated),
+        *_nomination(node.name, circumstances.nominated),
         *own,
-        *_pool_blockers(node.pool, given),
-        *(blocker for blocker in rest if blocker not in own),
+        *_pool_blockers(node.pool, circumstances),
+        *(blocker for blocker in other_blockers if blocker not in own),
     ]
 
 
-def _all_blockers(node: PoolNode, pods: Iterable[Pod], given: Circumstances) -> tuple[Blocker, ...]:
+def _all_blockers(node: PoolNode, pods: Iterable[Pod], circumstances: Circumstances) -> tuple[Blocker, ...]:
     blockers = node_blockers(
-        node, DisruptionClass.GRACEFUL, given.now, (pod.held for pod in pods), given.cluster.guards
+        node, DisruptionClass.GRACEFUL, circumstances.now, (pod.held for pod in pods), circumstances.cluster.guards
     )
-    view = given.views.get(node.pool)
+    view = circumstances.views.get(node.pool)
     if view is None or node.name not in view.nodes:
         return blockers
-    around = view.blockers_of(node.name, DisruptionClass.GRACEFUL, given.now)
-    own = state_blockers(node, DisruptionClass.GRACEFUL, given.now)
+    around = view.blockers_of(node.name, DisruptionClass.GRACEFUL, circumstances.now)
+    own = state_blockers(node, DisruptionClass.GRACEFUL, circumstances.now)
     return (*(blocker for blocker in around if blocker not in own), *blockers)
 
 
@@ -177,10 +177,10 @@ def _nomination(name: str, nominated: Mapping[str, str]) -> list[Blocker]:
     return [Blocker(DisruptionBlockReason.NOMINATED, f"pod {pod} needs a place and will come to the node")]
 
 
-def _pool_blockers(pool: str, given: Circumstances) -> list[Blocker]:
-    if pool not in given.cluster.pools:
+def _pool_blockers(pool: str, circumstances: Circumstances) -> list[Blocker]:
+    if pool not in circumstances.cluster.pools:
         return [Blocker(DisruptionBlockReason.POOL_UNKNOWN, f"there is no NodePool {pool}", source="NodePool")]
-    if given.catalog is not None and not given.catalog.types:
+    if circumstances.catalog is not None and not circumstances.catalog.types:
         message = f"no instance types are known for NodePool {pool}"
         return [Blocker(DisruptionBlockReason.NO_INSTANCE_TYPES, message, source="NodePool")]
     return []
@@ -199,11 +199,11 @@ def quiet_until(node: ClusterNode, pool: NodePoolState) -> datetime | None:
 
     Source: nodepool-disruption.md 5.6.
     """
-    after, start = consolidate_after(pool), _quiet_since(node)
-    if after is None or start is None:
+    delay, start = consolidate_after(pool), _quiet_since(node)
+    if delay is None or start is None:
         return None
     try:
-        return start + after
+        return start + delay
     except OverflowError:  # after the year 9999
         return None
 
@@ -217,13 +217,13 @@ def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) ->
 
     If the last pod event of a node is unknown, its condition ``Consolidatable`` decides.
     """
-    after = consolidate_after(pool)
-    if after is None:
+    delay = consolidate_after(pool)
+    if delay is None:
         return Refusal(DisruptionBlockReason.DISABLED, f"NodePool {pool.name} has consolidateAfter Never")
     until = quiet_until(node, pool)
     if until is None:
         unknown = _quiet_since(node) is None
-        if unknown and (not after or (node.claim is not None and node.claim.consolidatable)):
+        if unknown and (not delay or (node.claim is not None and node.claim.consolidatable)):
             return None
         return Refusal(
             DisruptionBlockReason.NOT_YET, f"NodePool {pool.name} waits {pool.model.spec.disruption.consolidate_after}"
@@ -271,8 +271,8 @@ def occupancy_cost(pods: Iterable[Pod]) -> float:
 
     Source: nodepool-disruption.md 6.4.
     """
-    counted = (pod for pod in pods if not pod.finished and pod.owner is not Owner.DAEMON_SET)
-    return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in counted)
+    running_pods = (pod for pod in pods if not pod.finished and pod.owner is not Owner.DAEMON_SET)
+    return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in running_pods)
 
 
 def is_empty(cost: float) -> bool:
@@ -280,13 +280,13 @@ def is_empty(cost: float) -> bool:
     return cost <= BASE_COST
 
 
-def lifetime_remaining(created: datetime | None, expire_after: timedelta | None, now: datetime) -> float:
+def lifetime_remaining(creation_time: datetime | None, expire_after: timedelta | None, now: datetime) -> float:
     """Return the remaining fraction of a claim's lifetime, 1 if it never expires or its age is unknown."""
-    if expire_after is None or created is None:
+    if expire_after is None or creation_time is None:
         return 1.0
     if not expire_after:
         return 0.0
-    return max(0.0, min(1.0, (expire_after - (now - created)) / expire_after))
+    return max(0.0, min(1.0, (expire_after - (now - creation_time)) / expire_after))
 
 
 def disruption_cost(pods: Iterable[Pod], remaining: float) -> float:

@@ -99,9 +99,9 @@ class Held:
     until: datetime | None = None
 
     @classmethod
-    def of(cls, node: str, wanted: str, refusal: Refusal) -> "Held":
+    def of(cls, node: str, reason: str, refusal: Refusal) -> "Held":
         """Return *refusal* as a held node."""
-        return cls(node, wanted, refusal.cause, refusal.message, refusal.until)
+        return cls(node, reason, refusal.cause, refusal.message, refusal.until)
 
     @property
     def event(self) -> DisruptionEventReason:

@@ -11,27 +11,29 @@ from scorer.node_disruption.candidates.candidate import Candidate, Circumstances
 from scorer.node_disruption.cluster.pod import Pod
 
 
-def recalled(before: Circumstances, nodes: Mapping[str, Candidate], given: Circumstances) -> dict[str, Candidate]:
+def reusable_candidates(
+    previous: Circumstances, nodes: Mapping[str, Candidate], circumstances: Circumstances
+) -> dict[str, Candidate]:
     """Return the candidates among *nodes* that are still valid, by name.
 
     Args:
-        before: Inputs of the previous pass.
+        previous: Inputs of the previous pass.
         nodes: Candidates of the previous pass.
-        given: Inputs of this pass.
+        circumstances: Inputs of this pass.
     """
-    if before.catalog is not given.catalog or before.now > given.now:
+    if previous.catalog is not circumstances.catalog or previous.now > circumstances.now:
         return {}
-    apart = {*_kept_from_outside(before), *_kept_from_outside(given)}
-    namespaces = _changed_guards(before, given)
+    apart = {*_outside_protection(previous), *_outside_protection(circumstances)}
+    namespaces = _changed_guards(previous, circumstances)
     reusable = {}
     for name, candidate in nodes.items():
-        node = given.cluster.nodes.get(name)
+        node = circumstances.cluster.nodes.get(name)
         if (
             node is candidate.node
             and name not in apart
-            and given.cluster.pods.get(name, ()) is candidate.pods
-            and given.cluster.pools.get(node.pool) is candidate.pool
-            and _is_seen_alike(before.views.get(node.pool), given.views.get(node.pool), name)
+            and circumstances.cluster.pods.get(name, ()) is candidate.pods
+            and circumstances.cluster.pools.get(node.pool) is candidate.pool
+            and _is_seen_alike(previous.views.get(node.pool), circumstances.views.get(node.pool), name)
             and not any(blocker.until for blocker in candidate.blockers)
             and not (namespaces and _is_in(candidate.pods, namespaces))
         ):
@@ -39,27 +41,29 @@ def recalled(before: Circumstances, nodes: Mapping[str, Candidate], given: Circu
     return reusable
 
 
-def _kept_from_outside(given: Circumstances) -> Iterator[str]:
-    yield from given.nominated
-    yield from given.leaving
-    for view in given.views.values():
+def _outside_protection(circumstances: Circumstances) -> Iterator[str]:
+    yield from circumstances.nominated
+    yield from circumstances.leaving
+    for view in circumstances.views.values():
         yield from view.held_nodes
 
 
-def _changed_guards(before: Circumstances, given: Circumstances) -> frozenset[str]:
-    one, other = before.cluster.guards, given.cluster.guards
-    return frozenset(name for name in {*one, *other} if one.get(name, ()) != other.get(name, ()))
+def _changed_guards(previous: Circumstances, circumstances: Circumstances) -> frozenset[str]:
+    old_guards, new_guards = previous.cluster.guards, circumstances.cluster.guards
+    return frozenset(
+        name for name in {*old_guards, *new_guards} if old_guards.get(name, ()) != new_guards.get(name, ())
+    )
 
 
 def _is_in(pods: tuple[Pod, ...], namespaces: frozenset[str]) -> bool:
     return any(pod.namespace in namespaces for pod in pods)
 
 
-def _is_seen_alike(before: PoolView | None, now: PoolView | None, name: str) -> bool:
-    if before is None or now is None:
-        return before is now
+def _is_seen_alike(previous: PoolView | None, now: PoolView | None, name: str) -> bool:
+    if previous is None or now is None:
+        return previous is now
     return (
-        before.template_do_not_disrupt == now.template_do_not_disrupt
-        and before.blockers is now.blockers
-        and before.nodes.get(name) is now.nodes.get(name)
+        previous.template_do_not_disrupt == now.template_do_not_disrupt
+        and previous.blockers is now.blockers
+        and previous.nodes.get(name) is now.nodes.get(name)
     )

@@ -44,18 +44,18 @@ _CONTAINERS: Final = (("containers", "containerStatuses"), ("initContainers", "i
 def planned_pod(pod: JsonObject) -> JsonObject:
     """Return the fields of a pod that `scorer.node_disruption.cluster.pod.read_pod` and the gate read."""
     metadata, spec, status = metadata_of(pod), spec_of(pod), status_of(pod)
-    trimmed = _some(metadata, _METADATA)
+    metadata_fields = _some(metadata, _METADATA)
     if annotations := {key: value for key, value in annotations_of(pod).items() if key in _ANNOTATIONS}:
-        trimmed["annotations"] = annotations
+        metadata_fields["annotations"] = annotations
     if owners := dicts_at(pod, "metadata", "ownerReferences"):
-        trimmed["ownerReferences"] = [_some(owner, _OWNER) for owner in owners]
+        metadata_fields["ownerReferences"] = [_some(owner, _OWNER) for owner in owners]
     trimmed_spec, trimmed_status = _some(spec, _SPEC), _some(status, ("phase", "startTime", "resources"))
-    for of_spec, of_status in _CONTAINERS:
-        containers = [_container(container) for container in dicts_at(spec, of_spec)]
+    for spec_field, status_field in _CONTAINERS:
+        containers = [_container(container) for container in dicts_at(spec, spec_field)]
         if containers:
-            trimmed_spec[of_spec] = containers
-        if resized := list(_resized(containers, dicts_at(status, of_status))):
-            trimmed_status[of_status] = resized
+            trimmed_spec[spec_field] = containers
+        if statuses := list(_resized_statuses(containers, dicts_at(status, status_field))):
+            trimmed_status[status_field] = statuses
     if volumes := list(_volumes(spec)):
         trimmed_spec["volumes"] = volumes
     if conditions := [
@@ -65,7 +65,7 @@ def planned_pod(pod: JsonObject) -> JsonObject:
     return {
         "apiVersion": pod["apiVersion"],
         "kind": pod["kind"],
-        "metadata": trimmed,
+        "metadata": metadata_fields,
         "spec": trimmed_spec,
         "status": trimmed_status,
     }
@@ -87,19 +87,19 @@ def planned_node(node: JsonObject) -> JsonObject:
 
 
 def _container(container: JsonObject) -> JsonObject:
-    trimmed = _some(container, ("name", "resources", "restartPolicy"))
+    fields = _some(container, ("name", "resources", "restartPolicy"))
     if ports := [port for port in dicts_at(container, "ports") if port.get("hostPort")]:
-        trimmed["ports"] = ports
-    return trimmed
+        fields["ports"] = ports
+    return fields
 
 
-def _resized(containers: Sequence[JsonObject], statuses: Sequence[JsonObject]) -> Iterator[JsonObject]:
+def _resized_statuses(containers: Sequence[JsonObject], statuses: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """Yield the statuses that say other resources than the containers ask for."""
     requests = {container.get("name"): dict_at(container, "resources", "requests") for container in containers}
     for status in statuses:
         previous = requests.get(status.get("name"))
-        granted = status.get("allocatedResources") or previous
-        if "resources" in status and (previous != dict_at(status, "resources", "requests") or previous != granted):
+        allocation = status.get("allocatedResources") or previous
+        if "resources" in status and (previous != dict_at(status, "resources", "requests") or previous != allocation):
             yield _some(status, ("name", "resources", "allocatedResources"))
 
 

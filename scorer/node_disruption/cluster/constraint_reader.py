@@ -49,7 +49,7 @@ def read_shapes(
     shapes = []
     while preferences is not None:
         shapes.append(_with_preferences(required, preferences, labels_of(document)))
-        preferences = preferences.relaxed()
+        preferences = preferences.relax()
     return (*shapes, required)
 
 
@@ -67,20 +67,20 @@ class _Preferences:
     spreads: tuple[JsonObject, ...]
     """All constraints, ``DoNotSchedule`` included."""
 
-    def relaxed(self) -> "_Preferences | None":
+    def relax(self) -> "_Preferences | None":
         """Return the preferences without the next one, if any remain."""
         if self.affinity:
-            rest = replace(self, affinity=self.affinity[1:])
+            remaining = replace(self, affinity=self.affinity[1:])
         elif self.anti_affinity:
-            rest = replace(self, anti_affinity=self.anti_affinity[1:])
+            remaining = replace(self, anti_affinity=self.anti_affinity[1:])
         elif self.nodes:
-            rest = replace(self, nodes=self.nodes[1:])
+            remaining = replace(self, nodes=self.nodes[1:])
         else:
             *spreads, last = self.spreads
-            soft = next(index for index, each in enumerate(self.spreads) if not _is_hard(each))
+            soft = next(index for index, spread in enumerate(self.spreads) if not _is_hard(spread))
             spreads[soft : soft + 1] = [last] if soft < len(spreads) else []
-            rest = replace(self, spreads=tuple(spreads))
-        return rest if rest.any else None
+            remaining = replace(self, spreads=tuple(spreads))
+        return remaining if remaining.any else None
 
     @property
     def any(self) -> bool:
@@ -101,7 +101,7 @@ def _preferences(spec: JsonObject) -> _Preferences | None:
 
 
 def _heaviest_first(group: JsonObject, key: str) -> tuple[JsonObject, ...]:
-    terms = sorted(dicts_at(group, _PREFERRED), key=lambda each: -_number(each.get("weight")))
+    terms = sorted(dicts_at(group, _PREFERRED), key=lambda term: -_number(term.get("weight")))
     return tuple(dict_at(term, key) for term in terms)
 
 
@@ -112,12 +112,15 @@ def _with_preferences(required: PodShape, preferences: _Preferences, labels: Map
     return replace(
         required,
         preferred_nodes=nodes,
-        affinity=(*required.affinity, *(_pod_term(each, namespace, labels) for each in preferences.affinity)),
+        affinity=(
+            *required.affinity,
+            *(_pod_term(preference, namespace, labels) for preference in preferences.affinity),
+        ),
         anti_affinity=(
             *required.anti_affinity,
-            *(_pod_term(each, namespace, labels) for each in preferences.anti_affinity),
+            *(_pod_term(preference, namespace, labels) for preference in preferences.anti_affinity),
         ),
-        spreads=tuple(_spread(each, labels) for each in preferences.spreads),
+        spreads=tuple(_spread(preference, labels) for preference in preferences.spreads),
     )
 
 
@@ -178,23 +181,23 @@ def _node_term(term: JsonObject) -> NodeTerm | None:
     return node_term if is_whole and (labels or fields) else None
 
 
-def _expression(each: JsonObject) -> Expression:
-    return Expression(text_at(each, "key"), text_at(each, "operator"), tuple(texts_at(each, "values")))
+def _expression(document: JsonObject) -> Expression:
+    return Expression(text_at(document, "key"), text_at(document, "operator"), tuple(texts_at(document, "values")))
 
 
-def _is_valid(each: Expression) -> bool:
-    match each.operator:
+def _is_valid(expression: Expression) -> bool:
+    match expression.operator:
         case "In" | "NotIn":
-            return bool(each.values)
+            return bool(expression.values)
         case "Exists" | "DoesNotExist":
-            return not each.values
+            return not expression.values
         case "Gt" | "Lt":
-            return len(each.values) == 1 and parse_integer(each.values[0]) is not None
+            return len(expression.values) == 1 and parse_integer(expression.values[0]) is not None
     return False
 
 
-def _is_valid_field(each: Expression) -> bool:
-    return each.operator in ("In", "NotIn") and len(each.values) == 1
+def _is_valid_field(expression: Expression) -> bool:
+    return expression.operator in ("In", "NotIn") and len(expression.values) == 1
 
 
 def _tolerations(spec: JsonObject) -> tuple[ParsedToleration, ...]:
@@ -214,10 +217,10 @@ def _selector(document: object) -> Selector | None:
     if not isinstance(document, dict):
         return None
     equal = (Expression(key, "In", (value,)) for key, value in _pairs(dict_at(document, "matchLabels")))
-    others = tuple(_expression(expression) for expression in dicts_at(document, "matchExpressions"))
-    if not all(_is_valid(each) and each.operator not in ("Gt", "Lt") for each in others):
+    expressions = tuple(_expression(expression) for expression in dicts_at(document, "matchExpressions"))
+    if not all(_is_valid(expression) and expression.operator not in ("Gt", "Lt") for expression in expressions):
         return None
-    return Selector((*equal, *others))
+    return Selector((*equal, *expressions))
 
 
 def _pod_terms(group: JsonObject, namespace: str, labels: Mapping[str, str]) -> tuple[PodTerm, ...]:
@@ -227,19 +230,19 @@ def _pod_terms(group: JsonObject, namespace: str, labels: Mapping[str, str]) -> 
 def _pod_term(term: JsonObject, namespace: str, labels: Mapping[str, str]) -> PodTerm:
     selector = _selector(term.get("labelSelector"))
     if selector is not None:
-        selector = _narrowed(selector, "In", texts_at(term, "matchLabelKeys"), labels)
-        selector = _narrowed(selector, "NotIn", texts_at(term, "mismatchLabelKeys"), labels)
-    named, others = texts_at(term, "namespaces"), term.get("namespaceSelector")
-    own = not named and not isinstance(others, dict)
+        selector = _narrow(selector, "In", texts_at(term, "matchLabelKeys"), labels)
+        selector = _narrow(selector, "NotIn", texts_at(term, "mismatchLabelKeys"), labels)
+    namespaces, namespace_selector = texts_at(term, "namespaces"), term.get("namespaceSelector")
+    own = not namespaces and not isinstance(namespace_selector, dict)
     return PodTerm(
         topology_key=text_at(term, "topologyKey"),
         selector=selector,
-        namespaces=frozenset((namespace,) if own else named),
-        namespace_selector=_selector(others),
+        namespaces=frozenset((namespace,) if own else namespaces),
+        namespace_selector=_selector(namespace_selector),
     )
 
 
-def _narrowed(selector: Selector, operator: str, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
+def _narrow(selector: Selector, operator: str, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
     """Return *selector* with the pod's own values of *keys*.
 
     For stored pods, the API server has already added these values from the labels at creation. Existing expressions
@@ -280,14 +283,14 @@ def _number(value: object) -> int:
 
 
 def _host_ports(spec: JsonObject) -> tuple[HostPort, ...]:
-    lasting = [
+    sidecars = [
         container for container in dicts_at(spec, "initContainers") if container.get("restartPolicy") == "Always"
     ]
     ports = {
         HostPort(port["hostPort"], text_at(port, "protocol") or "TCP", text_at(port, "hostIP") or EVERY_ADDRESS)
-        for port in _ports((*lasting, *dicts_at(spec, "containers")))
+        for port in _ports((*sidecars, *dicts_at(spec, "containers")))
     }
-    return tuple(sorted(ports, key=lambda each: (each.port, each.protocol, each.address))) if ports else ()
+    return tuple(sorted(ports, key=lambda port: (port.port, port.protocol, port.address))) if ports else ()
 
 
 def _ports(containers: Sequence[JsonObject]) -> list[JsonObject]:

@@ -202,7 +202,7 @@ class PodShape:
         selectors += [spread.selector for spread in self.spreads]
         return frozenset(expression.key for selector in selectors if selector for expression in selector.expressions)
 
-    def narrowed(self, keys: Collection[str]) -> "PodShape":
+    def narrow(self, keys: Collection[str]) -> "PodShape":
         """Return the shape with its labels reduced to *keys*."""
         narrowed_labels = tuple(pair for pair in self.labels if pair[0] in keys)
         return self if len(narrowed_labels) == len(self.labels) else replace(self, labels=narrowed_labels)

@@ -166,7 +166,7 @@ def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...
         critical=spec.get("priorityClassName") in CRITICAL_CLASSES,
         gated=bool(dicts_at(spec, "schedulingGates")),
     )
-    return replace(pod, stricter=tuple(replace(pod, shape=each) for each in stricter)) if stricter else pod
+    return replace(pod, stricter=tuple(replace(pod, shape=shape) for shape in stricter)) if stricter else pod
 
 
 def read_instant(text: object) -> datetime | None:

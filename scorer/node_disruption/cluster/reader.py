@@ -63,10 +63,10 @@ Kept: TypeAlias = Mapping[str, DerivedValue[T]]
 """Derived values by name."""
 
 
-def derive(known: DerivedValue[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> DerivedValue[T]:
-    """Return the result of *make*, or the *known* value if its sources are the same objects."""
-    if known is not None and all(map(operator.is_, known.sources, sources)):
-        return known
+def derive(previous: DerivedValue[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> DerivedValue[T]:
+    """Return the result of *make*, or the *previous* value if its sources are the same objects."""
+    if previous is not None and all(map(operator.is_, previous.sources, sources)):
+        return previous
     return DerivedValue(sources, make(*sources))
 
 
@@ -108,45 +108,47 @@ def read_cluster(documents: Iterable[JsonObject], now: datetime) -> ClusterSnaps
 
 
 def read_incrementally(
-    documents: Iterable[JsonObject], now: datetime, before: ClusterReading | None = None
+    documents: Iterable[JsonObject], now: datetime, previous: ClusterReading | None = None
 ) -> ClusterReading:
     """Parse a cluster incrementally: nodes, pools and pods with unchanged documents are reused.
 
     Args:
         documents: As for `read_cluster`. They must not be mutated while the reading is in use.
         now: As for `read_cluster`.
-        before: An earlier reading. None: unset.
+        previous: An earlier reading. None: unset.
     """
-    return _read(_by_kind(documents), now, before)
+    return _read_cluster(_by_kind(documents), now, previous)
 
 
-def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: ClusterReading | None) -> ClusterReading:
-    volumes, notes = _bound_volumes(found)
-    if before is not None and before.volumes != volumes:
-        return _read(found, now, None)
-    nodes = _nodes(found, before.nodes if before else {})
-    pools = _pools(found.get("NodePool", ()), before.pools if before else {}, notes)
-    previous = before.pods if before else {}
-    read = _pods(found.get("Pod", ()), volumes, previous)
-    daemons = _daemons([entry.value for entry in read.values()], found.get("DaemonSet", ()))
-    keys = _asked_for((*(entry.value for entry in read.values()), *daemons))
-    if before is not None and before.keys != keys:
-        return _read(found, now, None)
-    pods, interned = _interned(read, previous, daemons, keys)
-    unplaced = [pod.value for pod in pods.values() if not pod.value.node]
+def _read_cluster(
+    objects: Mapping[str, Sequence[JsonObject]], now: datetime, earlier: ClusterReading | None
+) -> ClusterReading:
+    volumes, notes = _terms_by_claim(objects)
+    if earlier is not None and earlier.volumes != volumes:
+        return _read_cluster(objects, now, None)
+    nodes = _nodes(objects, earlier.nodes if earlier else {})
+    pools = _pools(objects.get("NodePool", ()), earlier.pools if earlier else {}, notes)
+    previous = earlier.pods if earlier else {}
+    pods_read = _pods(objects.get("Pod", ()), volumes, previous)
+    daemons = _daemons([entry.value for entry in pods_read.values()], objects.get("DaemonSet", ()))
+    keys = _selected_keys((*(entry.value for entry in pods_read.values()), *daemons))
+    if earlier is not None and earlier.keys != keys:
+        return _read_cluster(objects, now, None)
+    pods, interned_pods = _intern_shapes(pods_read, previous, daemons, keys)
+    unplaced_pods = [pod.value for pod in pods.values() if not pod.value.node]
     cluster = ClusterSnapshot(
         pools={name: pool.value for name, pool in pools.items()},
         nodes={name: node.value for name, node in nodes.items()},
-        launching=_launching(found.get("NodeClaim", ()), [node.value for node in nodes.values()]),
-        pods=_on_nodes(pods, before.cluster.pods if before else {}),
-        pending=tuple(pod for pod in unplaced if not pod.finished and not pod.gated),
-        guards=_guards(found.get("PodDisruptionBudget", ())),
-        daemons=interned,
-        namespaces={name_of(namespace): labels_of(namespace) for namespace in found.get("Namespace", ())},
+        launching=_launching_nodes(objects.get("NodeClaim", ()), [node.value for node in nodes.values()]),
+        pods=_on_nodes(pods, earlier.cluster.pods if earlier else {}),
+        pending=tuple(pod for pod in unplaced_pods if not pod.finished and not pod.gated),
+        guards=_guards(objects.get("PodDisruptionBudget", ())),
+        daemons=interned_pods,
+        namespaces={name_of(namespace): labels_of(namespace) for namespace in objects.get("Namespace", ())},
     )
-    notes += _note([pod.key for pod in unplaced if pod.gated], "pods that wait for scheduling gates")
-    notes += _without_node(found.get("NodeClaim", ()), cluster)
-    notes += _unmatched(cluster)
+    notes += _note([pod.key for pod in unplaced_pods if pod.gated], "pods that wait for scheduling gates")
+    notes += _without_node(objects.get("NodeClaim", ()), cluster)
+    notes += _unmatched_notes(cluster)
     notes += _future(cluster, now)
     return ClusterReading(replace(cluster, notes=tuple(notes)), nodes, pools, pods, volumes, keys)
 
@@ -154,12 +156,12 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Clus
 def _by_kind(documents: Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
     """Return the objects by kind, sorted by namespace and name. The last of several duplicates wins."""
     by_kind: dict[str, dict[tuple[str, str], JsonObject]] = {}
-    for document in _taken_apart(documents):
+    for document in _flatten_lists(documents):
         by_kind.setdefault(text_at(document, "kind"), {})[(namespace_of(document), name_of(document))] = document
-    return {kind: [each for _, each in sorted(several.items())] for kind, several in by_kind.items()}
+    return {kind: [document for _, document in sorted(several.items())] for kind, several in by_kind.items()}
 
 
-def _taken_apart(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+def _flatten_lists(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
     for document in documents:
         kind = text_at(document, "kind")
         if kind.endswith("List") and isinstance(document.get("items"), list):
@@ -169,29 +171,29 @@ def _taken_apart(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
             yield document
 
 
-def _nodes(found: Mapping[str, Sequence[JsonObject]], known: Kept[ClusterNode]) -> Kept[ClusterNode]:
-    named: dict[str, list[JsonObject]] = {}
-    unnamed: dict[str, JsonObject] = {}
-    for document in found.get("NodeClaim", ()):
+def _nodes(objects: Mapping[str, Sequence[JsonObject]], previous: Kept[ClusterNode]) -> Kept[ClusterNode]:
+    claims_by_node: dict[str, list[JsonObject]] = {}
+    claims_without_node: dict[str, JsonObject] = {}
+    for document in objects.get("NodeClaim", ()):
         if name := text_at(document, "status", "nodeName"):
-            named.setdefault(name, []).append(document)
+            claims_by_node.setdefault(name, []).append(document)
         elif instance := text_at(document, "status", "providerID"):
-            unnamed.setdefault(instance, document)
+            claims_without_node.setdefault(instance, document)
     nodes = {}
-    for document in found.get("Node", ()):
+    for document in objects.get("Node", ()):
         name, instance = name_of(document), text_at(document, "spec", "providerID")
-        own = (each for each in named.get(name, ()) if not is_of_another_instance(each, instance))
-        claim = next(own, None) or unnamed.get(instance)
-        nodes[name] = derive(known.get(name), (document, claim), read_node)
+        own = (claim for claim in claims_by_node.get(name, ()) if not is_of_another_instance(claim, instance))
+        claim = next(own, None) or claims_without_node.get(instance)
+        nodes[name] = derive(previous.get(name), (document, claim), read_node)
     return nodes
 
 
-def _pools(documents: Iterable[JsonObject], known: Kept[NodePoolState], notes: list[str]) -> Kept[NodePoolState]:
+def _pools(documents: Iterable[JsonObject], previous: Kept[NodePoolState], notes: list[str]) -> Kept[NodePoolState]:
     pools = {}
     for document in documents:
         name = name_of(document)
         try:
-            pools[name] = derive(known.get(name), (document,), read_pool)
+            pools[name] = derive(previous.get(name), (document,), read_pool)
         except ValidationError:
             notes.append(f"NodePool {name} cannot be read and is left out")
     return pools
@@ -204,32 +206,32 @@ def _guards(documents: Iterable[JsonObject]) -> dict[str, tuple[PodGuard, ...]]:
     return {namespace: tuple(guards) for namespace, guards in guards.items()}
 
 
-def _bound_volumes(found: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes, list[str]]:
+def _terms_by_claim(objects: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes, list[str]]:
     """Return the node terms of volume claims by namespace and name, where a volume restricts them."""
     terms = {}
-    for volume in found.get("PersistentVolume", ()):
+    for volume in objects.get("PersistentVolume", ()):
         required = dict_at(volume, "spec", "nodeAffinity").get("required")
         if isinstance(required, dict):
             terms[name_of(volume)] = read_node_terms(required)
-    known = {name_of(volume) for volume in found.get("PersistentVolume", ())}
-    bound, unknown = {}, []
-    for claim in found.get("PersistentVolumeClaim", ()):
+    volume_names = {name_of(volume) for volume in objects.get("PersistentVolume", ())}
+    terms_by_claim, unknown = {}, []
+    for claim in objects.get("PersistentVolumeClaim", ()):
         volume_name = text_at(claim, "spec", "volumeName")
         if volume_name in terms:
-            bound[namespace_of(claim), name_of(claim)] = terms[volume_name]
-        elif volume_name not in known:
+            terms_by_claim[namespace_of(claim), name_of(claim)] = terms[volume_name]
+        elif volume_name not in volume_names:
             unknown.append(f"{namespace_of(claim)}/{name_of(claim)}")
-    return bound, _note(unknown, "PersistentVolumeClaims without a known volume hold no pod to any node")
+    return terms_by_claim, _note(unknown, "PersistentVolumeClaims without a known volume hold no pod to any node")
 
 
-def _pods(documents: Iterable[JsonObject], volumes: _Volumes, known: Kept[Pod]) -> Kept[Pod]:
+def _pods(documents: Iterable[JsonObject], volumes: _Volumes, previous: Kept[Pod]) -> Kept[Pod]:
     def read(document: JsonObject) -> Pod:
         return read_pod(document, tuple(_volume_terms(document, volumes)) if volumes else ())
 
     pods = {}
     for document in documents:
         key = f"{namespace_of(document)}/{name_of(document)}"
-        pods[key] = derive(known.get(key), (document,), read)
+        pods[key] = derive(previous.get(key), (document,), read)
     return pods
 
 
@@ -256,8 +258,8 @@ def _anywhere(pod: Pod) -> Pod:
     """Return a pod of a DaemonSet without the node name that its controller has added to each term."""
     terms = pod.shape.node_terms
     if terms is not None:
-        stripped = tuple(NodeTerm(term.labels) for term in terms)
-        terms = stripped if all(term.labels for term in stripped) else None
+        label_terms = tuple(NodeTerm(term.labels) for term in terms)
+        terms = label_terms if all(term.labels for term in label_terms) else None
     return replace(pod, node="", shape=replace(pod.shape, node_terms=terms), stricter=())
 
 
@@ -273,78 +275,79 @@ def _from_template(document: JsonObject) -> Pod:
     return read_pod({"metadata": metadata, "spec": spec_of(template)})
 
 
-def _asked_for(pods: Iterable[Pod]) -> frozenset[str]:
+def _selected_keys(pods: Iterable[Pod]) -> frozenset[str]:
     """Return the label keys that terms of *pods* select."""
-    shapes = {id(each.shape): each.shape for pod in pods for each in (pod, *pod.stricter)}
+    shapes = {id(shape.shape): shape.shape for pod in pods for shape in (pod, *pod.stricter)}
     return frozenset[str]().union(*(shape.selected_keys() for shape in shapes.values()))
 
 
-def _interned(
-    pods: Kept[Pod], known: Kept[Pod], daemons: Iterable[Pod], keys: frozenset[str]
+def _intern_shapes(
+    pods: Kept[Pod], previous: Kept[Pod], daemons: Iterable[Pod], keys: frozenset[str]
 ) -> tuple[Kept[Pod], tuple[Pod, ...]]:
     """Intern equal shapes. Labels that no term selects are ignored in the comparison.
 
     Args:
         pods: Pods by namespace and name.
-        known: Pods of an earlier reading, with interned shapes.
+        previous: Pods of an earlier reading, with interned shapes.
         daemons: One pod per DaemonSet.
         keys: Label keys that some term selects.
     """
-    same = [pod.value for key, pod in pods.items() if known.get(key) is pod]
-    old = {id(each.shape): each.shape for pod in same for each in (pod, *pod.stricter)}
+    same = [pod.value for key, pod in pods.items() if previous.get(key) is pod]
+    old = {id(shape.shape): shape.shape for pod in same for shape in (pod, *pod.stricter)}
     shapes = {shape: shape for shape in old.values()}
 
-    def interned(pod: Pod) -> Pod:
-        shape = pod.shape.narrowed(keys)
-        stricter = tuple(map(interned, pod.stricter))
+    def intern_pod(pod: Pod) -> Pod:
+        shape = pod.shape.narrow(keys)
+        stricter = tuple(map(intern_pod, pod.stricter))
         return replace(pod, shape=shapes.setdefault(shape, shape), stricter=stricter)
 
     interned_pods = {
-        key: pod if known.get(key) is pod else replace(pod, value=interned(pod.value)) for key, pod in pods.items()
+        key: pod if previous.get(key) is pod else replace(pod, value=intern_pod(pod.value)) for key, pod in pods.items()
     }
-    return interned_pods, tuple(interned(pod) for pod in daemons)
+    return interned_pods, tuple(intern_pod(pod) for pod in daemons)
 
 
-def _on_nodes(pods: Kept[Pod], known: Mapping[str, tuple[Pod, ...]]) -> dict[str, tuple[Pod, ...]]:
+def _on_nodes(pods: Kept[Pod], previous: Mapping[str, tuple[Pod, ...]]) -> dict[str, tuple[Pod, ...]]:
     """Return the pods on each node, reusing the tuple of an earlier reading if its pods are identical."""
     pods_by_node: dict[str, list[Pod]] = {}
     for pod in pods.values():
         if pod.value.node:
             pods_by_node.setdefault(pod.value.node, []).append(pod.value)
     return {
-        name: _reuse_if_identical(known.get(name, ()), tuple(several)) for name, several in sorted(pods_by_node.items())
+        name: _reuse_if_identical(previous.get(name, ()), tuple(several))
+        for name, several in sorted(pods_by_node.items())
     }
 
 
-def _reuse_if_identical(known: tuple[Pod, ...], found: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    return known if len(known) == len(found) and all(map(operator.is_, known, found)) else found
+def _reuse_if_identical(previous: tuple[Pod, ...], current: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return previous if len(previous) == len(current) and all(map(operator.is_, previous, current)) else current
 
 
-def _unmatched(cluster: ClusterSnapshot) -> Iterator[str]:
+def _unmatched_notes(cluster: ClusterSnapshot) -> Iterator[str]:
     nodes = cluster.nodes.values()
     yield from _note([node.name for node in nodes if not node.pool], "nodes of no pool stay, and take pods")
     strange = [node.name for node in nodes if node.pool and node.pool not in cluster.pools]
     yield from _note(strange, f"nodes whose pool, by the label {NODE_POOL_LABEL}, is not there")
-    gone = [pod.key for name, pods in cluster.pods.items() if name not in cluster.nodes for pod in pods]
-    yield from _note(gone, "pods on nodes that are not there are ignored")
+    pods_without_node = [pod.key for name, pods in cluster.pods.items() if name not in cluster.nodes for pod in pods]
+    yield from _note(pods_without_node, "pods on nodes that are not there are ignored")
     yield from _note([pod.key for pod in cluster.pending], "pods that are pending")
 
 
-def _launching(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> dict[str, ClusterNode]:
-    claimed = {node.claim.name for node in nodes if node.claim}
+def _launching_nodes(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> dict[str, ClusterNode]:
+    claim_names = {node.claim.name for node in nodes if node.claim}
     return {
         name_of(claim): read_launching(claim)
         for claim in claims
-        if name_of(claim) not in claimed and not is_deleting(claim) and not text_at(claim, "status", "nodeName")
+        if name_of(claim) not in claim_names and not is_deleting(claim) and not text_at(claim, "status", "nodeName")
     }
 
 
 def _without_node(claims: Iterable[JsonObject], cluster: ClusterSnapshot) -> list[str]:
     """Return notes on claims whose nodes were deleted or have not joined yet."""
-    claimed = {node.claim.name for node in cluster.nodes.values() if node.claim}.union(cluster.launching)
-    names = [name for name in map(name_of, claims) if name not in claimed]
-    deleted = _note(names, "NodeClaims whose nodes are not there, which play no part")
-    return [*deleted, *_note(list(cluster.launching), "NodeClaims whose nodes have not joined yet")]
+    claim_names = {node.claim.name for node in cluster.nodes.values() if node.claim}.union(cluster.launching)
+    names = [name for name in map(name_of, claims) if name not in claim_names]
+    deletion_notes = _note(names, "NodeClaims whose nodes are not there, which play no part")
+    return [*deletion_notes, *_note(list(cluster.launching), "NodeClaims whose nodes have not joined yet")]
 
 
 def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
@@ -352,14 +355,14 @@ def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
     changes: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
     changes += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
     changes += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]
-    late = [name for name, created in changes if created is not None and created > now]
+    late = [name for name, creation_time in changes if creation_time is not None and creation_time > now]
     yield from _note(late, "made in the future")
 
 
-def _note(names: Sequence[str], what: str) -> list[str]:
+def _note(names: Sequence[str], subject: str) -> list[str]:
     """Return a note about objects, or an empty list without objects."""
     if not names:
         return []
-    counted = sorted(Counter(names))
-    more = f" and {len(counted) - _NAMED} more" if len(counted) > _NAMED else ""
-    return [f"{what}: {', '.join(counted[:_NAMED])}{more}"]
+    sorted_names = sorted(Counter(names))
+    more = f" and {len(sorted_names) - _NAMED} more" if len(sorted_names) > _NAMED else ""
+    return [f"{subject}: {', '.join(sorted_names[:_NAMED])}{more}"]

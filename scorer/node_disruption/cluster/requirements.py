@@ -133,45 +133,45 @@ def merged(requirements: Iterable[Requirement]) -> dict[str, Allowed]:
 
     An invalid requirement, such as one with an unknown operator or a bound that is not an integer, is ignored.
     """
-    found: dict[str, Allowed] = {}
+    requirements_by_key: dict[str, Allowed] = {}
     for requirement in requirements:
-        read = allowed(requirement.operator, requirement.values)
-        if read is not None:
-            add(found, requirement.key, read)
-    return found
+        allowance = read_allowed(requirement.operator, requirement.values)
+        if allowance is not None:
+            add(requirements_by_key, requirement.key, allowance)
+    return requirements_by_key
 
 
-def add(found: dict[str, Allowed], key: str, more: Allowed) -> None:
-    """Merge a requirement on *key*, a deprecated or current name, into *found*."""
+def add(requirements_by_key: dict[str, Allowed], key: str, more: Allowed) -> None:
+    """Merge a requirement on *key*, a deprecated or current name, into *requirements_by_key*."""
     key = ALIASES.get(key, key)
-    found[key] = found[key] & more if key in found else more
+    requirements_by_key[key] = requirements_by_key[key] & more if key in requirements_by_key else more
 
 
-def both(one: Mapping[str, Allowed], other: Mapping[str, Allowed]) -> dict[str, Allowed]:
+def intersect(left: Mapping[str, Allowed], right: Mapping[str, Allowed]) -> dict[str, Allowed]:
     """Return the intersection of two sets of requirements."""
-    combined = dict(one)
-    for key, more in other.items():
-        add(combined, key, more)
-    return combined
+    intersection = dict(left)
+    for key, more in right.items():
+        add(intersection, key, more)
+    return intersection
 
 
-def labelled(labels: Mapping[str, str]) -> dict[str, Allowed]:
+def requirements_of_labels(labels: Mapping[str, str]) -> dict[str, Allowed]:
     """Return the requirements that match exactly these labels, for the named keys."""
     return {key: one_of(value) for key, value in present_labels(labels).items()}
 
 
 def compatible(
-    wanted: Mapping[str, Allowed], offered: Mapping[str, Allowed], undefined: Collection[str] = WELL_KNOWN
+    required: Mapping[str, Allowed], available: Mapping[str, Allowed], undefined_keys: Collection[str] = WELL_KNOWN
 ) -> bool:
-    """Return whether a node from *offered* can have the *wanted* labels.
+    """Return whether a node from *available* can have the *required* labels.
 
-    For a key in both, at least one value must be common, unless both allow a missing label. A key only in *wanted* must
-    be one of *undefined*, the keys that every node has, or allow a missing label.
+    For a key in both, at least one value must be common, unless both allow a missing label. A key only in *required*
+    must be one of *undefined_keys*, the keys that every node has, or allow a missing label.
     """
-    for key, want in wanted.items():
-        offer = offered.get(key)
+    for key, want in required.items():
+        offer = available.get(key)
         if offer is None:
-            if not want.may_be_absent and key not in undefined:
+            if not want.may_be_absent and key not in undefined_keys:
                 return False
         elif (want & offer).is_nothing and not (want.may_be_absent and offer.may_be_absent):
             return False
@@ -186,18 +186,18 @@ def is_of_provider(key: str) -> bool:
 
 def present_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return *labels* by their current keys. A label counts as absent if its deprecated and current values differ."""
-    owned: dict[str, str] = {}
-    torn: set[str] = set()
+    present: dict[str, str] = {}
+    contradictory: set[str] = set()
     for name, value in labels.items():
         key = ALIASES.get(name, name)
-        if owned.setdefault(key, value) != value:
-            torn.add(key)
-    return {key: value for key, value in owned.items() if key not in torn}
+        if present.setdefault(key, value) != value:
+            contradictory.add(key)
+    return {key: value for key, value in present.items() if key not in contradictory}
 
 
-def allowed(operator: str, given: Iterable[str]) -> Allowed | None:
+def read_allowed(operator: str, value_texts: Iterable[str]) -> Allowed | None:
     """Parse one requirement, or return None if it is invalid."""
-    values = tuple(given)
+    values = tuple(value_texts)
     match operator:
         case RequirementOperator.IN:
             return Allowed(frozenset(values), others=False)
@@ -236,6 +236,6 @@ def quote(value: object) -> str:
 
 
 def _list(values: Iterable[str]) -> str:
-    ordered = sorted(values)
-    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
-    return ", ".join(map(quote, ordered[:_SHOWN])) + more
+    sorted_values = sorted(values)
+    more = f" and {len(sorted_values) - _SHOWN} more" if len(sorted_values) > _SHOWN else ""
+    return ", ".join(map(quote, sorted_values[:_SHOWN])) + more

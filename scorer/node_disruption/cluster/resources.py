@@ -22,17 +22,17 @@ _LARGEST: Final = 2**50
 _MILLI: Final = NANO // 1000
 
 
-def amounts(listed: JsonObject) -> dict[str, int]:
+def amounts(resources: JsonObject) -> dict[str, int]:
     """Parse a list of resources: cpu in millicores, everything else in whole units, both rounded up.
 
     Invalid quantities count as absent.
     """
-    return _rounded(_exact(listed))
+    return _round_up(_exact(resources))
 
 
 def pod_requests(document: JsonObject) -> dict[str, int]:
     """Return the resource requests of a pod, with ``pods`` as 1."""
-    return _whole(_summed(spec_of(document), {}, {}))
+    return _whole_units(_sum_requests(spec_of(document), {}, {}))
 
 
 def pod_usage(document: JsonObject, requests: dict[str, int]) -> dict[str, int]:
@@ -50,7 +50,7 @@ def pod_usage(document: JsonObject, requests: dict[str, int]) -> dict[str, int]:
         condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
         for condition in conditions_of(document)
     )
-    usage = _whole(_summed(spec_of(document), statuses, status, infeasible))
+    usage = _whole_units(_sum_requests(spec_of(document), statuses, status, infeasible))
     return requests if usage == requests else usage
 
 
@@ -63,9 +63,9 @@ def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return totals
 
 
-def _whole(exact: Mapping[str, int]) -> dict[str, int]:
-    counted = {resource: amount for resource, amount in exact.items() if _is_counted(resource)}
-    return {**_rounded(counted), PODS: 1}
+def _whole_units(exact: Mapping[str, int]) -> dict[str, int]:
+    counted_resources = {resource: amount for resource, amount in exact.items() if _is_counted(resource)}
+    return {**_round_up(counted_resources), PODS: 1}
 
 
 def _is_counted(resource: str) -> bool:
@@ -73,18 +73,18 @@ def _is_counted(resource: str) -> bool:
     return resource in _PLAIN or "/" in resource or resource.startswith(_PREFIXED)
 
 
-def _summed(
+def _sum_requests(
     spec: JsonObject, statuses: Mapping[str, JsonObject], status: JsonObject, infeasible: bool = False
 ) -> dict[str, int]:
     """Return the requests of all containers, or of the pod as a whole, plus overhead, in units of 10^-9."""
     running: dict[str, int] = {}
     for container in dicts_at(spec, "containers"):
-        _add(running, _of_container(container, statuses, infeasible))
-    starting: dict[str, int] = {}
+        _add(running, _container_requests(container, statuses, infeasible))
+    init_requests: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     for container in dicts_at(spec, "initContainers"):
         is_sidecar = container.get("restartPolicy") == "Always"
-        needs = _of_container(container, statuses if is_sidecar else {}, infeasible)
+        needs = _container_requests(container, statuses if is_sidecar else {}, infeasible)
         if is_sidecar:
             _add(running, needs)
             _add(sidecars, needs)
@@ -92,20 +92,20 @@ def _summed(
         else:
             needs = dict(needs)
             _add(needs, sidecars)
-        _raise(starting, needs)
-    _raise(running, starting)
-    running |= _of_pod(spec, status, infeasible)
+        _raise(init_requests, needs)
+    _raise(running, init_requests)
+    running |= _pod_requests(spec, status, infeasible)
     _add(running, _exact(dict_at(spec, "overhead")))
     return running
 
 
-def _of_pod(spec: JsonObject, status: JsonObject, infeasible: bool) -> dict[str, int]:
+def _pod_requests(spec: JsonObject, status: JsonObject, infeasible: bool) -> dict[str, int]:
     """Return the pod-level requests, which override those of its containers."""
     requests = _exact(dict_at(spec, "resources", "requests"))
     if "resources" in status:
-        actuated = _exact(dict_at(status, "resources", "requests"))
+        actual = _exact(dict_at(status, "resources", "requests"))
         requests = {
-            key: amount for key, amount in _effective(requests, actuated, status, infeasible).items() if key in requests
+            key: amount for key, amount in _effective(requests, actual, status, infeasible).items() if key in requests
         }
     return {
         resource: amount
@@ -114,7 +114,7 @@ def _of_pod(spec: JsonObject, status: JsonObject, infeasible: bool) -> dict[str,
     }
 
 
-def _of_container(container: JsonObject, statuses: Mapping[str, JsonObject], infeasible: bool) -> dict[str, int]:
+def _container_requests(container: JsonObject, statuses: Mapping[str, JsonObject], infeasible: bool) -> dict[str, int]:
     resources = dict_at(container, "resources")
     requests = _exact(dict_at(resources, "requests"))
     if limits := dict_at(resources, "limits"):
@@ -125,10 +125,12 @@ def _of_container(container: JsonObject, statuses: Mapping[str, JsonObject], inf
     return _effective(requests, _exact(dict_at(status, "resources", "requests")), status, infeasible)
 
 
-def _effective(asked: dict[str, int], actuated: dict[str, int], status: JsonObject, infeasible: bool) -> dict[str, int]:
+def _effective(
+    requests: dict[str, int], actual: dict[str, int], status: JsonObject, infeasible: bool
+) -> dict[str, int]:
     """Return the maximum of the requested, actuated and allocated amounts."""
-    effective = dict(actuated) if infeasible else dict(asked)
-    _raise(effective, actuated)
+    effective = dict(actual) if infeasible else dict(requests)
+    _raise(effective, actual)
     _raise(effective, _exact(dict_at(status, "allocatedResources")))
     return effective
 
@@ -143,10 +145,10 @@ def _raise(amount: dict[str, int], least: Mapping[str, int]) -> None:
         amount[resource] = max(value, amount.get(resource, value))
 
 
-def _exact(listed: JsonObject) -> dict[str, int]:
+def _exact(resources: JsonObject) -> dict[str, int]:
     """Parse a list of resources in units of 10^-9, which represents every quantity exactly."""
     quantities = {}
-    for resource, value in listed.items():
+    for resource, value in resources.items():
         if (nano := _nano(value)) is not None:
             quantities[resource] = nano
     return quantities
@@ -161,7 +163,7 @@ def _nano(value: object) -> int | None:
         return None
 
 
-def _rounded(exact: Mapping[str, int]) -> dict[str, int]:
+def _round_up(exact: Mapping[str, int]) -> dict[str, int]:
     return {
         resource: max(-_LARGEST, min(_LARGEST, -(-nano // (_MILLI if resource == CPU else NANO))))
         for resource, nano in exact.items()

@@ -28,19 +28,19 @@ def template_digest(pool: NodePool) -> str:
     """
     template = pool.spec.template
     spec = template.spec
-    hashed: JsonObject = {
+    content: JsonObject = {
         "labels": sorted(template.metadata.labels.items()),
         "annotations": sorted(template.metadata.annotations.items()),
-        "taints": _sorted(spec.taints),
-        "startupTaints": _sorted(spec.startup_taints),
+        "taints": _sort_taints(spec.taints),
+        "startupTaints": _sort_taints(spec.startup_taints),
         "nodeClassRef": [spec.node_class_ref.group, spec.node_class_ref.kind, spec.node_class_ref.name],
         "terminationGracePeriod": _seconds(spec.termination_grace_period),
         "expireAfter": _seconds(spec.expire_after),
     }
-    return hashlib.sha256(dump_json(hashed)).hexdigest()[:_DIGITS]
+    return hashlib.sha256(dump_json(content)).hexdigest()[:_DIGITS]
 
 
-def _sorted(taints: tuple[NodeTaint, ...]) -> list[list[str]]:
+def _sort_taints(taints: tuple[NodeTaint, ...]) -> list[list[str]]:
     return sorted([taint.key, taint.effect, taint.value or ""] for taint in taints)
 
 
@@ -78,11 +78,13 @@ def with_pools(cluster: ClusterSnapshot, changed: Iterable[NodePoolState]) -> Cl
             deleting=today.deleting,
         )
         if not today.hash:
-            nodes.update((name, _marked(node, mark, version)) for name, node in nodes.items() if node.pool == pool.name)
+            nodes.update(
+                (name, _with_hash(node, mark, version)) for name, node in nodes.items() if node.pool == pool.name
+            )
     return replace(cluster, pools=pools, nodes=nodes)
 
 
-def _marked(node: ClusterNode, mark: str, version: str) -> ClusterNode:
+def _with_hash(node: ClusterNode, mark: str, version: str) -> ClusterNode:
     """Return a node whose claim has a hash. An existing hash is kept."""
     if node.claim is None or HASH in node.claim.annotations:
         return node

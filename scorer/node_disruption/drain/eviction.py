@@ -70,7 +70,7 @@ class EvictionLedger:
         if len(around) > 1:
             message = f"more than one PodDisruptionBudget ({', '.join(names)}) guards pod {pod.key}"
             return BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, f"{message}, which cannot be evicted"
-        if not around or self._left(around[0]) > 0 or (pod.held.unready and self._frees_unready(around[0])):
+        if not around or self._remaining(around[0]) > 0 or (pod.held.unready and self._frees_unready(around[0])):
             return None
         return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} lets no pod go: pod {pod.key}"
 
@@ -84,23 +84,23 @@ class EvictionLedger:
             if is_healthy(pod):
                 self._taken.update((guard.namespace, guard.name) for guard in around)
 
-    def record_running(self, key: str) -> None:
+    def record_restart(self, key: str) -> None:
         """Record that a pod is running again."""
         self._taken.subtract((guard.namespace, guard.name) for guard in self._away.pop(key, ()))
 
     def guards(self) -> Mapping[str, Sequence[PodGuard]]:
         """Return the PodDisruptionBudgets with their remaining allowance."""
-        changed = {namespace for (namespace, _), consumed in self._taken.items() if consumed}
+        changed = {namespace for (namespace, _), count in self._taken.items() if count}
         if not changed:
             return self._guards
         now = {name: tuple(map(self._as_now, self._guards[name])) for name in changed}
         return {**self._guards, **now}
 
     def _as_now(self, guard: PodGuard) -> PodGuard:
-        left = self._left(guard)
+        left = self._remaining(guard)
         return guard if left == guard.disruptions_allowed else replace(guard, disruptions_allowed=left)
 
-    def _left(self, guard: PodGuard) -> int:
+    def _remaining(self, guard: PodGuard) -> int:
         return max(0, self._spare(guard))
 
     def _spare(self, guard: PodGuard) -> int:
@@ -114,23 +114,23 @@ class EvictionLedger:
         return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
-def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, forced: datetime | None) -> DrainBlocker | None:
+def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, deadline: datetime | None) -> DrainBlocker | None:
     """Return what blocks the eviction of a pod at its turn, or None.
 
     Args:
         pod: The pod.
         book: Remaining allowance of PodDisruptionBudgets.
         now: Current time, timezone-aware.
-        forced: When the pod is deleted anyway. None: unlimited.
+        deadline: When the pod is deleted anyway. None: unlimited.
     """
     if pod.held.is_protected(now):
         end = pod.held.protected_until
         suffix = f" until {format_time(end)}" if end is not None else ""
-        until = min((instant for instant in (end, forced) if instant is not None), default=None)
+        until = min((instant for instant in (end, deadline) if instant is not None), default=None)
         message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{suffix}"
         return DrainBlocker(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
     refusal = book.refusal(pod)
-    return None if refusal is None else DrainBlocker(pod.key, *refusal, until=forced)
+    return None if refusal is None else DrainBlocker(pod.key, *refusal, until=deadline)
 
 
 def is_healthy(pod: Pod) -> bool:

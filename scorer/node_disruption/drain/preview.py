@@ -120,21 +120,23 @@ def preview_drain(cluster: ClusterSnapshot, names: Collection[str], now: datetim
     drained = tuple(dict.fromkeys(names))
     if unknown := tuple(name for name in drained if name not in cluster.nodes):
         raise UnknownNodesError(unknown)
-    going = [name for name, node in cluster.nodes.items() if node.node is not None and node.node.disrupting]
-    fitting = ClusterCapacity(cluster, without=drained, closed=going)
+    disrupted_nodes = [name for name, node in cluster.nodes.items() if node.node is not None and node.node.disrupting]
+    capacity = ClusterCapacity(cluster, without=drained, closed=disrupted_nodes)
     pods = [(name, pod) for name in drained for pod in cluster.pods.get(name, ()) if not pod.finished]
-    moving = [pod for _, pod in pods if _goes(pod) and pod.reschedulable]
-    placed = place_all(fitting, moving)
+    moving_pods = [pod for _, pod in pods if _goes(pod) and pod.reschedulable]
+    placement = place_all(capacity, moving_pods)
     book = EvictionLedger(cluster.guards)
-    found = []
+    drained_pods = []
     for name, pod in pods:
         claim = cluster.nodes[name].claim
-        bound = None if claim is None else claim.termination_grace
-        nowhere = dict(placed.after.reasons(pod)) if pod.key in placed.left else {}
-        if pod.key in placed.left and not nowhere:
+        grace = None if claim is None else claim.termination_grace
+        nowhere = dict(placement.after.reasons(pod)) if pod.key in placement.left else {}
+        if pod.key in placement.left and not nowhere:
             nowhere = {"there is no other node": 1}
-        found.append(_drained(pod, name, book, now, bound, placed.onto.get(pod.key, ""), nowhere))
-    return DrainPreview(drained, fitting.size, tuple(found), tuple(_guards(cluster, book, [pod for _, pod in pods])))
+        drained_pods.append(_drained_pod(pod, name, book, now, grace, placement.onto.get(pod.key, ""), nowhere))
+    return DrainPreview(
+        drained, capacity.size, tuple(drained_pods), tuple(_guards(cluster, book, [pod for _, pod in pods]))
+    )
 
 
 def preview_document(preview: DrainPreview) -> JsonObject:
@@ -172,33 +174,33 @@ def _is_evicted(pod: Pod) -> bool:
     return pod.active and pod.owner is not Owner.NODE and not pod.shape.tolerates(DISRUPTED)
 
 
-def _drained(
+def _drained_pod(
     pod: Pod,
     node: str,
     book: EvictionLedger,
     now: datetime,
-    bound: timedelta | None,
+    grace: timedelta | None,
     onto: str,
     nowhere: Mapping[str, int],
 ) -> DrainedPod:
     if pod.owner is Owner.NODE:
         return DrainedPod(pod.key, node, DrainOutcome.STAYS, why="a mirror pod: it ends with the node")
     if pod.shape.tolerates(DISRUPTED):
-        said = _DAEMON if pod.owner is Owner.DAEMON_SET else f"tolerates {DISRUPTED.key}: it ends with the node"
-        return DrainedPod(pod.key, node, DrainOutcome.STAYS, onto, said, nowhere=nowhere)
+        stay_reason = _DAEMON if pod.owner is Owner.DAEMON_SET else f"tolerates {DISRUPTED.key}: it ends with the node"
+        return DrainedPod(pod.key, node, DrainOutcome.STAYS, onto, stay_reason, nowhere=nowhere)
     if pod.terminating_since is not None:
         return DrainedPod(pod.key, node, DrainOutcome.ENDS, onto, "is being deleted", nowhere=nowhere)
-    forced = None if bound is None else max(timedelta(), bound - pod.grace)
+    forced_after = None if grace is None else max(timedelta(), grace - pod.grace)
     if pod.held.is_protected(now):
         end = pod.held.protected_until
-        said = f"has the annotation {DO_NOT_DISRUPT}" + (f" until {format_time(end)}" if end is not None else "")
+        stay_reason = f"has the annotation {DO_NOT_DISRUPT}" + (f" until {format_time(end)}" if end is not None else "")
         return DrainedPod(
-            pod.key, node, DrainOutcome.HELD, onto, said, BlockReason.DO_NOT_DISRUPT, end, forced, nowhere
+            pod.key, node, DrainOutcome.HELD, onto, stay_reason, BlockReason.DO_NOT_DISRUPT, end, forced_after, nowhere
         )
     if (refusal := book.refusal(pod)) is not None:
         reason, message = refusal
-        said = message.removesuffix(f": pod {pod.key}")
-        return DrainedPod(pod.key, node, DrainOutcome.HELD, onto, said, reason, None, forced, nowhere)
+        stay_reason = message.removesuffix(f": pod {pod.key}")
+        return DrainedPod(pod.key, node, DrainOutcome.HELD, onto, stay_reason, reason, None, forced_after, nowhere)
     if pod.owner is Owner.DAEMON_SET:
         return DrainedPod(pod.key, node, DrainOutcome.STAYS, why=_DAEMON)
     return DrainedPod(pod.key, node, DrainOutcome.GOES, onto, nowhere=nowhere)
@@ -210,10 +212,10 @@ def _guards(cluster: ClusterSnapshot, book: EvictionLedger, pods: list[Pod]) -> 
         if _is_evicted(pod) and (is_healthy(pod) or book.refusal(pod) is not None):
             for guard in book.guards_of(pod):
                 around.setdefault(f"{guard.namespace}/{guard.name}", []).append(pod.key)
-    allowed = {
+    allowances = {
         f"{guard.namespace}/{guard.name}": guard.disruptions_allowed
         for guards in cluster.guards.values()
         for guard in guards
     }
     for name, keys in sorted(around.items()):
-        yield GuardedPods(name, allowed[name], tuple(keys))
+        yield GuardedPods(name, allowances[name], tuple(keys))

@@ -56,18 +56,18 @@ class DrainStep:
     next_at: datetime | None = None
 
 
-def drain_deadline(since: datetime, bound: timedelta | None, announced: datetime | None) -> datetime | None:
+def drain_deadline(since: datetime, grace: timedelta | None, announcement: datetime | None) -> datetime | None:
     """Return when a drain ends regardless of remaining pods. None: unlimited.
 
     Args:
         since: Start of the drain.
-        bound: The terminationGracePeriod of the claim. None: unset.
-        announced: Deadline already stored on the claim. An announced deadline never moves.
+        grace: The terminationGracePeriod of the claim. None: unset.
+        announcement: Deadline already stored on the claim. An announced deadline never moves.
     """
-    if announced is not None or bound is None:
-        return announced
+    if announcement is not None or grace is None:
+        return announcement
     try:
-        return since + bound
+        return since + grace
     except OverflowError:  # after the year 9999
         return None
 
@@ -89,23 +89,29 @@ def drain_step(
         since: Start of the drain.
         deadline: When it ends regardless of remaining pods. None: unlimited.
     """
-    waited = sorted((pod for pod in pods if _is_waited_for(pod, now)), key=lambda pod: (pod.namespace, pod.name))
-    forced = [pod for pod in waited if _is_forced(pod, now, deadline)]
-    ending = [pod for pod in waited if pod.terminating_since is not None]
-    tier = min((pod.tier for pod in waited), default=0)
-    turn = [blocker for blocker in waited if blocker not in ending and blocker not in forced and blocker.tier == tier]
+    remaining_pods = sorted(
+        (pod for pod in pods if _is_waited_for(pod, now)), key=lambda pod: (pod.namespace, pod.name)
+    )
+    forced_pods = [pod for pod in remaining_pods if _is_forced(pod, now, deadline)]
+    terminating_pods = [pod for pod in remaining_pods if pod.terminating_since is not None]
+    tier = min((pod.tier for pod in remaining_pods), default=0)
+    turn = [
+        blocker
+        for blocker in remaining_pods
+        if blocker not in terminating_pods and blocker not in forced_pods and blocker.tier == tier
+    ]
     book = EvictionLedger(guards)
     evict = tuple(pod for pod in turn if not pod.held.is_protected(now))
     earliest = since + SHORTEST if deadline is None else min(since + SHORTEST, max(deadline, since))
     return DrainStep(
         evict=evict,
-        delete=tuple(Deletion(pod, _grace(now, deadline)) for pod in forced),
+        delete=tuple(Deletion(pod, _grace(now, deadline)) for pod in forced_pods),
         holds=tuple(
             hold for pod in turn if (hold := blocker_of(pod, book, now, _forced_at(pod, deadline))) is not None
         ),
-        left=len(waited),
-        is_over=not waited and now >= earliest,
-        next_at=_next(waited, ending, now, deadline, earliest),
+        left=len(remaining_pods),
+        is_over=not remaining_pods and now >= earliest,
+        next_at=_next(remaining_pods, terminating_pods, now, deadline, earliest),
     )
 
 
@@ -137,11 +143,15 @@ def _grace(now: datetime, deadline: datetime | None) -> timedelta:
 
 
 def _next(
-    waited: Sequence[Pod], ending: Sequence[Pod], now: datetime, deadline: datetime | None, earliest: datetime
+    remaining_pods: Sequence[Pod],
+    terminating_pods: Sequence[Pod],
+    now: datetime,
+    deadline: datetime | None,
+    earliest: datetime,
 ) -> datetime | None:
-    instants = [pod.terminating_since + STUCK for pod in ending if pod.terminating_since is not None]
-    forced = (_forced_at(pod, deadline) for pod in waited if pod.terminating_since is None)
-    instants += [at for at in forced if at is not None]
-    instants += [end for pod in waited if (end := pod.held.protected_until) is not None]
-    instants += [] if waited else [earliest]
+    instants = [pod.terminating_since + STUCK for pod in terminating_pods if pod.terminating_since is not None]
+    forced_times = (_forced_at(pod, deadline) for pod in remaining_pods if pod.terminating_since is None)
+    instants += [at for at in forced_times if at is not None]
+    instants += [end for pod in remaining_pods if (end := pod.held.protected_until) is not None]
+    instants += [] if remaining_pods else [earliest]
     return min((instant for instant in instants if instant > now), default=None)

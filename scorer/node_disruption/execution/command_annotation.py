@@ -67,10 +67,12 @@ def order_of(command: Command, uids: Iterable[str], now: datetime) -> Order:
     """
     since = now.replace(microsecond=0)
     identity = _digest(command.method, *command.nodes, *uids, format_time(since))
-    named = [
+    replacement_names = [
         _replacement_name(replacement.pool, identity, index) for index, replacement in enumerate(command.replacements)
     ]
-    return Order(identity, command.method, command.reason, tuple(sorted(command.nodes)), since, tuple(named))
+    return Order(
+        identity, command.method, command.reason, tuple(sorted(command.nodes)), since, tuple(replacement_names)
+    )
 
 
 def expiration_of(node: str, uid: str, now: datetime) -> Order:
@@ -89,19 +91,19 @@ def read_order(document: JsonObject) -> Order | None:
     """Return the order in the annotation of a node or claim, or None if it is missing or unreadable."""
     text = annotation(document, COMMAND)
     try:
-        found = orjson.loads(text) if text else None
+        value = orjson.loads(text) if text else None
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return None
-    words: Any = [found.get(key) for key in ("id", "method", "reason")]
-    nodes: Any = found.get("nodes")
-    since, replacements = read_instant(found.get("since")), found.get("replacements", [])
+    words: Any = [value.get(key) for key in ("id", "method", "reason")]
+    nodes: Any = value.get("nodes")
+    since, replacements = read_instant(value.get("since")), value.get("replacements", [])
     if since is None or not _are_texts(words) or not _are_texts(nodes) or not _are_texts(replacements):
         return None
     identity, method, reason = words
-    draining = read_instant(found.get("draining"))
-    return Order(identity, method, reason, tuple(nodes), since, tuple(replacements), draining)
+    drain_start = read_instant(value.get("draining"))
+    return Order(identity, method, reason, tuple(nodes), since, tuple(replacements), drain_start)
 
 
 def is_marked(node: JsonObject) -> bool:
@@ -114,20 +116,20 @@ def is_tainted(node: JsonObject) -> bool:
     return any(_is_ours(taint) for taint in _taints(node))
 
 
-def marked(node: JsonObject, order: Order) -> JsonObject:
+def mark_node(node: JsonObject, order: Order) -> JsonObject:
     """Return a node with taint and annotation. A draining node is also excluded from load balancers."""
     metadata = node["metadata"]
     taints = _taints(node)
     if not any(map(_is_ours, taints)):
         taints = [*taints, {"key": DISRUPTED_TAINT, "effect": "NoSchedule"}]
-    changed = {**metadata, "annotations": {**(metadata.get("annotations") or {}), COMMAND: written(order)}}
+    changed = {**metadata, "annotations": {**(metadata.get("annotations") or {}), COMMAND: format_order(order)}}
     if order.draining is not None:
         changed["labels"] = {OUT_OF_BALANCERS: "harbormaster", **(metadata.get("labels") or {})}
     return {**node, "metadata": changed, "spec": {**spec_of(node), "taints": taints}}
 
 
-def unmarked(node: JsonObject) -> JsonObject:
-    """Return a node without the marks of `marked`."""
+def unmark_node(node: JsonObject) -> JsonObject:
+    """Return a node without the marks of `mark_node`."""
     metadata = node["metadata"]
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != COMMAND}
     labels = {
@@ -140,7 +142,7 @@ def unmarked(node: JsonObject) -> JsonObject:
     return {**node, "metadata": changed, "spec": {**spec_of(node), "taints": taints}}
 
 
-def written(order: Order) -> str:
+def format_order(order: Order) -> str:
     """Return an order serialized for the annotation."""
     document: JsonObject = {
         "id": order.id,
@@ -171,9 +173,9 @@ def orders_on(nodes: Iterable[JsonObject]) -> dict[str, tuple[Order, dict[str, J
     for node in nodes:
         order = own_order(node)
         if order is not None:
-            accepted = replace(order, draining=None)
-            _, carrying = orders.setdefault(written(accepted), (accepted, {}))
-            carrying[name_of(node)] = node
+            plain_order = replace(order, draining=None)
+            _, marked_nodes = orders.setdefault(format_order(plain_order), (plain_order, {}))
+            marked_nodes[name_of(node)] = node
     return dict(sorted(orders.items()))
 
 
@@ -205,5 +207,5 @@ def _digest(*words: str) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
 
 
-def _are_texts(found: Any) -> bool:
-    return isinstance(found, list) and all(isinstance(text, str) for text in found)
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)

@@ -38,36 +38,36 @@ Sightings = Mapping[str, Sighting]
 """Sightings by namespace and name."""
 
 
-def sightings(leases: Iterable[JsonObject], before: Sightings, clock: float) -> Sightings:
+def sightings(leases: Iterable[JsonObject], old_sightings: Sightings, clock: float) -> Sightings:
     """Return the updated sightings of *leases*.
 
     Args:
         leases: All Leases of this name.
-        before: Sightings of the previous read, empty at first.
+        old_sightings: Sightings of the previous read, empty at first.
         clock: Current time of a monotonic clock, in seconds.
     """
     by_key: dict[str, Sighting] = {}
-    for lease in sorted(leases, key=lambda each: (namespace_of(each), name_of(each))):
+    for lease in sorted(leases, key=lambda lease: (namespace_of(lease), name_of(lease))):
         key = f"{namespace_of(lease)}/{name_of(lease)}"
-        previous = before.get(key)
+        previous = old_sightings.get(key)
         unchanged = previous is not None and spec_of(previous.lease) == spec_of(lease)
         by_key[key] = previous if unchanged and previous is not None else Sighting(lease, clock)
     return by_key
 
 
-def current_leader(seen: Sightings, clock: float) -> str:
-    """Return a message about the holder of one of the *seen* Leases, or an empty string."""
-    for lease_key, sighting in seen.items():
+def current_leader(lease_sightings: Sightings, clock: float) -> str:
+    """Return a message about the holder of one of the Leases in *lease_sightings*, or an empty string."""
+    for lease_key, sighting in lease_sightings.items():
         holder = text_at(sighting.lease, "spec", "holderIdentity")
         if holder and _is_held(sighting, clock):
-            renewed = text_at(sighting.lease, "spec", "renewTime") or "never"
-            return f"Karpenter runs here: {holder} holds the Lease {lease_key} (renewed {renewed})"
+            renewal = text_at(sighting.lease, "spec", "renewTime") or "never"
+            return f"Karpenter runs here: {holder} holds the Lease {lease_key} (renewed {renewal})"
     return ""
 
 
-def _is_held(seen: Sighting, clock: float) -> bool:
-    spec = spec_of(seen.lease)
+def _is_held(sighting: Sighting, clock: float) -> bool:
+    spec = spec_of(sighting.lease)
     seconds = spec.get("leaseDurationSeconds")
     if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 < seconds <= 86_400:
         seconds = _DEFAULT_SECONDS
-    return read_instant(spec.get("renewTime")) is None or clock <= seen.since + seconds
+    return read_instant(spec.get("renewTime")) is None or clock <= sighting.since + seconds

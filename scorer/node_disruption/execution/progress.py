@@ -50,9 +50,9 @@ def patience(commands: int) -> timedelta:
 def next_step(
     order: Order,
     *,
-    there: Collection[str],
-    marked: Collection[str],
-    going: Collection[str],
+    present: Collection[str],
+    marked_nodes: Collection[str],
+    removed_nodes: Collection[str],
     replacements: Mapping[str, bool],
     commands: int,
     now: datetime,
@@ -61,26 +61,28 @@ def next_step(
 
     Args:
         order: The command.
-        there: Names of its existing nodes.
-        marked: Those of them that carry its annotation.
-        going: Those of them that are being drained or deleted.
+        present: Names of its existing nodes.
+        marked_nodes: Those of them that carry its annotation.
+        removed_nodes: Those of them that are being drained or deleted.
         replacements: Whether each of its existing new claims is initialized, by name.
         commands: Number of commands in flight.
         now: Current time.
     """
-    if going or not order.replacements:
+    if removed_nodes or not order.replacements:
         return CommandStep(Next.DRAIN)
-    if left_out := sorted(set(there) - set(marked)):
-        return CommandStep(Next.UNDO, f"not every node could be marked: {', '.join(left_out)}")
-    if gone := [name for name in order.replacements if name not in replacements]:
-        return CommandStep(Next.UNDO, f"the replacement is not there, or not any more: {', '.join(gone)}")
+    if unmarked_nodes := sorted(set(present) - set(marked_nodes)):
+        return CommandStep(Next.UNDO, f"not every node could be marked: {', '.join(unmarked_nodes)}")
+    if missing_replacements := [name for name in order.replacements if name not in replacements]:
+        return CommandStep(
+            Next.UNDO, f"the replacement is not there, or not any more: {', '.join(missing_replacements)}"
+        )
     until = order.since + patience(commands)
-    waiting = [name for name in order.replacements if not replacements[name]]
-    if not waiting:
+    unready = [name for name in order.replacements if not replacements[name]]
+    if not unready:
         return CommandStep(Next.DRAIN)
     if now >= until:
         minutes = int((until - order.since).total_seconds() // 60)
         return CommandStep(
-            Next.UNDO, f"the replacement is not initialized after {minutes} minutes: {', '.join(waiting)}"
+            Next.UNDO, f"the replacement is not initialized after {minutes} minutes: {', '.join(unready)}"
         )
-    return CommandStep(Next.WAIT, f"waits until the replacement is initialized: {', '.join(waiting)}", until)
+    return CommandStep(Next.WAIT, f"waits until the replacement is initialized: {', '.join(unready)}", until)

@@ -14,7 +14,7 @@ from scorer.api.unstructured.documents import annotations_of, dict_at, labels_of
 from scorer.node_disruption.cluster.requirements import INSTANCE_TYPE, Allowed, one_of
 from scorer.node_disruption.cluster.resources import CPU, total
 from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION
-from scorer.node_disruption.execution.command_annotation import COMMAND, Order, written
+from scorer.node_disruption.execution.command_annotation import COMMAND, Order, format_order
 from scorer.node_disruption.instance_types.new_node import NewNode
 
 MOST_TYPES: Final = 600
@@ -53,7 +53,7 @@ def _claim(name: str, node: NewNode, order: Order, pool: JsonObject) -> JsonObje
         "metadata": {
             "name": name,
             "labels": {**certain, **labels_of(template), NODE_POOL_LABEL: node.pool},
-            "annotations": {**annotations_of(template), **marks, COMMAND: written(order)},
+            "annotations": {**annotations_of(template), **marks, COMMAND: format_order(order)},
             "ownerReferences": [reference],
         },
         "spec": {
@@ -69,25 +69,25 @@ def _requirements(node: NewNode) -> Iterator[JsonObject]:
     if node.types and node.pods:  # a node of a static pool may be of any type that its pool allows
         requirements[INSTANCE_TYPE] = one_of(*(instance_type.name for instance_type in node.types[:MOST_TYPES]))
     for key, requirement in sorted(requirements.items()):
-        listed = list(_written(key, requirement))
+        equivalents = list(_equivalent_requirements(key, requirement))
         if key in node.min_values:
-            listed[0]["minValues"] = node.min_values[key]
-        yield from listed
+            equivalents[0]["minValues"] = node.min_values[key]
+        yield from equivalents
 
 
-def _written(key: str, wanted: Allowed) -> Iterator[JsonObject]:
-    """Yield requirements that together are equivalent to *wanted*."""
-    if not wanted.others:
-        values = sorted(wanted.values)
+def _equivalent_requirements(key: str, requirement: Allowed) -> Iterator[JsonObject]:
+    """Yield requirements that together are equivalent to *requirement*."""
+    if not requirement.others:
+        values = sorted(requirement.values)
         yield {"key": key, "operator": "In", "values": values} if values else {"key": key, "operator": "DoesNotExist"}
         return
-    if wanted.values:
-        yield {"key": key, "operator": "NotIn", "values": sorted(wanted.values)}
-    if wanted.low is not None:
-        yield {"key": key, "operator": "Gte", "values": [str(max(0, wanted.low))]}
-    if wanted.high is not None:
-        yield {"key": key, "operator": "Lte", "values": [str(max(0, wanted.high))]}
-    if not wanted.values and wanted.low is None and wanted.high is None:
+    if requirement.values:
+        yield {"key": key, "operator": "NotIn", "values": sorted(requirement.values)}
+    if requirement.low is not None:
+        yield {"key": key, "operator": "Gte", "values": [str(max(0, requirement.low))]}
+    if requirement.high is not None:
+        yield {"key": key, "operator": "Lte", "values": [str(max(0, requirement.high))]}
+    if not requirement.values and requirement.low is None and requirement.high is None:
         yield {"key": key, "operator": "Exists"}
 
 

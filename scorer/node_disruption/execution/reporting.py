@@ -133,14 +133,14 @@ class Circumstance:
 
 
 def pool_conditions(
-    decision: DisruptionDecision, cluster: ClusterSnapshot, given: Circumstance
+    decision: DisruptionDecision, cluster: ClusterSnapshot, circumstance: Circumstance
 ) -> dict[str, NodePoolCondition]:
     """Return the condition of every pool, by name."""
-    return {name: _standing(name, decision, cluster, given) for name in cluster.pools}
+    return {name: _pool_condition(name, decision, cluster, circumstance) for name in cluster.pools}
 
 
 def notes(
-    decision: DisruptionDecision, cluster: ClusterSnapshot, views: Mapping[str, PoolView], *, acting: bool
+    decision: DisruptionDecision, cluster: ClusterSnapshot, views: Mapping[str, PoolView], *, acts: bool
 ) -> Iterator[Note]:
     """Yield the Events of a pass.
 
@@ -148,11 +148,11 @@ def notes(
         decision: Decision of the pass.
         cluster: The cluster that it was made for.
         views: Pools as budgets count them.
-        acting: Decisions are executed and emit their own Events.
+        acts: Decisions are executed and emit their own Events.
     """
     for name, view in views.items():
         yield from _shut(name, view, decision.now)
-    if not acting:
+    if not acts:
         for command in decision.commands:
             message = f"{describe(command)}; nothing is done"
             yield from (Note("Node", node, NodePoolEventReason.CANDIDATE, message) for node in command.nodes)
@@ -163,9 +163,9 @@ def notes(
                 NodePoolEventReason.CANDIDATE,
                 "it has reached its age and would be deleted; nothing is done",
             )
-    for blocked in decision.held:
-        if blocked.reason not in _QUIET:
-            yield _note_of(blocked)
+    for hold in decision.held:
+        if hold.reason not in _QUIET:
+            yield _note_of(hold)
     for pods in cluster.pods.values():
         for pod in pods:
             yield from _protection(pod, decision.now)
@@ -173,73 +173,71 @@ def notes(
 
 def describe(command: Command) -> str:
     """Return a human-readable description of a command."""
-    message = f"{command.method} ({command.reason}): {command.decided} {_listed(command.nodes)}"
+    message = f"{command.method} ({command.reason}): {command.decided} {_name_list(command.nodes)}"
     if command.replacements:
         pools = ", ".join(sorted({replacement.pool for replacement in command.replacements}))
         message += f" by {len(command.replacements)} new of NodePool {pools}"
     return f"{message}, which saves {command.savings:.4g} per hour" if command.savings > 0 else message
 
 
-def _standing(
-    name: str, decision: DisruptionDecision, cluster: ClusterSnapshot, given: Circumstance
+def _pool_condition(
+    name: str, decision: DisruptionDecision, cluster: ClusterSnapshot, circumstance: Circumstance
 ) -> NodePoolCondition:
-    of_pool = {node for node, each in cluster.nodes.items() if each.pool == name}
-    parts = [_part(command, of_pool) for command in decision.commands if of_pool.intersection(command.nodes)]
-    if leaving := sorted(of_pool.intersection(decision.expired)):
-        parts.append(f"{EXPIRED}: delete {_listed(leaving)}")
-    going = {node: reason for node, reason in (given.under_way or {}).items() if node in of_pool}
-    blocked = [blocked_node for blocked_node in decision.held if blocked_node.node in of_pool]
-    tail = f"; {_counted(blocked)}" if blocked else ""
-    tail += f"; {given.trouble}" if given.trouble else ""
-    if going:
-        listed = "; ".join(f"{reason}: {_listed(nodes)}" for reason, nodes in _by_reason(going).items())
-        return NodePoolCondition(TRUE, NodePoolConditionReason.DISRUPTING, f"being disrupted: {listed}{tail}")
-    if given.why_not:
+    pool_nodes = {node for node, cluster_node in cluster.nodes.items() if cluster_node.pool == name}
+    parts = [_part(command, pool_nodes) for command in decision.commands if pool_nodes.intersection(command.nodes)]
+    if expired_nodes := sorted(pool_nodes.intersection(decision.expired)):
+        parts.append(f"{EXPIRED}: delete {_name_list(expired_nodes)}")
+    reasons_by_node = {node: reason for node, reason in (circumstance.under_way or {}).items() if node in pool_nodes}
+    holds = [blocked_node for blocked_node in decision.held if blocked_node.node in pool_nodes]
+    tail = f"; {_held_counts(holds)}" if holds else ""
+    tail += f"; {circumstance.trouble}" if circumstance.trouble else ""
+    if reasons_by_node:
+        listing = "; ".join(f"{reason}: {_name_list(nodes)}" for reason, nodes in _by_reason(reasons_by_node).items())
+        return NodePoolCondition(TRUE, NodePoolConditionReason.DISRUPTING, f"being disrupted: {listing}{tail}")
+    if circumstance.why_not:
         advice = "; ".join(parts) or "nothing is to be done"
         return NodePoolCondition(
-            FALSE, NodePoolConditionReason.NOT_ACTING, f"{given.why_not}; it only advises: {advice}{tail}"
+            FALSE, NodePoolConditionReason.NOT_ACTING, f"{circumstance.why_not}; it only advises: {advice}{tail}"
         )
     if parts:
         return NodePoolCondition(
             TRUE,
-            NodePoolConditionReason.DISRUPTING if given.acting else NodePoolConditionReason.ADVISED,
+            NodePoolConditionReason.DISRUPTING if circumstance.acting else NodePoolConditionReason.ADVISED,
             "; ".join(parts) + tail,
         )
-    if blocked:
+    if holds:
         return NodePoolCondition(FALSE, NodePoolConditionReason.HELD, tail.removeprefix("; "))
     return NodePoolCondition(FALSE, NodePoolConditionReason.NOTHING_TO_DO, f"no node would go{tail}")
 
 
-def _part(command: Command, of_pool: set[str]) -> str:
-    others = len(set(command.nodes) - of_pool)
-    beside = f" with {others} of other pools" if others else ""
-    return f"{command.reason}: {command.decided} {_listed(sorted(of_pool.intersection(command.nodes)))}{beside}"
+def _part(command: Command, pool_nodes: set[str]) -> str:
+    other_count = len(set(command.nodes) - pool_nodes)
+    beside = f" with {other_count} of other pools" if other_count else ""
+    return f"{command.reason}: {command.decided} {_name_list(sorted(pool_nodes.intersection(command.nodes)))}{beside}"
 
 
-def _by_reason(going: Mapping[str, str]) -> dict[str, list[str]]:
+def _by_reason(reasons_by_node: Mapping[str, str]) -> dict[str, list[str]]:
     nodes_by_reason: dict[str, list[str]] = {}
-    for node, reason in sorted(going.items()):
+    for node, reason in sorted(reasons_by_node.items()):
         nodes_by_reason.setdefault(reason, []).append(node)
     return dict(sorted(nodes_by_reason.items()))
 
 
-def _counted(held: Iterable[Held]) -> str:
+def _held_counts(holds: Iterable[Held]) -> str:
     """Return the number of held nodes per cause, and when budgets end."""
-    blocked_nodes = tuple(held)
-    counts = Counter(reason for reason, _ in {(blocked.reason, blocked.node) for blocked in blocked_nodes})
+    blocked_nodes = tuple(holds)
+    counts = Counter(reason for reason, _ in {(hold.reason, hold.node) for hold in blocked_nodes})
     ends = [
-        blocked.until
-        for blocked in blocked_nodes
-        if blocked.reason == DisruptionBlockReason.BUDGET and blocked.until is not None
+        hold.until for hold in blocked_nodes if hold.reason == DisruptionBlockReason.BUDGET and hold.until is not None
     ]
     until = {str(DisruptionBlockReason.BUDGET): f" (the first until {format_time(min(ends))})"} if ends else {}
-    listed = ", ".join(f"{reason} {number}{until.get(reason, '')}" for reason, number in sorted(counts.items()))
-    return f"nodes that stay by what keeps them: {listed}"
+    listing = ", ".join(f"{reason} {number}{until.get(reason, '')}" for reason, number in sorted(counts.items()))
+    return f"nodes that stay by what keeps them: {listing}"
 
 
-def _note_of(held: Held) -> Note:
-    quiet = SELDOM if held.event is DisruptionEventReason.UNCONSOLIDATABLE else USUAL
-    return Note("Node", held.node, held.event, f"{held.wanted}: {held.message}", quiet=quiet)
+def _note_of(hold: Held) -> Note:
+    quiet = SELDOM if hold.event is DisruptionEventReason.UNCONSOLIDATABLE else USUAL
+    return Note("Node", hold.node, hold.event, f"{hold.wanted}: {hold.message}", quiet=quiet)
 
 
 def _shut(name: str, view: PoolView, now: datetime) -> Iterator[Note]:
@@ -267,7 +265,7 @@ def _protection(pod: Pod, now: datetime) -> Iterator[Note]:
         yield Note("Pod", pod.name, NodePoolEventReason.PROTECTION_OVER, message, quiet=SELDOM, namespace=pod.namespace)
 
 
-def _listed(names: Iterable[str]) -> str:
-    ordered = list(names)
-    more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-    return ", ".join(ordered[:_NAMED]) + more
+def _name_list(names: Iterable[str]) -> str:
+    name_list = list(names)
+    more = f" and {len(name_list) - _NAMED} more" if len(name_list) > _NAMED else ""
+    return ", ".join(name_list[:_NAMED]) + more

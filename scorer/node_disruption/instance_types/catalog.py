@@ -70,7 +70,7 @@ class InstanceType:
         object.__setattr__(self, "zones", frozenset(offering.zone for offering in available))
         object.__setattr__(self, "capacity_types", frozenset(offering.capacity_type for offering in available))
 
-    def offered(self, requirements: Mapping[str, Allowed]) -> Iterator[Offering]:
+    def matching_offerings(self, requirements: Mapping[str, Allowed]) -> Iterator[Offering]:
         """Yield the available offerings that meet the zone and capacity type in *requirements*."""
         zone, capacity_type = requirements.get(ZONE), requirements.get(CAPACITY_TYPE)
         for offering in self.offerings:
@@ -83,16 +83,16 @@ class InstanceType:
 
     def cheapest(self, requirements: Mapping[str, Allowed]) -> float:
         """Return its lowest available price, or infinity."""
-        return min((offering.price for offering in self.offered(requirements)), default=math.inf)
+        return min((offering.price for offering in self.matching_offerings(requirements)), default=math.inf)
 
     def worst_launch_price(self, requirements: Mapping[str, Allowed]) -> float:
         """Return the highest price within the capacity type that would be launched, or infinity if none is available.
 
         Source: nodepool-disruption.md 6.3.
         """
-        offered = tuple(self.offered(requirements))
+        offerings = tuple(self.matching_offerings(requirements))
         for capacity_type in CAPACITY_TYPES:
-            prices = [offering.price for offering in offered if offering.capacity_type == capacity_type]
+            prices = [offering.price for offering in offerings if offering.capacity_type == capacity_type]
             if prices:
                 return max(prices)
         return math.inf
@@ -142,11 +142,16 @@ def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[t
     return dict(sorted(counts.items()))
 
 
-def lacking(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> str:
+def missing_types_message(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> str:
     """Return a message about pool nodes that the table lacks, or an empty string."""
     absent = missing(catalog, cluster)
     if not absent:
         return ""
-    named = [f"{kind} in {zone} as {how} ({number} nodes)" for (kind, zone, how), number in absent.items()]
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-    return f"the instance types are not used, as they lack what nodes are: {', '.join(named[:_MOST_NAMED])}{more}"
+    descriptions = [
+        f"{kind} in {zone} as {capacity_type} ({number} nodes)"
+        for (kind, zone, capacity_type), number in absent.items()
+    ]
+    more = f" and {len(descriptions) - _MOST_NAMED} more" if len(descriptions) > _MOST_NAMED else ""
+    return (
+        f"the instance types are not used, as they lack what nodes are: {', '.join(descriptions[:_MOST_NAMED])}{more}"
+    )

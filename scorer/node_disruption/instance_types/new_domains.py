@@ -40,26 +40,28 @@ class NewDomains:
         honors them.
         """
         key = id(shape), spread
-        if (cached := self._expected.get(key)) is None:  # the shape is kept, so that its id stays its own
-            cached = self._expected[key] = shape, self._expected_values(shape, spread)
-        return cached[1]
+        if (domains := self._expected.get(key)) is None:  # the shape is kept, so that its id stays its own
+            domains = self._expected[key] = shape, self._expected_values(shape, spread)
+        return domains[1]
 
     def _expected_values(self, shape: PodShape, spread: Spread) -> frozenset[str]:
         key = spread.topology_key
         own = [wish.get(key) for wish in wishes(replace(shape, volume_terms=(), preferred_nodes=None))]
         pools = (pool for pool in self._pools if not spread.honors_taints or pool.is_tolerated(shape))
         values = frozenset[str]().union(*(self._values_of(pool, key) for pool in pools))
-        return frozenset(value for value in values if any(each is None or each.allows(value) for each in own))
+        return frozenset(
+            value for value in values if any(requirement is None or requirement.allows(value) for requirement in own)
+        )
 
     def _values_of(self, pool: NewNode, key: str) -> frozenset[str]:
         """Return the values of all types that the pool allows, and those that its own requirement names.
 
         A type counts for a zone even if the pool excludes the type for another reason, as in Karpenter.
         """
-        if (cached := self._values.get((pool.pool, key))) is None:
+        if (values := self._values.get((pool.pool, key))) is None:
             allowed = pool.requirements.get(key)
-            offered = {value for instance_type in self._types for value in values_of(instance_type, key)}
-            named = allowed.values if allowed is not None and not allowed.others else frozenset[str]()
-            fitting = (value for value in offered if allowed is None or allowed.allows(value))
-            cached = self._values[pool.pool, key] = named.union(fitting)
-        return cached
+            offered_values = {value for instance_type in self._types for value in values_of(instance_type, key)}
+            named_values = allowed.values if allowed is not None and not allowed.others else frozenset[str]()
+            allowed_values = (value for value in offered_values if allowed is None or allowed.allows(value))
+            values = self._values[pool.pool, key] = named_values.union(allowed_values)
+        return values

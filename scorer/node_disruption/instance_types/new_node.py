@@ -19,12 +19,12 @@ from scorer.node_disruption.cluster.requirements import (
     ZONE,
     Allowed,
     add,
-    allowed,
-    both,
     compatible,
-    labelled,
+    intersect,
     merged,
     one_of,
+    read_allowed,
+    requirements_of_labels,
 )
 from scorer.node_disruption.cluster.resources import total
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState
@@ -75,7 +75,7 @@ class NewNode:
 
     def welcomes(self, pod: Pod) -> bool:
         """Return whether *pod* tolerates the taints and its host ports are free."""
-        used_ports = [port for each in self.pods for port in each.shape.host_ports]
+        used_ports = [port for other in self.pods for port in other.shape.host_ports]
         if any(port.conflicts(other) for port in pod.shape.host_ports for other in used_ports):
             return False
         return self.is_tolerated(pod.shape)
@@ -91,7 +91,7 @@ class NewNode:
         requirement = self.requirements.get(key)
         return frozenset() if requirement is None or requirement.others else requirement.values
 
-    def narrowed(self, requirements: Mapping[str, Allowed], pod: Pod | None = None) -> "NewNode | None":
+    def narrow(self, requirements: Mapping[str, Allowed], pod: Pod | None = None) -> "NewNode | None":
         """Return the node with more requirements and one more pod, or None if no option remains."""
         pods, reserved_ports, types = self.pods, self.taken, self.types
         if pod is not None:
@@ -116,9 +116,9 @@ def templates(
         types: Available instance types.
         without: Names of nodes to be removed, which limits do not count.
     """
-    offered = tuple(types)
+    instance_types = tuple(types)
     pools = sorted(cluster.pools.values(), key=lambda pool: (pool.weight, pool.name), reverse=True)
-    nodes = (_template(pool, cluster, offered, without) for pool in pools if pool.is_dynamic)
+    nodes = (_template(pool, cluster, instance_types, without) for pool in pools if pool.is_dynamic)
     return tuple(node for node in nodes if node is not None)
 
 
@@ -130,7 +130,7 @@ def pool_template(pool: NodePoolState, types: Iterable[InstanceType]) -> NewNode
         types: Available instance types. Those that do not meet the pool's requirements are left out.
     """
     template = pool.model.spec.template
-    requirements = both(merged(template.spec.requirements), labelled(template.metadata.labels))
+    requirements = intersect(merged(template.spec.requirements), requirements_of_labels(template.metadata.labels))
     add(requirements, NODE_POOL_LABEL, one_of(pool.name))
     return NewNode(
         pool=pool.name,
@@ -148,8 +148,8 @@ def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
     They cannot create nodes now.
     """
     nodes = cluster.nodes.values()
-    limited = (pool for pool in cluster.pools.values() if pool.limits)
-    return frozenset(pool.name for pool in limited if any(left < 0 for left in _room(pool, nodes, ()).values()))
+    limited_pools = (pool for pool in cluster.pools.values() if pool.limits)
+    return frozenset(pool.name for pool in limited_pools if any(left < 0 for left in _room(pool, nodes, ()).values()))
 
 
 def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
@@ -159,10 +159,12 @@ def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
     groups += [] if shape.preferred_nodes is None else [(shape.preferred_nodes,)]
     for combination in product(*groups):
         if all(map(_may_be_new, combination)):
-            listed = (
-                (label.key, allowed(label.operator, label.values)) for term in combination for label in term.labels
+            label_requirements = (
+                (label.key, read_allowed(label.operator, label.values)) for term in combination for label in term.labels
             )
-            requirements = _together((*selector, *((key, read) for key, read in listed if read is not None)))
+            requirements = _together(
+                (*selector, *((key, requirement) for key, requirement in label_requirements if requirement is not None))
+            )
             if requirements is not None:
                 yield requirements
 
@@ -182,7 +184,7 @@ def can_be(kind: InstanceType, requirements: Mapping[str, Allowed]) -> bool:
         value = kind.name if key == INSTANCE_TYPE else kind.labels.get(key)
         if value is not None and not requirement.allows(value):
             return False
-    return next(kind.offered(requirements), None) is not None
+    return next(kind.matching_offerings(requirements), None) is not None
 
 
 def values_of(kind: InstanceType, key: str) -> Iterable[str]:
@@ -239,28 +241,28 @@ def _room(pool: NodePoolState, nodes: Iterable[ClusterNode], without: Collection
     """Return the remaining limits of a pool."""
     if not pool.limits:
         return {}
-    counted = [node for node in nodes if node.pool == pool.name and node.name not in without]
-    used = total((*(node.capacity for node in counted), {_NODES: len(counted)}))
-    return {resource: limit - used.get(resource, 0) for resource, limit in pool.limits.items()}
+    pool_nodes = [node for node in nodes if node.pool == pool.name and node.name not in without]
+    usage = total((*(node.capacity for node in pool_nodes), {_NODES: len(pool_nodes)}))
+    return {resource: limit - usage.get(resource, 0) for resource, limit in pool.limits.items()}
 
 
-def _together(asked: Iterable[tuple[str, Allowed]]) -> dict[str, Allowed] | None:
+def _together(pairs: Iterable[tuple[str, Allowed]]) -> dict[str, Allowed] | None:
     """Merge requirements, or return None if they contradict each other.
 
     Inside a pool, a contradiction means "absent".
     """
     requirements: dict[str, Allowed] = {}
-    needed = set()
-    for key, requirement in asked:
+    keys = set()
+    for key, requirement in pairs:
         if not requirement.may_be_absent:
-            needed.add(ALIASES.get(key, key))
+            keys.add(ALIASES.get(key, key))
         add(requirements, key, requirement)
-    return None if any(requirements[key].is_nothing for key in needed) else requirements
+    return None if any(requirements[key].is_nothing for key in keys) else requirements
 
 
 def _may_be_new(term: NodeTerm) -> bool:
     """Return whether a node with a still unknown name can match a term."""
-    return all(each.key == NODE_NAME and each.operator == "NotIn" for each in term.fields)
+    return all(expression.key == NODE_NAME and expression.operator == "NotIn" for expression in term.fields)
 
 
 def _are_enough(types: Sequence[InstanceType], min_values: Mapping[str, int]) -> bool:

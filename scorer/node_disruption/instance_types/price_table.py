@@ -88,12 +88,12 @@ class _Reading:
             self._add_offering(name, row, at)
 
     def _add_type(self, name: str, row: JsonObject, at: FieldPath, is_whole: bool) -> None:
-        read = InstanceType(name, self._labels(name, row, at), self._allocatable(row, at))
-        previous = self._types.setdefault(name, read)
+        instance_type = InstanceType(name, self._labels(name, row, at), self._allocatable(row, at))
+        previous = self._types.setdefault(name, instance_type)
         self._offerings.setdefault(name, {})
-        if previous is not read and (is_whole or name in self._whole):
+        if previous is not instance_type and (is_whole or name in self._whole):
             self._wrong(at / "name", f"{quote(name)} is there twice")
-        elif previous != read:
+        elif previous != instance_type:
             self._wrong(at, f"{quote(name)} has other resources or labels than in the row before")
         if is_whole:
             self._whole.add(name)
@@ -176,8 +176,8 @@ class _Reading:
             return ""
         return value
 
-    def _unknown(self, row: JsonObject, known: Iterable[str], at: FieldPath) -> None:
-        for key in sorted(map(str, row.keys() - set(known))):
+    def _unknown(self, row: JsonObject, known_keys: Iterable[str], at: FieldPath) -> None:
+        for key in sorted(map(str, row.keys() - set(known_keys))):
             self._wrong(at / key, "is not a field of instance types")
 
     def _wrong(self, at: FieldPath, message: str) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from scorer.api.node_pool import CAPACITY_TYPE
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
-from scorer.node_disruption.cluster.requirements import Allowed, both, one_of
+from scorer.node_disruption.cluster.requirements import Allowed, intersect, one_of
 from scorer.node_disruption.instance_types.catalog import ON_DEMAND, SPOT, InstanceType
 from scorer.node_disruption.instance_types.new_node import NewNode, values_of
 from scorer.node_disruption.methods.command import REASONS, VALIDATION_DELAY, Command, Method
@@ -34,7 +34,7 @@ _NAMED: Final = 5
 def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method) -> Command | Refusal:
     """Return the joint removal of *candidates*, without a replacement or with a cheaper one."""
     price = price_of(candidates)
-    relocation = survey.relocations.relocate(candidates, consolidating=True, below=price)
+    relocation = survey.relocations.relocate(candidates, is_consolidation=True, below=price)
     if isinstance(relocation, Hopeless):
         message = (
             f"{relocation.pods} pods fit on no other node, and no type with room for them costs less than {price:g}"
@@ -73,14 +73,14 @@ def command_of(
 
 def savings(candidates: Sequence[Candidate], replacements: Sequence[NewNode]) -> float:
     """Return the savings per hour if each replacement becomes its cheapest option. Unknown prices count as 0."""
-    spent = (
+    replacement_cost = (
         min(
             (price for instance_type in node.types if (price := instance_type.cheapest(node.requirements)) < math.inf),
             default=0.0,
         )
         for node in replacements
     )
-    return price_of(candidates) - sum(spent)
+    return price_of(candidates) - sum(replacement_cost)
 
 
 def price_of(candidates: Sequence[Candidate]) -> float:
@@ -91,7 +91,12 @@ def price_of(candidates: Sequence[Candidate]) -> float:
 def by_price(node: NewNode) -> NewNode:
     """Return a new node with its types sorted by price, then by name."""
     return replace(
-        node, types=tuple(sorted(node.types, key=lambda each: (each.cheapest(node.requirements), each.name)))
+        node,
+        types=tuple(
+            sorted(
+                node.types, key=lambda instance_type: (instance_type.cheapest(node.requirements), instance_type.name)
+            )
+        ),
     )
 
 
@@ -102,9 +107,9 @@ def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
     )
     if not types:
         return Refusal(DisruptionBlockReason.NOT_CHEAPER, f"no replacement costs less than {price:g} per hour")
-    if why_not := _too_few_values(types, node):
+    if refusal := _too_few_values(types, node):
         return Refusal(
-            DisruptionBlockReason.MIN_VALUES, f"of the types that cost less than {price:g} per hour, {why_not}"
+            DisruptionBlockReason.MIN_VALUES, f"of the types that cost less than {price:g} per hour, {refusal}"
         )
     return replace(node, types=types)
 
@@ -112,16 +117,16 @@ def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
 def unschedulable_refusal(relocation: Relocation) -> Refusal:
     """Return the refusal for pods that do not fit anywhere, naming the first of them."""
     left = relocation.left
-    named = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))
+    pods_text = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))
     more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return Refusal(DisruptionBlockReason.PODS_DO_NOT_FIT, f"not all pods would find a place: {named}{more}")
+    return Refusal(DisruptionBlockReason.PODS_DO_NOT_FIT, f"not all pods would find a place: {pods_text}{more}")
 
 
 def _replacement(survey: Survey, candidates: Sequence[Candidate], node: NewNode) -> NewNode | Refusal:
     node = by_price(node)
     node = replace(node, types=node.types[:MOST_TYPES])
-    if why_not := _too_few_values(node.types, node):
-        return Refusal(DisruptionBlockReason.MIN_VALUES, f"of the {MOST_TYPES} cheapest types, {why_not}")
+    if refusal := _too_few_values(node.types, node):
+        return Refusal(DisruptionBlockReason.MIN_VALUES, f"of the {MOST_TYPES} cheapest types, {refusal}")
     price = price_of(candidates)
     may_be_spot = _may_be(node, SPOT)
     if may_be_spot and all(candidate.node.capacity_type == SPOT for candidate in candidates):
@@ -144,7 +149,7 @@ def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNod
     if len(cheaper.types) < SPOT_TYPES:
         message = f"spot-to-spot consolidation needs {SPOT_TYPES} cheaper types, there are {len(cheaper.types)}"
         return Refusal(DisruptionBlockReason.FEW_SPOT_TYPES, message)
-    return replace(cheaper, types=cheaper.types[: max(SPOT_TYPES, _needed(cheaper))])
+    return replace(cheaper, types=cheaper.types[: max(SPOT_TYPES, _needed_types(cheaper))])
 
 
 def _may_be(node: NewNode, capacity_type: str) -> bool:
@@ -153,16 +158,20 @@ def _may_be(node: NewNode, capacity_type: str) -> bool:
     Karpenter checks only the requirements (DK-2 in differences.md).
     """
     requirements = {**node.requirements, CAPACITY_TYPE: _only(node.requirements, capacity_type)}
-    return any(True for instance_type in node.types for _ in instance_type.offered(requirements))
+    return any(True for instance_type in node.types for _ in instance_type.matching_offerings(requirements))
 
 
 def _only(requirements: Mapping[str, Allowed], capacity_type: str) -> Allowed:
-    return both(requirements, {CAPACITY_TYPE: one_of(capacity_type)})[CAPACITY_TYPE]
+    return intersect(requirements, {CAPACITY_TYPE: one_of(capacity_type)})[CAPACITY_TYPE]
 
 
 def _pinned_to_spot(node: NewNode) -> NewNode:
-    requirements = both(node.requirements, {CAPACITY_TYPE: one_of(SPOT)})
-    types = (instance_type for instance_type in node.types if any(True for _ in instance_type.offered(requirements)))
+    requirements = intersect(node.requirements, {CAPACITY_TYPE: one_of(SPOT)})
+    types = (
+        instance_type
+        for instance_type in node.types
+        if any(True for _ in instance_type.matching_offerings(requirements))
+    )
     return by_price(replace(node, types=tuple(types), requirements=requirements))
 
 
@@ -175,7 +184,7 @@ def _too_few_values(types: Sequence[InstanceType], node: NewNode) -> str:
     return ""
 
 
-def _needed(node: NewNode) -> int:
+def _needed_types(node: NewNode) -> int:
     """Return how many of the types, counted from the first, have all the values that minValues requires."""
     if not node.min_values:
         return 0

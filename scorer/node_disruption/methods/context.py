@@ -15,7 +15,7 @@ from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.candidates.budgets import Allowances
 from scorer.node_disruption.candidates.candidate import Candidate, Circumstances, candidates, not_consolidatable
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
-from scorer.node_disruption.candidates.reuse import recalled
+from scorer.node_disruption.candidates.reuse import reusable_candidates
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.scheduling.relocation import Relocations
@@ -124,15 +124,15 @@ class Survey:
             return Refusal(DisruptionBlockReason.NO_CAPACITY_TYPE, "the node has no label karpenter.sh/capacity-type")
         if not node.zone:
             return Refusal(DisruptionBlockReason.NO_ZONE, "the node has no label topology.kubernetes.io/zone")
-        why_not = not_consolidatable(node, pool, self.now)
-        if why_not is not None and why_not.cause == DisruptionBlockReason.DISABLED:
-            return why_not
+        refusal = not_consolidatable(node, pool, self.now)
+        if refusal is not None and refusal.cause == DisruptionBlockReason.DISABLED:
+            return refusal
         if pool.model.spec.disruption.consolidation_policy is ConsolidationPolicy.WHEN_EMPTY:
             return Refusal(
                 DisruptionBlockReason.ONLY_WHEN_EMPTY,
                 f"NodePool {pool.name} has policy WhenEmpty, and the node is not empty",
             )
-        return why_not
+        return refusal
 
 
 def survey(
@@ -142,9 +142,9 @@ def survey(
     settings: PlannerOptions,
     views: Mapping[str, PoolView],
     *,
-    leaving: Collection[str] = (),
-    unseen: Collection[str] = (),
-    before: Survey | None = None,
+    leaving_nodes: Collection[str] = (),
+    unseen_pools: Collection[str] = (),
+    previous: Survey | None = None,
 ) -> Survey:
     """Survey a cluster.
 
@@ -154,26 +154,28 @@ def survey(
         now: Current time, timezone-aware.
         settings: Options of the operator.
         views: Pools by name, with reservations.
-        leaving: Names of nodes whose disruption has started, although their objects do not show it yet.
-        unseen: Pools that the previous single-node consolidation did not reach.
-        before: An earlier survey, whose still valid parts are reused. None: unset.
+        leaving_nodes: Names of nodes whose disruption has started, although their objects do not show it yet.
+        unseen_pools: Pools that the previous single-node consolidation did not reach.
+        previous: An earlier survey, whose still valid parts are reused. None: unset.
     """
-    views = {name: view.with_held(_of_pool(leaving, cluster, name)) for name, view in views.items()}
-    going = {
+    views = {name: view.with_held(_names_of_pool(leaving_nodes, cluster, name)) for name, view in views.items()}
+    disrupting_nodes = {
         name for name, node in cluster.nodes.items() if node.node and (node.node.disrupting or node.node.instance_gone)
     }
-    reserved = {name for view in views.values() for name in view.held_nodes}
+    reserved_nodes = {name for view in views.values() for name in view.held_nodes}
     relocations = Relocations(
         cluster,
         catalog,
         now,
-        going=going.union(leaving),
-        closed=reserved.difference(leaving),
-        before=before.relocations if before else None,
+        disrupting=disrupting_nodes.union(leaving_nodes),
+        closed=reserved_nodes.difference(leaving_nodes),
+        previous=previous.relocations if previous else None,
     )
-    given = Circumstances(cluster, catalog, now, views, relocations.nominated, frozenset(leaving))
-    found = candidates(given, recalled(before.given, before.nodes, given) if before else None)
-    return Survey(given, settings, found, Allowances(views, now), relocations, frozenset(unseen))
+    circumstances = Circumstances(cluster, catalog, now, views, relocations.nominated, frozenset(leaving_nodes))
+    nodes = candidates(
+        circumstances, reusable_candidates(previous.given, previous.nodes, circumstances) if previous else None
+    )
+    return Survey(circumstances, settings, nodes, Allowances(views, now), relocations, frozenset(unseen_pools))
 
 
 def pool_views(cluster: ClusterSnapshot, settings: PlannerOptions) -> dict[str, PoolView]:
@@ -194,18 +196,18 @@ def pool_views(cluster: ClusterSnapshot, settings: PlannerOptions) -> dict[str, 
 
 
 def blocked_nodes(
-    candidate: Candidate, wanted: str, refusal: Refusal | None, blockers: Iterable[Blocker]
+    candidate: Candidate, reason: str, refusal: Refusal | None, blockers: Iterable[Blocker]
 ) -> list[Held]:
     """Return the holds of a node: one per blocker, plus one for a refusal by its pool.
 
     Empty for a node that is being removed anyway or is not ours.
     """
-    listed = tuple(blockers)
-    if any(each.reason in _GONE for each in listed):
+    all_blockers = tuple(blockers)
+    if any(blocker.reason in _GONE for blocker in all_blockers):
         return []
-    found = [Held(candidate.name, wanted, each.reason, each.message, each.until) for each in listed]
-    return [*found, Held.of(candidate.name, wanted, refusal)] if refusal else found
+    holds = [Held(candidate.name, reason, blocker.reason, blocker.message, blocker.until) for blocker in all_blockers]
+    return [*holds, Held.of(candidate.name, reason, refusal)] if refusal else holds
 
 
-def _of_pool(names: Iterable[str], cluster: ClusterSnapshot, pool: str) -> frozenset[str]:
+def _names_of_pool(names: Iterable[str], cluster: ClusterSnapshot, pool: str) -> frozenset[str]:
     return frozenset(name for name in names if cluster.nodes[name].pool == pool)

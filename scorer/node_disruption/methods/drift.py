@@ -90,17 +90,17 @@ def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
 
     Budgets are read but not consumed: one node is replaced per pass, and a failed attempt must not block the next node.
     """
-    blocked = list[Held]()
+    holds = list[Held]()
     for candidate in in_order(survey, drifted, static=False):
         if blockers := candidate.blockers_for(DisruptionClass.EVENTUAL):
-            blocked += blocked_nodes(candidate, _DRIFTED, None, blockers)
+            holds += blocked_nodes(candidate, _DRIFTED, None, blockers)
             continue
         refusal = survey.allowances.remaining_for(_DRIFTED).consume(candidate.node.pool)
         move = refusal or _move(survey, candidate)
         if isinstance(move, Command):
-            return MethodOutcome((move,), tuple(blocked))
-        blocked.append(Held.of(candidate.name, _DRIFTED, move))
-    return MethodOutcome((), tuple(blocked))
+            return MethodOutcome((move,), tuple(holds))
+        holds.append(Held.of(candidate.name, _DRIFTED, move))
+    return MethodOutcome((), tuple(holds))
 
 
 def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) -> list[Candidate]:
@@ -116,21 +116,26 @@ def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) ->
         candidate for candidate in candidates if candidate.pool and (candidate.pool.replicas is not None) is static
     ]
     return sorted(
-        selected, key=lambda each: (bool(each.reschedulable), drifted[each.name].since or survey.now, each.name)
+        selected,
+        key=lambda candidate: (
+            bool(candidate.reschedulable),
+            drifted[candidate.name].since or survey.now,
+            candidate.name,
+        ),
     )
 
 
 def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
-    relocation = survey.relocations.relocate([candidate], consolidating=False)
+    relocation = survey.relocations.relocate([candidate], is_consolidation=False)
     assert isinstance(relocation, Relocation)  # no price is too high
     if relocation.unplaced and survey.catalog is None:
-        relocation = _on_one_like_it(relocation, candidate)
+        relocation = _onto_equal_node(relocation, candidate)
     if relocation.left:
         return replace(unschedulable_refusal(relocation), cause=DisruptionBlockReason.PODS_WITHOUT_PLACE)
     return command_of(Method.DRIFT, [candidate], relocation, relocation.new_nodes)
 
 
-def _on_one_like_it(relocation: Relocation, candidate: Candidate) -> Relocation:
+def _onto_equal_node(relocation: Relocation, candidate: Candidate) -> Relocation:
     assert candidate.pool is not None
     node = replace(pool_template(candidate.pool, ()), name=f"{candidate.pool.name}/new-1")
     new = {pod.key: node.name for pod in relocation.unplaced}
@@ -154,17 +159,17 @@ def _requirements_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
 
 def types_checked_at(claim: Claim, catalog: InstanceTypeCatalog | None) -> datetime | None:
     """Return when a type that is no longer offered counts as drift, or None if it is offered or unknown."""
-    if claim.created is None or _type_not_offered(claim, catalog) is None:
+    if claim.created is None or _unavailable_type_drift(claim, catalog) is None:
         return None
     return claim.created + TYPES_CHECKED_AFTER
 
 
 def _type_drift(claim: Claim, catalog: InstanceTypeCatalog | None, now: datetime) -> Drifted | None:
     is_young = claim.created is not None and now - claim.created < TYPES_CHECKED_AFTER
-    return None if is_young else _type_not_offered(claim, catalog)
+    return None if is_young else _unavailable_type_drift(claim, catalog)
 
 
-def _type_not_offered(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
+def _unavailable_type_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
     if catalog is None:
         return None
     labels = present_labels(claim.labels)
@@ -189,8 +194,8 @@ def _is_offered(kind: InstanceType, labels: Mapping[str, str]) -> bool:
 
 def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
     """Return the drift in the condition, unless it is one that we detect ourselves and did not confirm."""
-    renewed = _OWN_REASONS if catalog is not None else (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED)
-    if claim.drifted_since is None or claim.drift_reason in renewed:
+    own_reasons = _OWN_REASONS if catalog is not None else (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED)
+    if claim.drifted_since is None or claim.drift_reason in own_reasons:
         return None
     return Drifted(claim.drift_reason, f"the condition Drifted of the claim says {claim.drift_reason or 'so'}")
 
@@ -221,9 +226,9 @@ def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str,
     such as one with an unknown operator or a bound that is not an integer, because a mistake in a pool must not replace
     its nodes.
     """
-    owned = present_labels(labels)
+    present = present_labels(labels)
     for key, requirement in sorted(merged(requirements).items()):
-        value = owned.get(key)
+        value = present.get(key)
         if not (requirement.may_be_absent if value is None else requirement.allows(value)):
             return Drift(key, str(requirement), value)
     return None

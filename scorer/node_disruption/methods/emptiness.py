@@ -17,22 +17,26 @@ _EMPTY = DisruptionReason.EMPTY
 
 def plan_emptiness(survey: Survey) -> MethodOutcome:
     """Delete every empty node whose consolidateAfter has passed, as many as budgets allow."""
-    blocked = list[Held]()
-    for each in _empty_ones(survey.nodes.values()):
-        blocked += blocked_nodes(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
-    taking, selected = survey.allowances.remaining_for(_EMPTY), list[Candidate]()
+    holds = list[Held]()
+    for node in _empty_ones(survey.nodes.values()):
+        holds += blocked_nodes(node, _EMPTY, survey.not_empty(node), node.blockers_for(DisruptionClass.GRACEFUL))
+    allowance, selected = survey.allowances.remaining_for(_EMPTY), list[Candidate]()
     for candidate in sorted_by_savings(emptiable(survey)):
-        refusal = taking.consume(candidate.node.pool)
+        refusal = allowance.consume(candidate.node.pool)
         if refusal is None:
             selected.append(candidate)
         else:
-            blocked.append(Held.of(candidate.name, _EMPTY, refusal))
-    return MethodOutcome((_command(selected),) if selected else (), tuple(blocked))
+            holds.append(Held.of(candidate.name, _EMPTY, refusal))
+    return MethodOutcome((_command(selected),) if selected else (), tuple(holds))
 
 
 def emptiable(survey: Survey) -> list[Candidate]:
     """Return the nodes that emptiness may delete regardless of budgets, by name."""
-    return [each for each in _empty_ones(survey.eligible(DisruptionClass.GRACEFUL)) if survey.not_empty(each) is None]
+    return [
+        candidate
+        for candidate in _empty_ones(survey.eligible(DisruptionClass.GRACEFUL))
+        if survey.not_empty(candidate) is None
+    ]
 
 
 def _empty_ones(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -43,8 +47,8 @@ def _empty_ones(candidates: Iterable[Candidate]) -> list[Candidate]:
     ]
 
 
-def _command(chosen: Iterable[Candidate]) -> Command:
-    nodes = tuple(chosen)
+def _command(candidates: Iterable[Candidate]) -> Command:
+    nodes = tuple(candidates)
     return Command(
         method=Method.EMPTINESS,
         reason=_EMPTY,

@@ -44,8 +44,8 @@ def expirations(cluster: ClusterSnapshot) -> tuple[Expiration, ...]:
     return tuple(sorted(pending_expirations, key=_in_order))
 
 
-def _in_order(each: Expiration) -> tuple[datetime, str]:
-    return each.at, each.node
+def _in_order(expiration: Expiration) -> tuple[datetime, str]:
+    return expiration.at, expiration.node
 
 
 def expired(cluster: ClusterSnapshot, now: datetime) -> tuple[str, ...]:
@@ -61,18 +61,18 @@ def plan_graceful_expiration(survey: Survey) -> tuple[tuple[str, ...], tuple[Hel
     Returns:
         Names of the nodes to delete now, the longest expired first, and the holds of the others.
     """
-    taking, going, blocked = survey.allowances.remaining_for(EXPIRED), list[str](), list[Held]()
+    allowance, expired_nodes, holds = survey.allowances.remaining_for(EXPIRED), list[str](), list[Held]()
     for name in expired(survey.cluster, survey.now):
-        each = survey.nodes.get(name)
-        if each is None:
+        candidate = survey.nodes.get(name)
+        if candidate is None:
             continue
-        blockers = each.blockers_for(DisruptionClass.GRACEFUL)
-        blocked += blocked_nodes(each, EXPIRED, None, blockers)
-        if each.pool is None or blockers:
+        blockers = candidate.blockers_for(DisruptionClass.GRACEFUL)
+        holds += blocked_nodes(candidate, EXPIRED, None, blockers)
+        if candidate.pool is None or blockers:
             continue
-        refusal = taking.consume(each.node.pool)
+        refusal = allowance.consume(candidate.node.pool)
         if refusal is None:
-            going.append(name)
+            expired_nodes.append(name)
         else:
-            blocked.append(Held.of(name, EXPIRED, refusal))
-    return tuple(going), tuple(blocked)
+            holds.append(Held.of(name, EXPIRED, refusal))
+    return tuple(expired_nodes), tuple(holds)

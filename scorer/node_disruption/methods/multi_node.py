@@ -15,7 +15,7 @@ from typing import Final
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_disruption.candidates.candidate import Candidate, sorted_by_savings
 from scorer.node_disruption.candidates.refusals import Held, Refusal
-from scorer.node_disruption.cluster.requirements import labelled
+from scorer.node_disruption.cluster.requirements import requirements_of_labels
 from scorer.node_disruption.instance_types.catalog import InstanceType
 from scorer.node_disruption.instance_types.new_node import NewNode
 from scorer.node_disruption.methods.balanced import Totals, approved
@@ -35,17 +35,17 @@ def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutco
     If none can be removed, nodes held by budgets are not reported, because single-node consolidation checks each of
     them again.
     """
-    taking, blocked, selected = survey.allowances.remaining_for(_REASON), list[Held](), list[Candidate]()
+    allowance, holds, selected = survey.allowances.remaining_for(_REASON), list[Held](), list[Candidate]()
     for candidate in sorted_by_savings(survey.underutilized()):
-        refusal = taking.consume(candidate.node.pool)
+        refusal = allowance.consume(candidate.node.pool)
         if refusal is None:
             selected.append(candidate)
         else:
-            blocked.append(Held.of(candidate.name, _REASON, refusal))
+            holds.append(Held.of(candidate.name, _REASON, refusal))
     if command := _longest(survey, selected, totals):
-        return MethodOutcome((command,), tuple(blocked))
+        return MethodOutcome((command,), tuple(holds))
     return MethodOutcome(
-        changes=tuple(sorted({blocked_node.until for blocked_node in blocked if blocked_node.until is not None}))
+        changes=tuple(sorted({blocked_node.until for blocked_node in holds if blocked_node.until is not None}))
     )
 
 
@@ -66,8 +66,8 @@ def same_type_guard(node: NewNode, candidates: Sequence[Candidate]) -> NewNode |
 
 def _price_today(kind: InstanceType, labels: Mapping[str, str]) -> float:
     """Return the lowest price of a node with *labels*, even if the offering is currently unavailable."""
-    everything = replace(kind, offerings=tuple(replace(offering, available=True) for offering in kind.offerings))
-    offering = everything.cheapest(labelled(labels))
+    all_available = replace(kind, offerings=tuple(replace(offering, available=True) for offering in kind.offerings))
+    offering = all_available.cheapest(requirements_of_labels(labels))
     return offering if offering < math.inf else 0.0
 
 
@@ -89,9 +89,9 @@ def _longest(survey: Survey, candidates: Sequence[Candidate], totals: Mapping[st
 def _together(survey: Survey, candidates: Sequence[Candidate], totals: Mapping[str, Totals]) -> Command | Refusal:
     command = consolidate(survey, candidates, Method.MULTI_NODE)
     if isinstance(command, Command) and command.replacements:
-        guarded = same_type_guard(command.replacements[0], candidates)
-        if isinstance(guarded, Refusal):
-            return guarded
-        replacements = (by_price(guarded),)
+        new_node = same_type_guard(command.replacements[0], candidates)
+        if isinstance(new_node, Refusal):
+            return new_node
+        replacements = (by_price(new_node),)
         command = replace(command, replacements=replacements, savings=savings(candidates, replacements))
     return approved(command, candidates, totals) if isinstance(command, Command) else command

@@ -32,7 +32,7 @@ from scorer.node_disruption.methods.expiration import Expiration, expirations, e
 from scorer.node_disruption.methods.multi_node import plan_multi_node
 from scorer.node_disruption.methods.single_node import plan_single_node
 from scorer.node_disruption.methods.static_drift import plan_static_drift
-from scorer.node_disruption.methods.validation import ValidationFailure, revalidated
+from scorer.node_disruption.methods.validation import ValidationFailure, revalidate
 
 __all__ = ["DisruptionDecision", "PlannerOptions", "decide", "pool_views", "validate"]
 
@@ -85,8 +85,8 @@ def decide(
     settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
     *,
     views: Mapping[str, PoolView] | None = None,
-    unseen: Collection[str] = (),
-    before: DisruptionDecision | None = None,
+    unseen_pools: Collection[str] = (),
+    previous: DisruptionDecision | None = None,
 ) -> DisruptionDecision:
     """Decide which nodes of a cluster to disrupt.
 
@@ -96,41 +96,54 @@ def decide(
         now: Current time, timezone-aware.
         settings: Options of the operator.
         views: Pools by name, with reservations. None: unset, without reservations.
-        unseen: `DisruptionDecision.unseen` of the previous pass.
-        before: An earlier decision. It saves time, but does not change the result.
+        unseen_pools: `DisruptionDecision.unseen` of the previous pass.
+        previous: An earlier decision. It saves time, but does not change the result.
     """
     pools = pool_views(cluster, settings) if views is None else views
-    if before and not unseen and _is_still_true(before, cluster, catalog, now, settings, pools):
-        return replace(before, now=now)
-    leaving = () if settings.graceful_expiration else expired(cluster, now)
-    earlier = before.memory if before else None
-    looked = survey(cluster, catalog, now, settings, pools, leaving=leaving, unseen=unseen, before=earlier)
-    blocked = list[Held]()
+    if previous and not unseen_pools and _is_still_true(previous, cluster, catalog, now, settings, pools):
+        return replace(previous, now=now)
+    leaving_nodes = () if settings.graceful_expiration else expired(cluster, now)
+    earlier = previous.memory if previous else None
+    pass_survey = survey(
+        cluster, catalog, now, settings, pools, leaving_nodes=leaving_nodes, unseen_pools=unseen_pools, previous=earlier
+    )
+    holds = list[Held]()
     if settings.graceful_expiration:
-        leaving, kept = plan_graceful_expiration(looked)
-        blocked += kept
-        if leaving:
-            looked = survey(cluster, catalog, now, settings, pools, leaving=leaving, unseen=unseen, before=looked)
-    drifted = drifts(looked)
-    outcome = _first(looked, drifted)
-    blocked += [*_blocked(looked), *outcome.held]
+        leaving_nodes, expiration_holds = plan_graceful_expiration(pass_survey)
+        holds += expiration_holds
+        if leaving_nodes:
+            pass_survey = survey(
+                cluster,
+                catalog,
+                now,
+                settings,
+                pools,
+                leaving_nodes=leaving_nodes,
+                unseen_pools=unseen_pools,
+                previous=pass_survey,
+            )
+    drifted = drifts(pass_survey)
+    outcome = _first(pass_survey, drifted)
+    holds += [*_consolidation_holds(pass_survey), *outcome.held]
     commands = tuple(outcome.commands)
-    going = {name for command in commands for name in command.nodes}.union(leaving)
-    reported = tuple(blocked_node for blocked_node in _sorted(blocked) if blocked_node.node not in going)
-    expiring = expirations(cluster)
+    disrupted_nodes = {name for command in commands for name in command.nodes}.union(leaving_nodes)
+    reported_holds = tuple(
+        blocked_node for blocked_node in _sort_holds(holds) if blocked_node.node not in disrupted_nodes
+    )
+    all_expirations = expirations(cluster)
     return DisruptionDecision(
         now=now,
         commands=commands,
-        expired=tuple(leaving),
-        expiring=expiring,
-        held=reported,
-        nodes=looked.nodes,
+        expired=tuple(leaving_nodes),
+        expiring=all_expirations,
+        held=reported_holds,
+        nodes=pass_survey.nodes,
         drifted=drifted,
-        eligible=_eligible(looked, drifted),
-        next_at=_next(looked, outcome, reported, expiring, drifted),
+        eligible=_eligible(pass_survey, drifted),
+        next_at=_next(pass_survey, outcome, reported_holds, all_expirations, drifted),
         unseen=outcome.unseen,
         notes=cluster.notes,
-        memory=looked,
+        memory=pass_survey,
     )
 
 
@@ -142,7 +155,7 @@ def validate(
     settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
     *,
     views: Mapping[str, PoolView] | None = None,
-    before: DisruptionDecision | None = None,
+    previous: DisruptionDecision | None = None,
 ) -> Command | ValidationFailure:
     """Return the still valid part of *command* in the present cluster, or why it is no longer valid.
 
@@ -153,16 +166,18 @@ def validate(
         now: Current time, timezone-aware.
         settings: Options of the operator.
         views: As for `decide`, without a reservation for this command itself.
-        before: As for `decide`.
+        previous: As for `decide`.
     """
     pools = pool_views(cluster, settings) if views is None else views
-    leaving = () if settings.graceful_expiration else expired(cluster, now)
-    earlier = before.memory if before else None
-    return revalidated(command, survey(cluster, catalog, now, settings, pools, leaving=leaving, before=earlier))
+    leaving_nodes = () if settings.graceful_expiration else expired(cluster, now)
+    earlier = previous.memory if previous else None
+    return revalidate(
+        command, survey(cluster, catalog, now, settings, pools, leaving_nodes=leaving_nodes, previous=earlier)
+    )
 
 
 def _is_still_true(
-    before: DisruptionDecision,
+    previous: DisruptionDecision,
     cluster: ClusterSnapshot,
     catalog: InstanceTypeCatalog | None,
     now: datetime,
@@ -174,83 +189,85 @@ def _is_still_true(
     If nodes had expired, the earlier views counted them as held, unlike the present ones. The decision is not reused
     then.
     """
-    looked = before.memory
-    if looked is None or before.commands or before.unseen:
+    last_survey = previous.memory
+    if last_survey is None or previous.commands or previous.unseen:
         return False
-    if now < before.now or (before.next_at is not None and now >= before.next_at):
+    if now < previous.now or (previous.next_at is not None and now >= previous.next_at):
         return False
     return (
-        looked.catalog is catalog
-        and looked.settings == settings
-        and looked.cluster == cluster
-        and looked.given.views == views
-        and looked.allowances.holds_at(now)
+        last_survey.catalog is catalog
+        and last_survey.settings == settings
+        and last_survey.cluster == cluster
+        and last_survey.given.views == views
+        and last_survey.allowances.holds_at(now)
     )
 
 
-def _first(looked: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
+def _first(pass_survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
     """Try the methods in order until one has a result. Holds are collected from all tried methods."""
-    blocked, changes, unseen = list[Held](), list[datetime](), looked.unseen
-    for outcome in _outcomes(looked, drifted):
-        blocked += outcome.held
+    holds, changes, unseen_pools = list[Held](), list[datetime](), pass_survey.unseen
+    for outcome in _outcomes(pass_survey, drifted):
+        holds += outcome.held
         changes += outcome.changes
-        unseen = outcome.unseen
+        unseen_pools = outcome.unseen
         if outcome.commands:
-            return MethodOutcome(outcome.commands, tuple(blocked), unseen, tuple(changes))
-    return MethodOutcome((), tuple(blocked), unseen, tuple(changes))
+            return MethodOutcome(outcome.commands, tuple(holds), unseen_pools, tuple(changes))
+    return MethodOutcome((), tuple(holds), unseen_pools, tuple(changes))
 
 
-def _outcomes(looked: Survey, drifted: Mapping[str, Drifted]) -> Iterator[MethodOutcome]:
-    yield _keeping(looked, plan_emptiness(looked))
-    yield _keeping(looked, plan_static_drift(looked, drifted))
-    if refusal := looked.no_ready_pool:
-        yield MethodOutcome((), tuple(_all_held(looked, drifted, refusal)), looked.unseen)
+def _outcomes(pass_survey: Survey, drifted: Mapping[str, Drifted]) -> Iterator[MethodOutcome]:
+    yield _with_unreached(pass_survey, plan_emptiness(pass_survey))
+    yield _with_unreached(pass_survey, plan_static_drift(pass_survey, drifted))
+    if refusal := pass_survey.no_ready_pool:
+        yield MethodOutcome((), tuple(_all_held(pass_survey, drifted, refusal)), pass_survey.unseen)
         return
-    yield _keeping(looked, plan_drift(looked, drifted))
-    if looked.catalog is None:
+    yield _with_unreached(pass_survey, plan_drift(pass_survey, drifted))
+    if pass_survey.catalog is None:
         return
-    totals = pool_totals(looked.nodes.values())
-    yield _keeping(looked, plan_multi_node(looked, totals))
-    yield plan_single_node(looked, totals)
+    totals = pool_totals(pass_survey.nodes.values())
+    yield _with_unreached(pass_survey, plan_multi_node(pass_survey, totals))
+    yield plan_single_node(pass_survey, totals)
 
 
-def _all_held(looked: Survey, drifted: Collection[str], refusal: Refusal) -> Iterator[Held]:
+def _all_held(pass_survey: Survey, drifted: Collection[str], refusal: Refusal) -> Iterator[Held]:
     """Yield holds with the same refusal for all nodes with pods that drift and consolidation would try."""
-    for candidate in looked.eligible(DisruptionClass.EVENTUAL):
+    for candidate in pass_survey.eligible(DisruptionClass.EVENTUAL):
         if candidate.name in drifted and candidate.pool and candidate.pool.replicas is None:
             yield Held.of(candidate.name, DisruptionReason.DRIFTED, refusal)
-    for candidate in looked.underutilized():
+    for candidate in pass_survey.underutilized():
         yield Held.of(candidate.name, DisruptionReason.UNDERUTILIZED, refusal)
 
 
-def _keeping(looked: Survey, outcome: MethodOutcome) -> MethodOutcome:
+def _with_unreached(pass_survey: Survey, outcome: MethodOutcome) -> MethodOutcome:
     """Return *outcome* with the unreached pools of the previous pass, which only single-node consolidation updates."""
-    return replace(outcome, unseen=looked.unseen)
+    return replace(outcome, unseen=pass_survey.unseen)
 
 
-def _blocked(looked: Survey) -> Iterator[Held]:
+def _consolidation_holds(pass_survey: Survey) -> Iterator[Held]:
     """Yield the holds of nodes that only consolidation would consider."""
     reason = DisruptionReason.UNDERUTILIZED
-    for node in looked.nodes.values():
+    for node in pass_survey.nodes.values():
         if node.is_empty or node.pool is None or node.pool.replicas is not None:
             continue
         yield from blocked_nodes(
-            node, reason, looked.not_underutilized(node), node.blockers_for(DisruptionClass.GRACEFUL)
+            node, reason, pass_survey.not_underutilized(node), node.blockers_for(DisruptionClass.GRACEFUL)
         )
 
 
-def _sorted(held: Iterable[Held]) -> list[Held]:
-    unique = dict.fromkeys(held)
-    return sorted(unique, key=lambda each: (each.node, each.wanted, each.reason, each.message))
+def _sort_holds(holds: Iterable[Held]) -> list[Held]:
+    unique = dict.fromkeys(holds)
+    return sorted(unique, key=lambda hold: (hold.node, hold.wanted, hold.reason, hold.message))
 
 
-def _eligible(looked: Survey, drifted: Collection[str]) -> dict[tuple[str, str], int]:
-    replaceable = [candidate for candidate in looked.eligible(DisruptionClass.EVENTUAL) if candidate.name in drifted]
+def _eligible(pass_survey: Survey, drifted: Collection[str]) -> dict[tuple[str, str], int]:
+    replaceable = [
+        candidate for candidate in pass_survey.eligible(DisruptionClass.EVENTUAL) if candidate.name in drifted
+    ]
     counts: dict[tuple[str, str], int] = {}
     for reason, candidates in (
-        (DisruptionReason.EMPTY, emptiable(looked)),
+        (DisruptionReason.EMPTY, emptiable(pass_survey)),
         (DisruptionReason.DRIFTED, replaceable),
-        (DisruptionReason.UNDERUTILIZED, looked.underutilized()),
+        (DisruptionReason.UNDERUTILIZED, pass_survey.underutilized()),
     ):
         for candidate in candidates:
             key = candidate.node.pool, reason.value
@@ -259,20 +276,20 @@ def _eligible(looked: Survey, drifted: Collection[str]) -> dict[tuple[str, str],
 
 
 def _next(
-    looked: Survey,
+    pass_survey: Survey,
     outcome: MethodOutcome,
-    held: Iterable[Held],
-    expiring: Iterable[Expiration],
+    holds: Iterable[Held],
+    all_expirations: Iterable[Expiration],
     drifted: Mapping[str, Drifted],
 ) -> datetime | None:
-    now = looked.now
+    now = pass_survey.now
     waits = [now + max(command.validate_after, PASS) for command in outcome.commands]
     waits += [now + PASS] if outcome.unseen else []
-    ends = (each.until for each in held)
-    ages = (each.at for each in expiring)
-    nodes = chain.from_iterable(_changes(node, looked.catalog) for node in looked.nodes.values())
-    drift = (each.since for each in drifted.values())
-    instants = chain(waits, outcome.changes, ends, ages, nodes, drift, looked.relocations.changes)
+    ends = (item.until for item in holds)
+    ages = (item.at for item in all_expirations)
+    nodes = chain.from_iterable(_changes(node, pass_survey.catalog) for node in pass_survey.nodes.values())
+    drift = (item.since for item in drifted.values())
+    instants = chain(waits, outcome.changes, ends, ages, nodes, drift, pass_survey.relocations.changes)
     return min((instant for instant in instants if instant is not None and instant > now), default=None)
 
 

@@ -23,27 +23,27 @@ _REASON = DisruptionReason.UNDERUTILIZED
 
 def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
     """Remove the first node whose pods fit elsewhere at a lower price."""
-    blocked, tries = list[Held](), survey.settings.single_node_simulations
-    order = interleaved(survey.underutilized(), survey.unseen)
-    unseen = {candidate.node.pool for candidate in order}
+    holds, tries = list[Held](), survey.settings.single_node_simulations
+    order = interleave_pools(survey.underutilized(), survey.unseen)
+    unseen_pools = {candidate.node.pool for candidate in order}
     for index, candidate in enumerate(order):
         if not tries:
-            blocked += [Held.of(rest.name, _REASON, _not_reached(survey)) for rest in order[index:]]
-            return MethodOutcome((), tuple(blocked), frozenset(unseen))
-        unseen.discard(candidate.node.pool)
+            holds += [Held.of(unreached.name, _REASON, _not_reached(survey)) for unreached in order[index:]]
+            return MethodOutcome((), tuple(holds), frozenset(unseen_pools))
+        unseen_pools.discard(candidate.node.pool)
         refusal = survey.allowances.remaining_for(_REASON).consume(candidate.node.pool) or can_pass(candidate, totals)
         if refusal is None:
             tries -= 1
             outcome = consolidate(survey, [candidate], Method.SINGLE_NODE)
             outcome = approved(outcome, [candidate], totals) if isinstance(outcome, Command) else outcome
             if isinstance(outcome, Command):
-                return MethodOutcome((outcome,), tuple(blocked), survey.unseen)
+                return MethodOutcome((outcome,), tuple(holds), survey.unseen)
             refusal = outcome
-        blocked.append(Held.of(candidate.name, _REASON, refusal))
-    return MethodOutcome((), tuple(blocked))
+        holds.append(Held.of(candidate.name, _REASON, refusal))
+    return MethodOutcome((), tuple(holds))
 
 
-def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
+def interleave_pools(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
     """Return the first node of each pool, then the second of each, and so on.
 
     Within a pool, nodes are sorted by savings ratio.

@@ -29,34 +29,34 @@ def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodO
 
     Within a pool, the nodes with the oldest condition come first.
     """
-    commands, blocked = list[Command](), list[Held]()
+    commands, holds = list[Command](), list[Held]()
     by_pool: dict[str, list[Candidate]] = {}
     for candidate in in_order(survey, drifted, static=True):
         if blockers := candidate.blockers_for(DisruptionClass.EVENTUAL):
-            blocked += blocked_nodes(candidate, _DRIFTED, None, blockers)
+            holds += blocked_nodes(candidate, _DRIFTED, None, blockers)
         else:
             by_pool.setdefault(candidate.node.pool, []).append(candidate)
     for _, candidates in sorted(by_pool.items()):
-        outcome = _of_pool(survey, candidates)
+        outcome = _plan_pool(survey, candidates)
         commands += outcome.commands
-        blocked += outcome.held
-    return MethodOutcome(tuple(commands), tuple(blocked))
+        holds += outcome.held
+    return MethodOutcome(tuple(commands), tuple(holds))
 
 
-def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> MethodOutcome:
-    pool = drifted[0].pool
+def _plan_pool(survey: Survey, candidates: Sequence[Candidate]) -> MethodOutcome:
+    pool = candidates[0].pool
     assert pool is not None
     nodes = [node for node in survey.cluster.nodes.values() if node.pool == pool.name and node.claim]
-    room = pool.limits[_NODES] - len(nodes) if _NODES in pool.limits else len(drifted)
-    taking, commands, blocked = survey.allowances.remaining_for(_DRIFTED), list[Command](), list[Held]()
-    why_none = _too_many(pool, nodes)
-    for candidate in drifted:
-        refusal = why_none or (_at_limit(pool, nodes) if len(commands) >= room else taking.consume(pool.name))
+    room = pool.limits[_NODES] - len(nodes) if _NODES in pool.limits else len(candidates)
+    allowance, commands, holds = survey.allowances.remaining_for(_DRIFTED), list[Command](), list[Held]()
+    limit_refusal = _too_many(pool, nodes)
+    for candidate in candidates:
+        refusal = limit_refusal or (_at_limit(pool, nodes) if len(commands) >= room else allowance.consume(pool.name))
         if refusal is None:
-            commands.append(_replaced(survey, candidate, pool))
+            commands.append(_replacement_command(survey, candidate, pool))
         else:
-            blocked.append(Held.of(candidate.name, _DRIFTED, refusal))
-    return MethodOutcome(tuple(commands), tuple(blocked))
+            holds.append(Held.of(candidate.name, _DRIFTED, refusal))
+    return MethodOutcome(tuple(commands), tuple(holds))
 
 
 def _too_many(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal | None:
@@ -73,7 +73,7 @@ def _at_limit(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal:
     return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, message)
 
 
-def _replaced(survey: Survey, candidate: Candidate, pool: NodePoolState) -> Command:
+def _replacement_command(survey: Survey, candidate: Candidate, pool: NodePoolState) -> Command:
     template = pool_template(pool, survey.catalog.types if survey.catalog else ())
     node = by_price(replace(template, name=f"{pool.name}/for-{candidate.name}"))
     return Command(

@@ -36,37 +36,37 @@ class ValidationFailure:
     message: str
 
 
-def revalidated(command: Command, survey: Survey) -> Command | ValidationFailure:
+def revalidate(command: Command, survey: Survey) -> Command | ValidationFailure:
     """Return the still valid part of *command* in the present cluster. Drift is not validated.
 
     Emptiness keeps the nodes that are still empty. A consolidation is either valid as a whole, with updated moves, or
     not at all.
     """
     if command.method is Method.EMPTINESS:
-        return _still_empty(command, survey)
+        return _validate_emptiness(command, survey)
     if command.method in (Method.MULTI_NODE, Method.SINGLE_NODE):
-        return _still_cheaper(command, survey)
+        return _validate_consolidation(command, survey)
     return command
 
 
-def _still_empty(command: Command, survey: Survey) -> Command | ValidationFailure:
+def _validate_emptiness(command: Command, survey: Survey) -> Command | ValidationFailure:
     by_name = {candidate.name: candidate for candidate in emptiable(survey)}
-    still = [by_name[name] for name in command.nodes if name in by_name]
-    if not still:
-        return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_named(command.nodes)} can go any more")
-    taking = survey.allowances.remaining_for(command.reason)
-    fine = [candidate for candidate in still if taking.consume(candidate.node.pool) is None]
+    present = [by_name[name] for name in command.nodes if name in by_name]
+    if not present:
+        return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_nodes_text(command.nodes)} can go any more")
+    allowance = survey.allowances.remaining_for(command.reason)
+    fine = [candidate for candidate in present if allowance.consume(candidate.node.pool) is None]
     if not fine:
-        refusal = taking.consume(still[0].node.pool)
+        refusal = allowance.consume(present[0].node.pool)
         return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message if refusal else "")
     return replace(command, nodes=tuple(candidate.name for candidate in fine), savings=price_of(fine))
 
 
-def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFailure:
+def _validate_consolidation(command: Command, survey: Survey) -> Command | ValidationFailure:
     by_name = {candidate.name: candidate for candidate in survey.underutilized()}
-    gone = [name for name in command.nodes if name not in by_name]
-    if gone:
-        return ValidationFailure(ValidationFailureReason.CHURN, f"{_named(gone)} cannot go any more")
+    missing = [name for name in command.nodes if name not in by_name]
+    if missing:
+        return ValidationFailure(ValidationFailureReason.CHURN, f"{_nodes_text(missing)} cannot go any more")
     candidates = [by_name[name] for name in command.nodes]
     if refusal := survey.no_ready_pool:
         return ValidationFailure(ValidationFailureReason.SCHEDULING, refusal.message)
@@ -78,14 +78,14 @@ def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFail
 
 
 def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Survey) -> ValidationFailure | None:
-    taking = survey.allowances.remaining_for(command.reason)
-    refusals = (taking.consume(candidate.node.pool) for candidate in candidates)
-    refusal = next((each for each in refusals if each is not None), None)
+    allowance = survey.allowances.remaining_for(command.reason)
+    refusals = (allowance.consume(candidate.node.pool) for candidate in candidates)
+    refusal = next((refusal for refusal in refusals if refusal is not None), None)
     return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message) if refusal else None
 
 
 def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
-    relocation = survey.relocations.relocate(candidates, consolidating=True)
+    relocation = survey.relocations.relocate(candidates, is_consolidation=True)
     assert isinstance(relocation, Relocation)  # no price is too high
     return relocation
 
@@ -94,15 +94,17 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
     """Return how placement differs from that of the original command, or None."""
     if relocation.left:
         return ValidationFailure(ValidationFailureReason.SCHEDULING, unschedulable_refusal(relocation).message)
-    before, now = len(command.replacements), len(relocation.new_nodes)
-    if before != now:
-        return ValidationFailure(ValidationFailureReason.SCHEDULING, f"it would need {now} new nodes now, not {before}")
+    old_count, new_count = len(command.replacements), len(relocation.new_nodes)
+    if old_count != new_count:
+        return ValidationFailure(
+            ValidationFailureReason.SCHEDULING, f"it would need {new_count} new nodes now, not {old_count}"
+        )
     for replacement, possible in zip(command.replacements, relocation.new_nodes, strict=True):
-        removed = {instance_type.name for instance_type in replacement.types} - {
+        missing_types = {instance_type.name for instance_type in replacement.types} - {
             instance_type.name for instance_type in possible.types
         }
-        if removed:
-            types = ", ".join(sorted(removed))
+        if missing_types:
+            types = ", ".join(sorted(missing_types))
             return ValidationFailure(
                 ValidationFailureReason.SCHEDULING, f"the new node cannot be of the planned types any more: {types}"
             )
@@ -111,10 +113,13 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
 
 def _moves(command: Command, relocation: Relocation) -> dict[str, str]:
     """Return the present moves, with the original names of new nodes."""
-    names = {now.name: before.name for before, now in zip(command.replacements, relocation.new_nodes, strict=True)}
+    names = {
+        new_node.name: old_node.name
+        for old_node, new_node in zip(command.replacements, relocation.new_nodes, strict=True)
+    }
     return {key: names.get(name, name) for key, name in sorted(relocation.moves.items())}
 
 
-def _named(nodes: Sequence[str]) -> str:
+def _nodes_text(nodes: Sequence[str]) -> str:
     more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
     return f"{'node' if len(nodes) == 1 else 'nodes'} {', '.join(nodes[:5])}{more}"

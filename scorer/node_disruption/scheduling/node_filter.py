@@ -79,16 +79,16 @@ class ClusterCapacity:
         *,
         without: Collection[str] = (),
         closed: Collection[str] = (),
-        before: "ClusterCapacity | None" = None,
+        previous: "ClusterCapacity | None" = None,
     ) -> None:
         self._rows = NodeRows([node for _, node in sorted(cluster.nodes.items())])
         self.names: tuple[str, ...] = tuple(node.name for node in self._rows.nodes)
         present = self._but(without)
         self._nodes = PresentNodes(present, present)
         self._open = self._for_moved = present & self._but(closed)
-        self._loads: Mapping[str, Load] = loads(cluster, before._loads if before else {})
-        others = shapes_with_affinity((*cluster.pending, *cluster.daemons))
-        shapes = {id(shape): shape for shape in (*_asked(self._loads.values()), *others)}
+        self._loads: Mapping[str, Load] = loads(cluster, previous._loads if previous else {})
+        other_shapes = shapes_with_affinity((*cluster.pending, *cluster.daemons))
+        shapes = {id(shape): shape for shape in (*_requested_shapes(self._loads.values()), *other_shapes)}
         rows = [self._loads.get(name, NOTHING) for name in self.names]
         counts = PodCounts(rows, shapes.values(), cluster.namespaces)
         for pod in cluster.pending:  # so that it does not depend on what was asked before which terms are known
@@ -108,9 +108,9 @@ class ClusterCapacity:
         Returns:
             Shape (nodes,), in the order of `names`. False for removed and closed nodes.
         """
-        mask = self._roomy(pod, self._taking(view))
-        for _, held in self._topology(pod, view):
-            mask &= held
+        mask = self._roomy(pod, self._accepting_nodes(view))
+        for _, allowed in self._topology(pod, view):
+            mask &= allowed
         return mask
 
     def first(self, pod: Pod, view: "NodeView" = NodeView()) -> str | None:
@@ -141,8 +141,8 @@ class ClusterCapacity:
     def topology(self, pod: Pod, view: "NodeView" = NodeView()) -> BoolColumn:
         """Return where pod affinity and topology spread allow *pod*, ignoring all other rules. Shape as `feasible`."""
         mask: BoolColumn = self._nodes.present.copy()
-        for _, held in self._topology(pod, view):
-            mask &= held
+        for _, allowed in self._topology(pod, view):
+            mask &= allowed
         return mask
 
     def choices(
@@ -197,7 +197,7 @@ class ClusterCapacity:
             closed: Names of nodes that accept no more pods.
         """
         left = self._but(names)
-        state = self._changed(PresentNodes(left, left), names) if names else self._changed()
+        state = self._with_changes(PresentNodes(left, left), names) if names else self._with_changes()
         state._close(closed)
         return state
 
@@ -210,23 +210,23 @@ class ClusterCapacity:
         Args:
             pods: Pods to evict, by node name.
         """
-        state = self._changed(PresentNodes(self._but(pods), np.ones(len(self._rows), dtype=np.bool_)), pods)
-        for name, leaving in pods.items():
+        state = self._with_changes(PresentNodes(self._but(pods), np.ones(len(self._rows), dtype=np.bool_)), pods)
+        for name, leaving_pods in pods.items():
             if (row := self._rows.find(name)) is not None:
-                for pod in leaving:
+                for pod in leaving_pods:
                     state._domains.change(state._occupancy.discount(pod, row), row, -1)
         return state
 
     def resting(self, names: Collection[str]) -> "ClusterCapacity":
         """Return a copy whose named nodes accept no pods that move from candidates."""
-        state = self._changed()
+        state = self._with_changes()
         state._for_moved = state._for_moved & self._but(names)
         state._choices = None
         return state
 
     def settled(self) -> "ClusterCapacity":
         """Return a copy of the same state that is optimised as the base of many others."""
-        changed, unchanged = self._changed(), self._changed()
+        changed, unchanged = self._with_changes(), self._with_changes()
         unchanged._domains = self._domains_of(unchanged)
         changed._domains = self._domains_of(changed, unchanged._domains)
         changed._choices = FeasibilityIndex(
@@ -234,7 +234,7 @@ class ClusterCapacity:
         )
         return changed
 
-    def _changed(self, nodes: PresentNodes | None = None, names: Iterable[str] = ()) -> "ClusterCapacity":
+    def _with_changes(self, nodes: PresentNodes | None = None, names: Iterable[str] = ()) -> "ClusterCapacity":
         """Return a copy with *nodes* as present nodes, which differ in *names*."""
         state = ClusterCapacity.__new__(ClusterCapacity)
         state._rows, state.names, state._loads = self._rows, self.names, self._loads
@@ -268,18 +268,18 @@ class ClusterCapacity:
         counts: dict[str, int] = {}
         left: BoolColumn = self._nodes.present.copy()
         for group in self._checks(pod, view):
-            failing = [(reason, left & ~mask) for reason, mask in group]
-            for reason, mask in failing:
+            failures = [(reason, left & ~mask) for reason, mask in group]
+            for reason, mask in failures:
                 if number := int(np.count_nonzero(mask)):
                     counts[reason] = counts.get(reason, 0) + number
-            for _, mask in failing:
+            for _, mask in failures:
                 left &= ~mask
         return dict(sorted(counts.items()))
 
     def _checks(self, pod: Pod, view: "NodeView") -> Iterator[list[tuple[str, BoolColumn]]]:
         """Yield the checks in scheduler order. All failures of one group are reported."""
         rows, shape = self._rows, pod.shape
-        yield [(CLOSED, self._taking(view))]
+        yield [(CLOSED, self._accepting_nodes(view))]
         yield [(CORDONED, rows.uncordoned(shape))]
         yield [(TAINTED, rows.tolerated(shape))]
         yield [(NOT_SELECTED, rows.selected(shape))]
@@ -290,7 +290,7 @@ class ClusterCapacity:
         for check in self._topology(pod, view):
             yield [check]
 
-    def _taking(self, view: "NodeView") -> BoolColumn:
+    def _accepting_nodes(self, view: "NodeView") -> BoolColumn:
         """Return the nodes that accept pods at all."""
         return self._for_moved if view.moved else self._open
 
@@ -312,8 +312,8 @@ class ClusterCapacity:
             (ANTI_AFFINITY, domains.apart),
             (KEPT_AWAY, domains.welcome),
         ):
-            if (held := rule(pod)) is not None:
-                yield reason, held
+            if (allowed := rule(pod)) is not None:
+                yield reason, allowed
 
     def _change(self, pod: Pod, node: str, sign: int) -> None:
         if (row := self._rows.find(node)) is None:
@@ -322,14 +322,14 @@ class ClusterCapacity:
         if sign < 0:  # a kind of pod may fit on the node now that did not
             self._choices = None
 
-    def _roomy(self, pod: Pod, taking: BoolColumn) -> BoolColumn:
+    def _roomy(self, pod: Pod, accepting: BoolColumn) -> BoolColumn:
         """Return which nodes accept *pod* by all rules that do not depend on pods of other nodes.
 
         Shape as `feasible`.
         """
-        mask: BoolColumn = taking & self._rows.accepting(pod.shape)
-        for _, held in (*self._resources(pod), *self._ports(pod)):
-            mask &= held
+        mask: BoolColumn = accepting & self._rows.accepting(pod.shape)
+        for _, allowed in (*self._resources(pod), *self._ports(pod)):
+            mask &= allowed
         return mask
 
     def _first_allowed(self, pod: Pod, rows: Iterator[int], view: "NodeView") -> str | None:
@@ -337,8 +337,8 @@ class ClusterCapacity:
         row = next(rows, None)
         if row is None or not self._domains.matter(pod):
             return None if row is None else self.names[row]
-        allowed = self.topology(pod, view)
-        return next((self.names[each] for each in chain((row,), rows) if allowed[each]), None)
+        allowed_nodes = self.topology(pod, view)
+        return next((self.names[node_row] for node_row in chain((row,), rows) if allowed_nodes[node_row]), None)
 
     def _takes(self, pod: Pod, row: int) -> bool:
         """Return whether a previously feasible node still has room for *pod*."""
@@ -358,7 +358,7 @@ class ClusterCapacity:
         return mask
 
 
-def _asked(several: Iterable[Load]) -> Iterator[PodShape]:
+def _requested_shapes(several: Iterable[Load]) -> Iterator[PodShape]:
     for load in several:
         yield from load.asking
 
@@ -388,22 +388,22 @@ class FeasibilityIndex:
         initialized: Nodes that have precedence. Shape (nodes,).
     """
 
-    def __init__(self, roomy: Callable[[Pod], BoolColumn], initialized: BoolColumn) -> None:
+    def __init__(self, roomy: Callable[[Pod], BoolColumn], initialized_nodes: BoolColumn) -> None:
         self._roomy = roomy
-        self._initialized = initialized
+        self._initialized = initialized_nodes
         self._known: dict[int, tuple[PodShape, FeasibleNodes]] = {}
 
     def of(self, pod: Pod) -> FeasibleNodes:
         """Return the nodes that have room for *pod*."""
-        if (cached := self._known.get(id(pod.shape))) is None:  # the shape is kept, so that its id stays its own
-            cached = self._known[id(pod.shape)] = pod.shape, self._made(pod)
-        return cached[1]
+        if (nodes := self._known.get(id(pod.shape))) is None:  # the shape is kept, so that its id stays its own
+            nodes = self._known[id(pod.shape)] = pod.shape, self._make(pod)
+        return nodes[1]
 
-    def _made(self, pod: Pod) -> FeasibleNodes:
+    def _make(self, pod: Pod) -> FeasibleNodes:
         mask = self._roomy(pod)[: len(self._initialized)]
-        first, others = np.flatnonzero(mask & self._initialized), np.flatnonzero(mask & ~self._initialized)
-        rows = (*first[:_MOST_ROWS].tolist(), *others[:_MOST_ROWS].tolist())
-        return FeasibleNodes(rows[:_MOST_ROWS], len(first) + len(others) <= _MOST_ROWS)
+        first, uninitialized = np.flatnonzero(mask & self._initialized), np.flatnonzero(mask & ~self._initialized)
+        rows = (*first[:_MOST_ROWS].tolist(), *uninitialized[:_MOST_ROWS].tolist())
+        return FeasibleNodes(rows[:_MOST_ROWS], len(first) + len(uninitialized) <= _MOST_ROWS)
 
 
 class SimulatedCapacity(ClusterCapacity):

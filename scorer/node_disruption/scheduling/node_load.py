@@ -41,42 +41,42 @@ class Load:
     @classmethod
     def of(cls, node: str, pods: tuple[Pod, ...]) -> "Load":
         """Return the load of *pods* on a node."""
-        taking = tuple(pod for pod in pods if not pod.finished)
+        active_pods = tuple(pod for pod in pods if not pod.finished)
         return cls(
             all=pods,
-            pods=taking,
-            taken=total(pod.usage_on(node) for pod in taking),
+            pods=active_pods,
+            taken=total(pod.usage_on(node) for pod in active_pods),
             asking=tuple(shapes_with_affinity(pods)),
-            special=tuple(pod for pod in taking if pod.shape.host_ports or pod.shape.anti_affinity),
-            queue=tuple(queued(pod for pod in pods if pod.reschedulable)),
+            special=tuple(pod for pod in active_pods if pod.shape.host_ports or pod.shape.anti_affinity),
+            queue=tuple(queue_order(pod for pod in pods if pod.reschedulable)),
         )
 
 
 NOTHING: Final = Load()
 
 
-def loads(cluster: ClusterSnapshot, known: Mapping[str, Load]) -> dict[str, Load]:
+def loads(cluster: ClusterSnapshot, previous: Mapping[str, Load]) -> dict[str, Load]:
     """Return the load of each node with pods, by name.
 
     Args:
         cluster: The cluster.
-        known: Earlier loads of the same cluster. Still valid ones are reused.
+        previous: Earlier loads of the same cluster. Still valid ones are reused.
     """
     loads_by_node = {}
     for name, pods in cluster.pods.items():
-        load = known.get(name)
+        load = previous.get(name)
         loads_by_node[name] = load if load is not None and load.all is pods else Load.of(name, pods)
     return loads_by_node
 
 
 def shapes_with_affinity(pods: tuple[Pod, ...]) -> Iterator[PodShape]:
     """Yield the distinct shapes of *pods* with affinity or anti-affinity, including preferences."""
-    for shape in {id(each.shape): each.shape for pod in pods for each in (pod, *pod.stricter)}.values():
+    for shape in {id(variant.shape): variant.shape for pod in pods for variant in (pod, *pod.stricter)}.values():
         if shape.affinity or shape.anti_affinity or shape.spreads:
             yield shape
 
 
-def queued(pods: Iterable[Pod]) -> list[Pod]:
+def queue_order(pods: Iterable[Pod]) -> list[Pod]:
     """Return pods in the order of placement."""
     return sorted(pods, key=_size)
 

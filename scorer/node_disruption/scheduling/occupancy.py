@@ -45,13 +45,13 @@ class Occupancy:
 
     def copy(self) -> "Occupancy":
         """Return an independent copy."""
-        copied = Occupancy.__new__(Occupancy)
-        copied.size, copied._first_size, copied.counts = self.size, self._first_size, self.counts
-        copied._places = list(self._places)
-        copied._columns = dict(self._columns)
-        copied._owned = set()
+        occupancy = Occupancy.__new__(Occupancy)
+        occupancy.size, occupancy._first_size, occupancy.counts = self.size, self._first_size, self.counts
+        occupancy._places = list(self._places)
+        occupancy._columns = dict(self._columns)
+        occupancy._owned = set()
         self._owned = set()  # both must copy before they write
-        return copied
+        return occupancy
 
     def add_nodes(self, nodes: Sequence[ClusterNode]) -> None:
         """Append empty nodes."""
@@ -64,15 +64,15 @@ class Occupancy:
         """Return the free amount of a resource, negative if overcommitted."""
         return self._column(("free", resource))
 
-    def number_of(self, counted: int) -> IntColumn:
+    def number_of(self, counter: int) -> IntColumn:
         """Return the number of pods per node for a counter of `counts`."""
-        return self._column(counted)
+        return self._column(counter)
 
-    def without_ports(self, wanted: HostPort) -> BoolColumn:
-        """Return the nodes where *wanted* conflicts with no used port."""
+    def without_ports(self, port: HostPort) -> BoolColumn:
+        """Return the nodes where *port* conflicts with no used port."""
         mask = np.ones(self.size, dtype=np.bool_)
         for key in tuple(self._columns):
-            if isinstance(key, HostPort) and key.conflicts(wanted):
+            if isinstance(key, HostPort) and key.conflicts(port):
                 mask &= self._column(key) == 0
         return mask
 

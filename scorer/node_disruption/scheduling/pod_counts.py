@@ -116,26 +116,26 @@ class PodCounts:
         """Number of counters."""
         return len(self._counted)
 
-    def number(self, counted: Counted) -> int:
+    def number(self, selection: Counted) -> int:
         """Return the counter of a selection or carried term."""
-        if (cached := self._numbers.get(counted)) is None:
-            cached = self._numbers[counted] = len(self._counted)
-            self._counted.append(counted)
-            self.some_carry |= isinstance(counted, Carrying)
-            if not counted.keys.issubset(self._keys):
-                self._unusual.append(cached)
-        return cached
+        if (number := self._numbers.get(selection)) is None:
+            number = self._numbers[selection] = len(self._counted)
+            self._counted.append(selection)
+            self.some_carry |= isinstance(selection, Carrying)
+            if not selection.keys.issubset(self._keys):
+                self._unusual.append(number)
+        return number
 
     def carried(self, shape: PodShape) -> tuple[int, ...]:
         """Return the counters of the anti-affinity terms that a pod carries. Duplicate terms are counted twice."""
         if not shape.anti_affinity:
             return ()
-        if (cached := self._carried.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
-            cached = self._carried[id(shape)] = (
+        if (numbers := self._carried.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
+            numbers = self._carried[id(shape)] = (
                 shape,
                 tuple(self.number(Carrying(term)) for term in shape.anti_affinity),
             )
-        return cached[1]
+        return numbers[1]
 
     def meaning(self, pod: Pod) -> Meaning:
         """Return the counters of the selections that include *pod*, and of the carried terms that repel it."""
@@ -143,39 +143,39 @@ class PodCounts:
         count, numbers = self._meaning.get(own, (0, _NONE))
         if count < len(self._counted):
             new = (number for number in range(count, len(self._counted)) if number not in self._unusual)
-            numbers = self._with_meant(numbers, new, pod)
+            numbers = self._add_matching(numbers, new, pod)
             self._meaning[own] = len(self._counted), numbers
-        return self._with_meant(numbers, self._unusual, pod) if self._unusual else numbers
+        return self._add_matching(numbers, self._unusual, pod) if self._unusual else numbers
 
     def matches(self, number: int, pod: Pod) -> bool:
         """Return whether the selection includes *pod*, or the carried term repels it."""
-        counted = self._counted[number]
-        if isinstance(counted, Carrying):
-            return self._means(counted.term, pod, own=False)
-        if counted.unless_ending and pod.terminating_since is not None:
+        selection = self._counted[number]
+        if isinstance(selection, Carrying):
+            return self._means(selection.term, pod, own=False)
+        if selection.unless_ending and pod.terminating_since is not None:
             return False
-        return all(self._means(term, pod, own=True) for term in counted.terms)
+        return all(self._means(term, pod, own=True) for term in selection.terms)
 
     def topology_key(self, number: int) -> str:
         """Return the topology key of the carried term."""
-        counted = self._counted[number]
-        return counted.term.topology_key if isinstance(counted, Carrying) else ""
+        selection = self._counted[number]
+        return selection.term.topology_key if isinstance(selection, Carrying) else ""
 
     def first(self, number: int, nodes: int) -> IntColumn:
         """Return the initial count on each of *nodes* nodes. Must not be mutated."""
-        if (cached := self._first.get(number)) is None:
-            counted = self._counted[number]
+        if (counts := self._first.get(number)) is None:
+            selection = self._counted[number]
             rows = (
-                self._rows_with(counted, number)
-                if isinstance(counted, SelectedPods)
+                self._rows_with(selection, number)
+                if isinstance(selection, SelectedPods)
                 else self._carriers.get(number, [])
             )
-            cached = self._first[number] = np.bincount(np.asarray(rows, dtype=np.intp), minlength=nodes)
-        return cached
+            counts = self._first[number] = np.bincount(np.asarray(rows, dtype=np.intp), minlength=nodes)
+        return counts
 
     def _class(self, pod: Pod) -> int:
-        if (cached := self._class_by_pod.get(id(pod))) is not None:  # the pod is kept, so that its id stays its own
-            return cached[1]
+        if (entry := self._class_by_pod.get(id(pod))) is not None:  # the pod is kept, so that its id stays its own
+            return entry[1]
         labels = pod.labels
         key = (pod.namespace, pod.terminating_since is None, *map(labels.get, self._keys))
         if (pod_class := self._classes.get(key)) is None:
@@ -184,13 +184,13 @@ class PodCounts:
         self._class_by_pod[id(pod)] = pod, pod_class
         return pod_class
 
-    def _with_meant(self, found: Meaning, numbers: Iterable[int], pod: Pod) -> Meaning:
+    def _add_matching(self, meaning: Meaning, numbers: Iterable[int], pod: Pod) -> Meaning:
         matching = [number for number in numbers if self.matches(number, pod)]
         if not matching:
-            return found
+            return meaning
         selected = (number for number in matching if isinstance(self._counted[number], SelectedPods))
-        carried = (number for number in matching if isinstance(self._counted[number], Carrying))
-        return (*found[0], *selected), (*found[1], *carried)
+        carried_terms = (number for number in matching if isinstance(self._counted[number], Carrying))
+        return (*meaning[0], *selected), (*meaning[1], *carried_terms)
 
     def _means(self, term: PodTerm, pod: Pod, *, own: bool) -> bool:
         """Return whether a term selects *pod*.
@@ -202,8 +202,10 @@ class PodCounts:
         if term.selector is None:
             return False
         if pod.namespace not in term.namespaces:
-            others = term.namespace_selector
-            if others is None or not (others.matches(self._labels_of(pod.namespace)) or (own and others.matches({}))):
+            namespace_selector = term.namespace_selector
+            if namespace_selector is None or not (
+                namespace_selector.matches(self._labels_of(pod.namespace)) or (own and namespace_selector.matches({}))
+            ):
                 return False
         return term.selector.matches(pod.labels)
 
@@ -216,20 +218,20 @@ class PodCounts:
         if number in self._unusual:
             pairs = ((pod, row) for row, load in enumerate(self._loads) for pod in load.pods)
             return np.array([row for pod, row in pairs if self.matches(number, pod)], dtype=np.intp)
-        present = self._there
+        present = self._matched_nodes
         table = np.zeros(len(present.examples), dtype=np.bool_)
         for pod_class in present.classes_of(selected):
             table[pod_class] = self.matches(number, present.examples[pod_class])
         return present.rows[table[present.class_of]]
 
     @cached_property
-    def _there(self) -> "_There":
-        class_of = np.array([self._class(pod) for load in self._loads for pod in load.pods], dtype=np.intp)
+    def _matched_nodes(self) -> "_There":
+        classes = np.array([self._class(pod) for load in self._loads for pod in load.pods], dtype=np.intp)
         rows = np.repeat(np.arange(len(self._loads)), [len(load.pods) for load in self._loads])
         by_namespace: dict[str, list[int]] = {}
         for number, pod in enumerate(self._examples):
             by_namespace.setdefault(pod.namespace, []).append(number)
-        return _There(class_of, rows, tuple(self._examples), by_namespace)
+        return _There(classes, rows, tuple(self._examples), by_namespace)
 
 
 @dataclass(frozen=True, slots=True)

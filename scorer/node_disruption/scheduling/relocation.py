@@ -29,7 +29,7 @@ from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_domains import NewDomains
 from scorer.node_disruption.instance_types.new_node import NewNode, templates, within_limits
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
-from scorer.node_disruption.scheduling.node_load import queued
+from scorer.node_disruption.scheduling.node_load import queue_order
 from scorer.node_disruption.scheduling.scheduler import NewNodes, Placed, plan_all
 
 _NODES: Final = "nodes"
@@ -115,17 +115,17 @@ class Relocations:
         catalog: InstanceTypeCatalog | None,
         now: datetime,
         *,
-        going: Collection[str] = (),
+        disrupting: Collection[str] = (),
         closed: Collection[str] = (),
-        before: "Relocations | None" = None,
+        previous: "Relocations | None" = None,
     ) -> None:
         self._cluster = replace(cluster, nodes={**cluster.launching, **cluster.nodes})
         self._catalog = catalog
         self._now = now
-        self._going = frozenset(going)
+        self._going = frozenset(disrupting)
         self._closed = frozenset(closed)
         self._departures: dict[str, _Departure] = {}
-        self._fitting: ClusterCapacity | None = before._fitting if before else None
+        self._fitting: ClusterCapacity | None = previous._fitting if previous else None
         """Latest capacity of the cluster, for reuse."""
 
     @property
@@ -141,46 +141,48 @@ class Relocations:
 
         The pod is pending, or on a draining node.
         """
-        onto = dict(self._waiting.onto)
-        if self._leaving:
-            onto |= self._provisioned(self._free, self._leaving).onto
+        onto = dict(self._waiting_placement.onto)
+        if self._leaving_pods:
+            onto |= self._provision(self._free, self._leaving_pods).onto
         nominated: dict[str, str] = {}
         for key, name in sorted(onto.items()):
             nominated.setdefault(name, key)
         return nominated
 
     def relocate(
-        self, candidates: Sequence[Candidate], *, consolidating: bool, below: float = math.inf
+        self, candidates: Sequence[Candidate], *, is_consolidation: bool, below: float = math.inf
     ) -> Relocation | Hopeless:
         """Return the relocation of the pods of *candidates*, to existing or new nodes.
 
         Args:
             candidates: Nodes to be removed together.
-            consolidating: Nodes within their consolidateAfter accept no pods.
+            is_consolidation: Nodes within their consolidateAfter accept no pods.
             below: Upper bound for the price of one new node. Nothing is planned if no cheaper type has room for the
                 pods.
         """
         names = [candidate.name for candidate in candidates]
-        moved = self._moved_from(names)
-        free = (self._quiet if consolidating else self._free).drained(self._vacated(names))
+        moving_pods = self._moved_from(names)
+        free = (self._quiet if is_consolidation else self._free).drained(self._vacated_pods(names))
         is_worth = None if below == math.inf else partial(self._is_had, below)
-        stuck = [pod for pod in moved if not free.has_room(pod)] if is_worth else []
-        if is_worth and stuck and not is_worth(total(pod.requests for pod in stuck)):
-            return Hopeless(len(stuck))
-        pods = queued((*moved, *self._leaving)) if self._leaving else moved
-        placed = plan_all(free, pods, self._new_nodes(names), rested=self._leaving_keys, is_worth=is_worth)
-        return Hopeless(len(pods)) if placed.is_worthless else self._relocation(placed, moved)
+        homeless = [pod for pod in moving_pods if not free.has_room(pod)] if is_worth else []
+        if is_worth and homeless and not is_worth(total(pod.requests for pod in homeless)):
+            return Hopeless(len(homeless))
+        pods = queue_order((*moving_pods, *self._leaving_pods)) if self._leaving_pods else moving_pods
+        placement = plan_all(free, pods, self._new_nodes(names), resting_pods=self._leaving_keys, is_worth=is_worth)
+        return Hopeless(len(pods)) if placement.is_worthless else self._relocation(placement, moving_pods)
 
-    def _relocation(self, placed: Placed, moved: Iterable[Pod]) -> Relocation:
-        onto = {**placed.onto, **{pod.key: node.name for node in placed.new_nodes for pod in node.pods}}
-        moves = {pod.key: onto[pod.key] for pod in moved if pod.key in onto}
-        left = _Merged((self._unsure(placed), placed.left))
-        return Relocation(moves, placed.new_nodes, left, tuple(placed.unplaced))
+    def _relocation(self, placement: Placed, moving_pods: Iterable[Pod]) -> Relocation:
+        onto = {**placement.onto, **{pod.key: node.name for node in placement.new_nodes for pod in node.pods}}
+        moves = {pod.key: onto[pod.key] for pod in moving_pods if pod.key in onto}
+        left = _Merged((self._unsure(placement), placement.left))
+        return Relocation(moves, placement.new_nodes, left, tuple(placement.unplaced))
 
     def _new_nodes(self, names: Collection[str] = ()) -> NewNodes:
         """Return what pools could create if the named nodes were removed, which limits no longer count then."""
-        gone = self._going.union(names)
-        templates_within_limits = (self._within_limits(template, gone) for template in self._unlimited)
+        removed_nodes = self._going.union(names)
+        templates_within_limits = (
+            self._within_limits(template, removed_nodes) for template in self._unlimited_templates
+        )
         return NewNodes(
             tuple(template for template in templates_within_limits if template is not None), self._new_domains
         )
@@ -199,13 +201,13 @@ class Relocations:
         return bool(possible.any())
 
     @cached_property
-    def _unlimited(self) -> tuple[NewNode, ...]:
+    def _unlimited_templates(self) -> tuple[NewNode, ...]:
         """Templates of pools if they had no nodes."""
         types = self._catalog.types if self._catalog else ()
         return templates(self._cluster, types, self._cluster.nodes.keys()) if types else ()
 
     @cached_property
-    def _used(self) -> Mapping[str, Mapping[str, int]]:
+    def _usage(self) -> Mapping[str, Mapping[str, int]]:
         """Usage of each limited pool, by pool and resource."""
         return {
             name: total(
@@ -217,22 +219,22 @@ class Relocations:
             if pool.limits
         }
 
-    def _within_limits(self, template: NewNode, gone: frozenset[str]) -> NewNode | None:
+    def _within_limits(self, template: NewNode, removed_nodes: frozenset[str]) -> NewNode | None:
         if not template.room:
             return template
-        nodes = (self._cluster.nodes[name] for name in gone - self._going)
-        freed = total({**node.capacity, _NODES: 1} for node in nodes if node.pool == template.pool)
-        used = self._used[template.pool]
-        room = {key: left - used.get(key, 0) + freed.get(key, 0) for key, left in template.room.items()}
-        limited = replace(template, room=room)
+        nodes = (self._cluster.nodes[name] for name in removed_nodes - self._going)
+        freed_capacity = total({**node.capacity, _NODES: 1} for node in nodes if node.pool == template.pool)
+        usage = self._usage[template.pool]
+        room = {key: left - usage.get(key, 0) + freed_capacity.get(key, 0) for key, left in template.room.items()}
+        limited_template = replace(template, room=room)
         is_wide = all(left >= self._largest[template.pool].get(key, 1) for key, left in room.items())
-        return limited if is_wide else within_limits(limited, room)
+        return limited_template if is_wide else within_limits(limited_template, room)
 
     @cached_property
     def _largest(self) -> Mapping[str, Mapping[str, int]]:
         """Largest amount of each resource among its types, by pool."""
         largest: dict[str, dict[str, int]] = {}
-        for template in self._unlimited:
+        for template in self._unlimited_templates:
             most = largest.setdefault(template.pool, {})
             for instance_type in template.types:
                 for key, amount in instance_type.allocatable.items():
@@ -243,7 +245,9 @@ class Relocations:
     def _offers(self) -> tuple[FloatColumn, Mapping[str, IntColumn]]:
         """Return the prices of all offers of pools, and their resources. Shapes (offers,)."""
         offers = [
-            (instance_type, template.requirements) for template in self._unlimited for instance_type in template.types
+            (instance_type, template.requirements)
+            for template in self._unlimited_templates
+            for instance_type in template.types
         ]
         prices = np.array([offer.cheapest(requirements) for offer, requirements in offers], dtype=np.float64)
         keys = {key for offer, _ in offers for key in offer.allocatable}
@@ -251,40 +255,40 @@ class Relocations:
         return prices, has
 
     @cached_property
-    def _leaving(self) -> Sequence[Pod]:
+    def _leaving_pods(self) -> Sequence[Pod]:
         """The pods of draining nodes, as `queued`."""
         return self._moved_from(sorted(self._going))
 
     @cached_property
     def _leaving_keys(self) -> frozenset[str]:
-        return frozenset(pod.key for pod in self._leaving)
+        return frozenset(pod.key for pod in self._leaving_pods)
 
     @cached_property
-    def _staying(self) -> ClusterCapacity:
+    def _staying_capacity(self) -> ClusterCapacity:
         """The capacity of the nodes that are not draining."""
-        fitting = ClusterCapacity(self._cluster, closed=self._closed, before=self._fitting)
-        self._fitting = fitting
-        return fitting.drained(self._vacated(self._going))
+        capacity = ClusterCapacity(self._cluster, closed=self._closed, previous=self._fitting)
+        self._fitting = capacity
+        return capacity.drained(self._vacated_pods(self._going))
 
     @cached_property
-    def _waiting(self) -> Placed:
+    def _waiting_placement(self) -> Placed:
         """Placement of pending pods."""
         pending = (pod for pod in self._cluster.pending if pod.owner not in (Owner.DAEMON_SET, Owner.NODE))
-        return self._provisioned(self._staying, queued(pending))
+        return self._provision(self._staying_capacity, queue_order(pending))
 
     @cached_property
     def _free(self) -> ClusterCapacity:
         """The free capacity after pending pods have been placed on existing nodes."""
-        return self._waiting.after
+        return self._waiting_placement.after
 
     @cached_property
     def _quiet(self) -> ClusterCapacity:
         """Free capacity, with nodes within their consolidateAfter closed to moved pods."""
         return self._free.resting(self._inside).settled()
 
-    def _provisioned(self, free: ClusterCapacity, pods: Sequence[Pod]) -> Placed:
+    def _provision(self, free: ClusterCapacity, pods: Sequence[Pod]) -> Placed:
         """Return where the provisioner places pods that must be placed in any case."""
-        return plan_all(free, pods, self._new_nodes(), rested={pod.key for pod in pods})
+        return plan_all(free, pods, self._new_nodes(), resting_pods={pod.key for pod in pods})
 
     @cached_property
     def _inside(self) -> frozenset[str]:
@@ -296,33 +300,33 @@ class Relocations:
     def _moved_from(self, names: Sequence[str]) -> Sequence[Pod]:
         """Return the pods to reschedule when nodes drain, as `queued`."""
         queues = [self._departure(name).moved for name in names]
-        return queues[0] if len(queues) == 1 else queued(chain.from_iterable(queues))
+        return queues[0] if len(queues) == 1 else queue_order(chain.from_iterable(queues))
 
-    def _vacated(self, names: Iterable[str]) -> Mapping[str, Sequence[Pod]]:
+    def _vacated_pods(self, names: Iterable[str]) -> Mapping[str, Sequence[Pod]]:
         return {name: self._departure(name).vacated for name in names}
 
     def _departure(self, name: str) -> _Departure:
-        if (cached := self._departures.get(name)) is None:
+        if (departure := self._departures.get(name)) is None:
             pods = self._cluster.pods.get(name, ())
-            moved = tuple(pod for pod in queued(pods) if pod.reschedulable and not self._stays(pod))
-            keys = {pod.key for pod in moved}
-            ending = (pod for pod in pods if pod.terminating_since is not None and pod.key not in keys)
-            vacated = (*moved, *(pod for pod in ending if not pod.finished))
-            cached = self._departures[name] = _Departure(moved, vacated)
-        return cached
+            moving_pods = tuple(pod for pod in queue_order(pods) if pod.reschedulable and not self._stays(pod))
+            keys = {pod.key for pod in moving_pods}
+            terminating_pods = (pod for pod in pods if pod.terminating_since is not None and pod.key not in keys)
+            leaving_pods = (*moving_pods, *(pod for pod in terminating_pods if not pod.finished))
+            departure = self._departures[name] = _Departure(moving_pods, leaving_pods)
+        return departure
 
     def _stays(self, pod: Pod) -> bool:
-        held, guards = pod.held, self._cluster.guards.get(pod.namespace, ())
-        if held.active and held.is_protected(self._now):
+        pod_hold, guards = pod.held, self._cluster.guards.get(pod.namespace, ())
+        if pod_hold.active and pod_hold.is_protected(self._now):
             return True
-        if not guards or not held.evictable:
+        if not guards or not pod_hold.evictable:
             return False
-        around = [guard for guard in guards if guard.guards(held.labels)]
+        around = [guard for guard in guards if guard.guards(pod_hold.labels)]
         if len(around) != 1:
             return bool(around)
-        return around[0].blocks_always and not (around[0].frees_unready and held.unready)
+        return around[0].blocks_always and not (around[0].frees_unready and pod_hold.unready)
 
-    def _unsure(self, placed: Placed) -> Mapping[str, str]:
+    def _unsure(self, placement: Placed) -> Mapping[str, str]:
         """Return the pods that would move to a node that is not initialized, and may never be.
 
         Pods of draining nodes may do so, because the node may have been created for them.
@@ -330,6 +334,6 @@ class Relocations:
         nodes = self._cluster.nodes
         return {
             key: f"would go to node {name}, which is not initialized yet"
-            for key, name in placed.onto.items()
+            for key, name in placement.onto.items()
             if not nodes[name].initialized and key not in self._leaving_keys
         }

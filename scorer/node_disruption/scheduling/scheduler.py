@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Final
 
 from scorer.node_disruption.cluster.pod import Pod
-from scorer.node_disruption.cluster.requirements import both, compatible
+from scorer.node_disruption.cluster.requirements import compatible, intersect
 from scorer.node_disruption.cluster.resources import total
 from scorer.node_disruption.instance_types.new_domains import NewDomains
 from scorer.node_disruption.instance_types.new_node import NewNode, remaining_limits, wishes, within_limits
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity, NodeView
-from scorer.node_disruption.scheduling.node_load import queued
+from scorer.node_disruption.scheduling.node_load import queue_order
 
 _MOST_CHOICES: Final = 100
 """Most combinations of zone and similar labels that are tried per pod and new node."""
@@ -60,8 +60,8 @@ class Placed:
         return self.fitting.without(())
 
 
-def place_all(fitting: ClusterCapacity, pods: Sequence[Pod], new: NewNodes | None = None) -> Placed:
-    """Place *pods* as a cluster would. *fitting* is not changed.
+def place_all(capacity: ClusterCapacity, pods: Sequence[Pod], new: NewNodes | None = None) -> Placed:
+    """Place *pods* as a cluster would. *capacity* is not changed.
 
     Large pods come first: by cpu, then memory, then age. Existing nodes come before new ones, initialized nodes first,
     then by name. A new node that is already open comes before another one. Pods that do not fit are retried while other
@@ -72,34 +72,34 @@ def place_all(fitting: ClusterCapacity, pods: Sequence[Pod], new: NewNodes | Non
     requirements until nothing else helps.
 
     Args:
-        fitting: Free capacity.
+        capacity: Free capacity.
         pods: Pods to place.
         new: Possible new nodes, if any.
     """
-    return _Placing(fitting, new).placed(queued(pods))
+    return _Placing(capacity, new).placed(queue_order(pods))
 
 
 def plan_all(
-    fitting: ClusterCapacity,
+    capacity: ClusterCapacity,
     pods: Sequence[Pod],
     new: NewNodes,
     *,
-    rested: Collection[str] = (),
+    resting_pods: Collection[str] = (),
     is_worth: Callable[[Mapping[str, int]], bool] | None = None,
 ) -> Placed:
-    """Place *pods* as the provisioner plans it. *fitting* is not changed.
+    """Place *pods* as the provisioner plans it. *capacity* is not changed.
 
     The provisioner's rules also apply to existing nodes: domains that new nodes could open count there as well, and a
     new node is created before a preference is given up.
 
     Args:
-        fitting: Free capacity.
+        capacity: Free capacity.
         pods: Pods to place, as `queued`.
         new: Possible new nodes.
-        rested: Keys of the pods that may use nodes within their consolidateAfter.
+        resting_pods: Keys of the pods that may use nodes within their consolidateAfter.
         is_worth: Returns whether one new node with room for these resources is worth it. Unset: always.
     """
-    return _Planning(fitting, new, rested, is_worth).placed(pods)
+    return _Planning(capacity, new, resting_pods, is_worth).placed(pods)
 
 
 class _Placing:
@@ -110,8 +110,8 @@ class _Placing:
         new: Possible new nodes, if any.
     """
 
-    def __init__(self, fitting: ClusterCapacity, new: NewNodes | None) -> None:
-        self._fitting = fitting.without(())
+    def __init__(self, capacity: ClusterCapacity, new: NewNodes | None) -> None:
+        self._fitting = capacity.without(())
         self._new = new
         self._templates = new.templates if new else ()
         self._room = {template.pool: template.room for template in self._templates}
@@ -125,14 +125,14 @@ class _Placing:
     def placed(self, pods: Sequence[Pod]) -> Placed:
         """Place pods in this order, and retry those that do not fit while any pod is placed."""
         self._pods = pods
-        left = self._tried(pods)
-        while left and len(again := self._tried(left)) < len(left):
-            left = again
+        left = self._try_once(pods)
+        while left and len(still_left := self._try_once(left)) < len(left):
+            left = still_left
         pools = tuple(template.pool for template in self._templates)
-        why_not = _Reasons(self._fitting, left, pools, self._view) if left else {}
-        return Placed(self._onto, tuple(self._opened), why_not, left, self._fitting, self._is_worthless)
+        reasons = _Reasons(self._fitting, left, pools, self._view) if left else {}
+        return Placed(self._onto, tuple(self._opened), reasons, left, self._fitting, self._is_worthless)
 
-    def _tried(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+    def _try_once(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """Place pods. Return those that do not fit."""
         return [pod for pod in pods if self._is_worthless or not self._put(pod)]
 
@@ -142,7 +142,7 @@ class _Placing:
 
     def _put(self, pod: Pod) -> bool:
         """Place a pod. Return whether it was placed."""
-        kind = (self._view(pod).moved, *(id(each.shape) for each in (pod, *pod.stricter)))
+        kind = (self._view(pod).moved, *(id(variant.shape) for variant in (pod, *pod.stricter)))
         if self._failed.get(kind) == self._changes:  # one like it has just failed
             return False
         if self._settle(pod):
@@ -154,7 +154,7 @@ class _Placing:
     def _settle(self, pod: Pod) -> bool:
         if self._put_on_real(pod, pod):
             return True
-        return any(self._put_on_new(each, pod) for each in (*pod.stricter, pod))
+        return any(self._put_on_new(variant, pod) for variant in (*pod.stricter, pod))
 
     def _put_on_real(self, stricter: Pod, pod: Pod) -> bool:
         name = self._fitting.first(stricter, self._view(pod))
@@ -185,12 +185,14 @@ class _Placing:
         for wish in wishes(stricter.shape):
             if not compatible(wish, node.requirements):
                 continue
-            wanted = both(node.requirements, wish)
-            choices = self._fitting.choices(stricter, node, wanted, self._new.domains)
+            requirements = intersect(node.requirements, wish)
+            choices = self._fitting.choices(stricter, node, requirements, self._new.domains)
             for choice in islice(choices, _MOST_CHOICES):
-                narrowed = node.narrowed(both(wanted, choice), pod) if compatible(choice, wanted) else None
-                if narrowed is not None:
-                    self._record(narrowed, index, pod)
+                narrowed_node = (
+                    node.narrow(intersect(requirements, choice), pod) if compatible(choice, requirements) else None
+                )
+                if narrowed_node is not None:
+                    self._record(narrowed_node, index, pod)
                     return True
         return False
 
@@ -206,27 +208,29 @@ class _Planning(_Placing):
 
     def __init__(
         self,
-        fitting: ClusterCapacity,
+        capacity: ClusterCapacity,
         new: NewNodes,
-        rested: Collection[str],
+        resting_pods: Collection[str],
         is_worth: Callable[[Mapping[str, int]], bool] | None,
     ) -> None:
-        super().__init__(fitting, new)
+        super().__init__(capacity, new)
         self._moved = NodeView(new.domains, moved=True)
         self._rested = NodeView(new.domains)
-        self._rested_keys = rested
+        self._rested_keys = resting_pods
         self._is_worth = is_worth
 
     def _view(self, pod: Pod) -> NodeView:
         return self._rested if pod.key in self._rested_keys or pod.is_starting else self._moved
 
     def _settle(self, pod: Pod) -> bool:
-        return any(self._put_on_real(each, pod) or self._put_on_new(each, pod) for each in (*pod.stricter, pod))
+        return any(
+            self._put_on_real(variant, pod) or self._put_on_new(variant, pod) for variant in (*pod.stricter, pod)
+        )
 
     def _record(self, node: NewNode, index: int, pod: Pod) -> None:
         super()._record(node, index, pod)
         if self._is_worth is not None:
-            self._is_worthless = not self._is_worth(total(each.taken for each in self._opened))
+            self._is_worthless = not self._is_worth(total(node.taken for node in self._opened))
 
 
 class _Reasons(Mapping[str, str]):
@@ -240,9 +244,9 @@ class _Reasons(Mapping[str, str]):
     """
 
     def __init__(
-        self, fitting: ClusterCapacity, pods: Sequence[Pod], pools: Sequence[str], view: Callable[[Pod], NodeView]
+        self, capacity: ClusterCapacity, pods: Sequence[Pod], pools: Sequence[str], view: Callable[[Pod], NodeView]
     ) -> None:
-        self._fitting = fitting
+        self._fitting = capacity
         self._left = pods
         self._pools = pools
         self._view = view
@@ -254,9 +258,9 @@ class _Reasons(Mapping[str, str]):
 
     def __getitem__(self, key: str) -> str:
         pod = self._pods[key]
-        if (cached := self._known.get(id(pod.shape))) is None:
-            cached = self._known[id(pod.shape)] = self._why_not(pod)
-        return cached
+        if (reason := self._known.get(id(pod.shape))) is None:
+            reason = self._known[id(pod.shape)] = self._reason_for(pod)
+        return reason
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._pods)
@@ -267,7 +271,7 @@ class _Reasons(Mapping[str, str]):
     def __contains__(self, key: object) -> bool:
         return key in self._pods
 
-    def _why_not(self, pod: Pod) -> str:
+    def _reason_for(self, pod: Pod) -> str:
         reasons = self._fitting.reasons(pod, self._view(pod))
         reason = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
         message = f"0/{self._fitting.size} nodes are available: {reason or 'there are none'}"

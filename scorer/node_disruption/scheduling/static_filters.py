@@ -54,9 +54,9 @@ class NodeRows:
 
     def label(self, key: str) -> DictionaryColumn[str]:
         """Return the values of a label."""
-        if (cached := self._labels.get(key)) is None:
-            cached = self._labels[key] = self._read(key)
-        return cached
+        if (column := self._labels.get(key)) is None:
+            column = self._labels[key] = self._read_label(key)
+        return column
 
     def tolerated(self, shape: PodShape) -> BoolColumn:
         """Return the nodes whose pod-repelling taints a pod tolerates."""
@@ -80,7 +80,7 @@ class NodeRows:
 
     def counted(self, shape: PodShape, spread: Spread) -> BoolColumn:
         """Return the nodes whose pods count for a spread constraint of a pod: with all its keys, by its policies."""
-        mask = self.with_keys(each.topology_key for each in shape.spreads)
+        mask = self.with_keys(constraint.topology_key for constraint in shape.spreads)
         if spread.honors_affinity:
             mask = mask & self.selected(shape)
         return mask & self.tolerated(shape) if spread.honors_taints else mask
@@ -88,25 +88,31 @@ class NodeRows:
     def with_keys(self, keys: Iterable[str]) -> BoolColumn:
         """Return the nodes that have all labels of *keys*. Must not be mutated."""
         key_tuple = tuple(keys)
-        if (cached := self._with_keys.get(key_tuple)) is None:
-            cached = np.ones(len(self), dtype=np.bool_)
+        if (mask := self._with_keys.get(key_tuple)) is None:
+            mask = np.ones(len(self), dtype=np.bool_)
             for key in key_tuple:
-                cached &= self.label(key).codes != ABSENT
-            self._with_keys[key_tuple] = cached
-        return cached
+                mask &= self.label(key).codes != ABSENT
+            self._with_keys[key_tuple] = mask
+        return mask
 
-    def _mask(self, name: str, shape: PodShape, made: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
+    def _mask(self, name: str, shape: PodShape, make: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
         key = name, id(shape)
-        if (cached := self._masks.get(key)) is None:
+        if (mask := self._masks.get(key)) is None:
             self._shapes[id(shape)] = shape  # as long as it lives, its id is its own
-            asked = shape.node_selector, shape.node_terms, shape.preferred_nodes, shape.volume_terms, shape.tolerations
-            wish = name, *asked
-            if (cached := self._by_wish.get(wish)) is None:
-                cached = self._by_wish[wish] = made(self, shape)
-            self._masks[key] = cached
-        return cached
+            key_parts = (
+                shape.node_selector,
+                shape.node_terms,
+                shape.preferred_nodes,
+                shape.volume_terms,
+                shape.tolerations,
+            )
+            wish = name, *key_parts
+            if (mask := self._by_wish.get(wish)) is None:
+                mask = self._by_wish[wish] = make(self, shape)
+            self._masks[key] = mask
+        return mask
 
-    def _read(self, key: str) -> DictionaryColumn[str]:
+    def _read_label(self, key: str) -> DictionaryColumn[str]:
         if key == _NAME_FIELD:
             return DictionaryColumn.of(node.name for node in self.nodes)
         return DictionaryColumn.of(node.labels.get(key) for node in self.nodes)
@@ -157,12 +163,12 @@ class NodeRows:
         """Return the nodes that match one of *terms*."""
         mask = np.zeros(len(self), dtype=np.bool_)
         for term in terms:
-            held = np.ones(len(self), dtype=np.bool_)
+            allowed = np.ones(len(self), dtype=np.bool_)
             for expression in term.labels:
-                held &= self._holding(expression)
+                allowed &= self._holding(expression)
             for expression in term.fields:
-                held &= self._holding(Expression(_field(expression.key), expression.operator, expression.values))
-            mask |= held
+                allowed &= self._holding(Expression(_field(expression.key), expression.operator, expression.values))
+            mask |= allowed
         return mask
 
     def _holding(self, expression: Expression) -> BoolColumn:

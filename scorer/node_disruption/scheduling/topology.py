@@ -71,9 +71,9 @@ class PresentNodes:
     present: BoolColumn
     counted: BoolColumn
 
-    def without(self, present: BoolColumn, counted: BoolColumn) -> "PresentNodes":
-        """Return the intersection with *present* and *counted*."""
-        return PresentNodes(self.present & present, self.counted & counted)
+    def without(self, present: BoolColumn, counted_nodes: BoolColumn) -> "PresentNodes":
+        """Return the intersection with *present* and *counted_nodes*."""
+        return PresentNodes(self.present & present, self.counted & counted_nodes)
 
 
 class DomainCounts:
@@ -89,39 +89,39 @@ class DomainCounts:
     __slots__ = ("_included", "_labels", "_new", "_nodes", "_pods", "_possible", "_present", "counts", "domains")
 
     def __init__(
-        self, pods: IntColumn, labels: DictionaryColumn[str], included: BoolColumn, present: BoolColumn
+        self, pods: IntColumn, labels: DictionaryColumn[str], included_nodes: BoolColumn, present: BoolColumn
     ) -> None:
-        self._labels, self._included, self._present, self._pods = labels, included, present, pods
+        self._labels, self._included, self._present, self._pods = labels, included_nodes, present, pods
         rows = np.flatnonzero(pods)
-        rows = rows[included[rows]]
+        rows = rows[included_nodes[rows]]
         size = len(labels.values) + 1
         self.counts: IntColumn = np.bincount(labels.codes[rows], pods[rows], size).astype(np.int64)
         """Count by code of the domain. The last entry, for nodes without the label, is always 0."""
-        self._nodes = np.bincount(labels.codes[included & present], minlength=size)
+        self._nodes = np.bincount(labels.codes[included_nodes & present], minlength=size)
         self.domains: BoolColumn = self._nodes > 0
         self._new: dict[str, int] = {}
         self._possible: set[str] = set()
 
     def following(
-        self, pods: IntColumn, included: BoolColumn, present: BoolColumn, rows: Iterable[int]
+        self, pods: IntColumn, included_nodes: BoolColumn, present: BoolColumn, rows: Iterable[int]
     ) -> "DomainCounts":
         """Return the counts of a state that differs in a few nodes. This object must be unchanged since its creation.
 
         Args:
             pods: Present number on each node.
-            included: Nodes whose pods still count.
+            included_nodes: Nodes whose pods still count.
             present: Nodes that still exist.
             rows: All nodes that differ.
         """
         counts = DomainCounts.__new__(DomainCounts)
         counts._labels, counts._pods, counts._present = self._labels, pods, present
-        counts._included = self._included & included
+        counts._included = self._included & included_nodes
         counts._new, counts._possible = {}, set()
         counts.counts, counts._nodes = self.counts.copy(), self._nodes.copy()
         for row in rows:
             if self._included[row]:
                 code = self._labels.codes[row]
-                counts.counts[code] += (pods[row] if included[row] else 0) - self._pods[row]
+                counts.counts[code] += (pods[row] if included_nodes[row] else 0) - self._pods[row]
                 counts._nodes[code] -= self._present[row] and not present[row]
         counts.domains = counts._nodes > 0
         return counts
@@ -168,8 +168,8 @@ class DomainCounts:
     def known(self, expected: Iterable[str] = ()) -> dict[str, int]:
         """Return the number of pods in each domain that has nodes or pods, or is one of *expected*."""
         codes = np.flatnonzero(self.domains | (self.counts > 0)).tolist()
-        known = {self._labels.values[code]: int(self.counts[code]) for code in codes}
-        return {**{domain: self.count(domain) for domain in expected}, **self._new, **known}
+        counts = {self._labels.values[code]: int(self.counts[code]) for code in codes}
+        return {**{domain: self.count(domain) for domain in expected}, **self._new, **counts}
 
     @property
     def is_empty(self) -> bool:
@@ -224,7 +224,7 @@ class Domains:
     def matter(self, pod: Pod) -> bool:
         """Return whether affinity or spread constrain *pod*."""
         shape = pod.shape
-        return bool(shape.spreads or shape.affinity or shape.anti_affinity or self._keeping(pod))
+        return bool(shape.spreads or shape.affinity or shape.anti_affinity or self._repelled_counters(pod))
 
     def spread(self, pod: Pod, new: NewDomains | None = None) -> Iterator[tuple[str, BoolColumn]]:
         """Yield two masks per constraint: nodes with its label, and nodes where *pod* keeps the skew within bounds.
@@ -235,7 +235,7 @@ class Domains:
         """
         for index, spread in enumerate(pod.shape.spreads):
             yield NO_SPREAD_KEY, self._rows.with_keys((spread.topology_key,))
-            yield SPREAD, self._evened(pod, index, new)
+            yield SPREAD, self._evenly_spread(pod, index, new)
 
     def affine(self, pod: Pod) -> BoolColumn | None:
         """Return the nodes whose domains have the pods to which *pod* has affinity. None: unlimited.
@@ -256,12 +256,12 @@ class Domains:
 
     def apart(self, pod: Pod) -> BoolColumn | None:
         """Return the nodes whose domains have no pod to which *pod* has anti-affinity. None: unlimited."""
-        return self._free_of(self._unwanted(pod.shape)) if pod.shape.anti_affinity else None
+        return self._free_of(self._repelling_counters(pod.shape)) if pod.shape.anti_affinity else None
 
     def welcome(self, pod: Pod) -> BoolColumn | None:
         """Return the nodes whose domains have no pod with anti-affinity to *pod*. None: unlimited."""
-        keeping = self._keeping(pod)
-        return self._free_of((number, self._counts.topology_key(number)) for number in keeping) if keeping else None
+        counters = self._repelled_counters(pod)
+        return self._free_of((number, self._counts.topology_key(number)) for number in counters) if counters else None
 
     def choices(
         self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
@@ -279,33 +279,33 @@ class Domains:
         """
         rules = list(self._rules(pod, node, requirements, new))
         for choice in product(*(options for _, options in rules)):
-            found: dict[str, Allowed] = {}
+            new_requirements: dict[str, Allowed] = {}
             for (key, _), option in zip(rules, choice, strict=True):
                 if option is not None:
-                    add(found, key, option)
-            if not any(each.is_nothing for each in found.values()):
-                yield found
+                    add(new_requirements, key, option)
+            if not any(allowed.is_nothing for allowed in new_requirements.values()):
+                yield new_requirements
 
     def follow(self, pods: Iterable[Pod]) -> None:
         """Count pods on new nodes for the constraints of *pods* from now on."""
         for pod in pods:
             for number in self._counts.carried(pod.shape):
                 self._tally(number, self._counts.topology_key(number))
-            for each in (*pod.stricter, pod):
-                shape = each.shape
+            for variant in (*pod.stricter, pod):
+                shape = variant.shape
                 for index in range(len(shape.spreads)):
                     self._spread_tally(shape, index)
                 for term in shape.affinity:
                     self._tally(self._terms_of(shape).affinity, term.topology_key)
-                for number, key in self._unwanted(shape):
+                for number, key in self._repelling_counters(shape):
                     self._tally(number, key)
 
     def record(self, pod: Pod, node: NewNode) -> None:
         """Count a pod on a new node, in the domains that are certain by now. Call `follow` first."""
         for number in (*self._counts.carried(pod.shape), *self._counts.meaning(pod)[0]):
-            followed = [(key, tally) for (counted, key), tally in self._tallies.items() if counted == number]
-            followed += self._spread_with(number, node)
-            for key, tally in followed:
+            tallies = [(key, tally) for (counter, key), tally in self._tallies.items() if counter == number]
+            tallies += self._spread_with(number, node)
+            for key, tally in tallies:
                 tally.record(node.domains(key))
 
     def _spread_with(self, number: int, node: NewNode) -> Iterator[tuple[str, DomainCounts]]:
@@ -325,13 +325,13 @@ class Domains:
             yield spread.topology_key, self._even_choices(pod, index, node, requirements, new)
         if shape.affinity:
             yield from self._affine_choices(pod, node, requirements, new)
-        kept_away = ((number, self._counts.topology_key(number)) for number in self._keeping(pod))
-        for number, key in (*self._unwanted(shape), *kept_away):
+        repelling_keys = ((number, self._counts.topology_key(number)) for number in self._repelled_counters(pod))
+        for number, key in (*self._repelling_counters(shape), *repelling_keys):
             tally = self._tally(number, key)
             if key == HOSTNAME:
                 yield key, [None] if tally.is_free(node.name) else []
             elif domains := new.of(key):  # else no new node has the label, and is in no domain
-                free = filter(tally.is_free, _allowed(requirements, key, (*tally.known(), *domains)))
+                free = filter(tally.is_free, _allowed_domains(requirements, key, (*tally.known(), *domains)))
                 yield key, [one_of(*free)]
 
     def _even_choices(
@@ -341,12 +341,12 @@ class Domains:
         most = spread.max_skew - _selects_own(spread, pod)
         if spread.topology_key == HOSTNAME:
             return [None] if tally.count(node.name) <= most else []
-        known = tally.known(new.expected(pod.shape, spread))
-        domains = _allowed(requirements, spread.topology_key, known)
-        fewest = min((known[domain] for domain in domains), default=0)
+        counts = tally.known(new.expected(pod.shape, spread))
+        domains = _allowed_domains(requirements, spread.topology_key, counts)
+        fewest = min((counts[domain] for domain in domains), default=0)
         if fewest > most + _fewest(spread, tally, new.expected(pod.shape, spread)):
             return []
-        return [one_of(domain) for domain in domains if known[domain] == fewest]
+        return [one_of(domain) for domain in domains if counts[domain] == fewest]
 
     def _affine_choices(
         self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
@@ -358,7 +358,7 @@ class Domains:
             if key == HOSTNAME:
                 yield key, [None] if is_first or tally.count(node.name) else []
                 continue
-            domains = _allowed(requirements, key, (*tally.known(), *new.of(key)))
+            domains = _allowed_domains(requirements, key, (*tally.known(), *new.of(key)))
             if is_first:
                 yield key, [one_of(domain) for domain in domains]
             else:
@@ -368,13 +368,13 @@ class Domains:
         """Return whether *pod* is the first of a group with affinity to itself."""
         return self._counts.matches(number, pod) and all(tally.is_empty for tally in tallies)
 
-    def _unwanted(self, shape: PodShape) -> Iterable[tuple[int, str]]:
+    def _repelling_counters(self, shape: PodShape) -> Iterable[tuple[int, str]]:
         """Return the counters of the anti-affinity terms of a shape, with their topology keys."""
         return zip(
             self._terms_of(shape).anti_affinity, (term.topology_key for term in shape.anti_affinity), strict=True
         )
 
-    def _keeping(self, pod: Pod) -> tuple[int, ...]:
+    def _repelled_counters(self, pod: Pod) -> tuple[int, ...]:
         return self._counts.meaning(pod)[1] if self._counts.some_carry else ()
 
     def _free_of(self, pairs: Iterable[tuple[int, str]]) -> BoolColumn:
@@ -384,7 +384,7 @@ class Domains:
             mask &= tally.at(tally.free)
         return mask
 
-    def _evened(self, pod: Pod, index: int, new: NewDomains | None) -> BoolColumn:
+    def _evenly_spread(self, pod: Pod, index: int, new: NewDomains | None) -> BoolColumn:
         spread, tally = pod.shape.spreads[index], self._spread_tally(pod.shape, index)
         if new is None:
             counts = tally.counts[tally.domains]
@@ -394,40 +394,40 @@ class Domains:
         return tally.at(tally.counts <= spread.max_skew + fewest - _selects_own(spread, pod))
 
     def _terms_of(self, shape: PodShape) -> Terms:
-        if (cached := self.terms.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
-            cached = self.terms[id(shape)] = shape, Terms.of(shape, self._counts)
-        return cached[1]
+        if (terms := self.terms.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
+            terms = self.terms[id(shape)] = shape, Terms.of(shape, self._counts)
+        return terms[1]
 
     def _tally(self, number: int, key: str) -> DomainCounts:
-        if (cached := self._tallies.get((number, key))) is None:
+        if (tally := self._tallies.get((number, key))) is None:
             if self.base is not None and self.is_near_base:
-                cached = self._following(self.base._tally(number, key), number)
+                tally = self._follow_tally(self.base._tally(number, key), number)
             else:
-                cached = self._made(number, key, self._rows.with_keys((key,)))
-            self._tallies[number, key] = cached
-        return cached
+                tally = self._make_tally(number, key, self._rows.with_keys((key,)))
+            self._tallies[number, key] = tally
+        return tally
 
     def _spread_tally(self, shape: PodShape, index: int) -> DomainCounts:
-        if (cached := self._spread_tallies.get((id(shape), index))) is None:
+        if (tally := self._spread_tallies.get((id(shape), index))) is None:
             number, spread = self._terms_of(shape).spreads[index], shape.spreads[index]
             if self.base is not None and self.is_near_base:
-                cached = self._following(self.base._spread_tally(shape, index), number)
+                tally = self._follow_tally(self.base._spread_tally(shape, index), number)
             else:
-                cached = self._made(number, spread.topology_key, self._rows.counted(shape, spread))
-            self._spread_tallies[id(shape), index] = cached
-        return cached
+                tally = self._make_tally(number, spread.topology_key, self._rows.counted(shape, spread))
+            self._spread_tallies[id(shape), index] = tally
+        return tally
 
-    def _made(self, number: int, key: str, included: BoolColumn) -> DomainCounts:
+    def _make_tally(self, number: int, key: str, included_nodes: BoolColumn) -> DomainCounts:
         nodes, pods = self._nodes, self._occupancy.number_of(number)
-        return self._followed(
-            DomainCounts(pods, self._rows.label(key), nodes.counted & included, nodes.present), number
+        return self._update_tally(
+            DomainCounts(pods, self._rows.label(key), nodes.counted & included_nodes, nodes.present), number
         )
 
-    def _following(self, tally: DomainCounts, number: int) -> DomainCounts:
+    def _follow_tally(self, tally: DomainCounts, number: int) -> DomainCounts:
         nodes, pods = self._nodes, self._occupancy.number_of(number)
-        return self._followed(tally.following(pods, nodes.counted, nodes.present, self.changed), number)
+        return self._update_tally(tally.following(pods, nodes.counted, nodes.present, self.changed), number)
 
-    def _followed(self, tally: DomainCounts, number: int) -> DomainCounts:
+    def _update_tally(self, tally: DomainCounts, number: int) -> DomainCounts:
         """Keep counts updated from now on."""
         self._by_number.setdefault(number, []).append(tally)
         return tally
@@ -445,11 +445,11 @@ def _fewest(spread: Spread, tally: DomainCounts, expected: Iterable[str]) -> int
     """Return the fewest pods of any domain. It is 0 for hosts: a new host is always possible."""
     if spread.topology_key == HOSTNAME:
         return 0
-    known = tally.known(expected)
-    return 0 if len(known) < spread.min_domains else min(known.values(), default=0)
+    counts = tally.known(expected)
+    return 0 if len(counts) < spread.min_domains else min(counts.values(), default=0)
 
 
-def _allowed(requirements: Mapping[str, Allowed], key: str, domains: Iterable[str]) -> list[str]:
+def _allowed_domains(requirements: Mapping[str, Allowed], key: str, domains: Iterable[str]) -> list[str]:
     """Return those of *domains* that *requirements* allow, by name."""
     requirement = requirements.get(key)
     return sorted({domain for domain in domains if requirement is None or requirement.allows(domain)})

@@ -24,8 +24,8 @@ from scorer.node_disruption.methods.expiration import expirations
 from scorer.node_disruption.scheduling.node_filter import SimulatedCapacity
 from scorer.node_disruption.scheduling.scheduler import NewNodes, place_all
 from scorer.node_disruption.simulation.drain import NodeDrain
-from scorer.node_disruption.simulation.launches import daemons_on, initialized, launched, launched_like
-from scorer.node_disruption.simulation.static_pools import lacking, should_have, surplus
+from scorer.node_disruption.simulation.launches import daemons_on, initialize_node, launch_node, launched_like
+from scorer.node_disruption.simulation.static_pools import missing_nodes, should_have, surplus
 from scorer.node_disruption.simulation.timeline import Launch, NodeRemoval, PendingPod, SimulationAssumptions
 
 _EVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -130,7 +130,7 @@ class Clockwork:
             nodes=dict(sorted(self.nodes.items())),
             launching={},  # when they join is not known
             pods=dict(self.pods),
-            pending=tuple(each.pod for _, each in sorted(self._homeless.items())),
+            pending=tuple(pod.pod for _, pod in sorted(self._homeless.items())),
             guards=self._book.guards(),
         )
 
@@ -138,7 +138,9 @@ class Clockwork:
         """Mark a node as being disrupted, so that it accepts no more pods."""
         node = self.nodes[name]
         assert node.node is not None
-        taints = node.taints if any(each.key == DISRUPTED_TAINT for each in node.taints) else (*node.taints, DISRUPTED)
+        taints = (
+            node.taints if any(taint.key == DISRUPTED_TAINT for taint in node.taints) else (*node.taints, DISRUPTED)
+        )
         self.nodes[name] = replace(node, node=replace(node.node, deleting=True), taints=taints)
 
     def drain(self, name: str, now: datetime) -> None:
@@ -147,33 +149,33 @@ class Clockwork:
             return
         self.mark(name)
         node = self.nodes[name]
-        bound = None
+        deadline = None
         if node.claim is not None:
-            deleted = node.claim.deletion or now
-            bound = drain_deadline(deleted, node.claim.termination_grace, node.claim.terminates_at)
-            claim = replace(node.claim, deletion=deleted, terminates_at=bound)
+            deletion_time = node.claim.deletion or now
+            deadline = drain_deadline(deletion_time, node.claim.termination_grace, node.claim.terminates_at)
+            claim = replace(node.claim, deletion=deletion_time, terminates_at=deadline)
             self.nodes[name] = replace(node, claim=claim)
         self._ready.pop(name, None)
-        self._drains[name] = NodeDrain(self.pods.get(name, ()), now, bound)
+        self._drains[name] = NodeDrain(self.pods.get(name, ()), now, deadline)
 
-    def launch(self, planned: NewNode, like: str, now: datetime) -> str | None:
+    def launch(self, new_node: NewNode, like: str, now: datetime) -> str | None:
         """Launch a planned node.
 
         Args:
-            planned: The planned node.
+            new_node: The planned node.
             like: Name of the node that it replaces, which is copied if the options of the planned node are unknown.
             now: Current time.
 
         Returns:
             Its name, or None if no option remains or its pool does not exist.
         """
-        pool = self._base.pools.get(planned.pool)
+        pool = self._base.pools.get(new_node.pool)
         if pool is None:
             return None
-        name = self._new_name(planned.pool)
-        node = launched(planned, name, pool, now)
+        name = self._new_name(new_node.pool)
+        node = launch_node(new_node, name, pool, now)
         if node is None and like in self.nodes:
-            node = launched_like(self.nodes[like], planned, name, pool, now)
+            node = launched_like(self.nodes[like], new_node, name, pool, now)
         if node is None:
             return None
         ready = now + self._assumptions.launch
@@ -209,13 +211,13 @@ class Clockwork:
         for name, at in sorted(self._ready.items()):
             if at <= now:
                 del self._ready[name]
-                node = initialized(self.nodes[name], at)
+                node = initialize_node(self.nodes[name], at)
                 self.nodes[name] = node
                 if any(not pod.finished for pod in self.pods.get(name, ()) if pod.reschedulable):
                     self._touch(name, at)
         for key in [key for key, at in self._arrivals.items() if at <= now]:
             del self._arrivals[key]
-            self._book.record_running(key)
+            self._book.record_restart(key)
 
     def settle(self, now: datetime) -> None:
         """Evict and place pods and remove drained nodes until nothing changes."""
@@ -242,16 +244,16 @@ class Clockwork:
         """Launch the missing nodes of static pools."""
         for pool in self._static:
             nodes = self._of(pool.name)
-            going = sorted(node.name for node in nodes if node.node is not None and node.node.disrupting)
-            new = [name for name in going if name not in self._made_up]
-            for index in range(lacking(pool, nodes)):
+            disrupting = sorted(node.name for node in nodes if node.node is not None and node.node.disrupting)
+            new = [name for name in disrupting if name not in self._made_up]
+            for index in range(missing_nodes(pool, nodes)):
                 cause = new[index] if index < len(new) else ""
                 like = cause or min((node.name for node in nodes), default="")
                 template = pool_template(pool, self._catalog.types if self._catalog else ())
-                planned = by_price(replace(template, name=f"{pool.name}/more-{index + 1}"))
-                if self.launch(planned, like, now) is not None:
-                    why = f"NodePool {pool.name} should have {should_have(pool)}"
-                    self.made.append(NodeProvisioning(self.launches[-1], frozenset((cause,) if cause else ()), why))
+                new_node = by_price(replace(template, name=f"{pool.name}/more-{index + 1}"))
+                if self.launch(new_node, like, now) is not None:
+                    reason = f"NodePool {pool.name} should have {should_have(pool)}"
+                    self.made.append(NodeProvisioning(self.launches[-1], frozenset((cause,) if cause else ()), reason))
                     self._made_up.add(cause)
 
     def _of(self, pool: str) -> list[ClusterNode]:
@@ -259,13 +261,13 @@ class Clockwork:
 
     def expired(self, now: datetime) -> list[str]:
         """Return the nodes that have expired by *now* and are not being removed. Each is returned once."""
-        found = []
+        expired_nodes = []
         while self._ages and self._ages[0][0] <= now:
             _, name = heappop(self._ages)
             node = self.nodes.get(name)
             if node is not None and node.claim is not None and node.claim.deletion is None:
-                found.append(name)
-        return found
+                expired_nodes.append(name)
+        return expired_nodes
 
     def next_age(self) -> datetime | None:
         """Return when the next node expires, or None."""
@@ -279,23 +281,23 @@ class Clockwork:
 
     def next_at(self, now: datetime) -> datetime | None:
         """Return when something changes without intervention, or None."""
-        found = [*self._ready.values(), *self._arrivals.values()]
+        times = [*self._ready.values(), *self._arrivals.values()]
         drains = (drain.next_at(now, self._assumptions.shortest_drain) for drain in self._drains.values())
-        found += [at for at in drains if at is not None]
-        return min((at for at in found if at > now), default=None)
+        times += [at for at in drains if at is not None]
+        return min((at for at in times if at > now), default=None)
 
     def waiting(self) -> tuple[PendingPod, ...]:
         """Return the unplaced pods."""
-        return tuple(PendingPod(key, each.since, each.why) for key, each in sorted(self._homeless.items()))
+        return tuple(PendingPod(key, pod.since, pod.why) for key, pod in sorted(self._homeless.items()))
 
     def _evict(self, name: str, drain: NodeDrain, now: datetime) -> bool:
-        evicted = drain.evict(now, self._book)
-        if not evicted:
+        evicted_pods = drain.evict(now, self._book)
+        if not evicted_pods:
             return False
-        keys = {pod.key for pod in evicted}
-        self._known(name).remove_pods(evicted, name)
+        keys = {pod.key for pod in evicted_pods}
+        self._capacity(name).remove_pods(evicted_pods, name)
         self.pods[name] = tuple(pod for pod in self.pods[name] if pod.key not in keys)
-        for pod in evicted:
+        for pod in evicted_pods:
             self._uproot(pod, now, drain.end_of(pod.key) or now, name)
         return True
 
@@ -304,11 +306,11 @@ class Clockwork:
             self._homeless[pod.key] = _Homeless(pod, now, free_at, cause)
             self._look_for_places = True
         else:
-            self._book.record_running(pod.key)
+            self._book.record_restart(pod.key)
 
     def _remove(self, name: str, now: datetime) -> None:
         del self._drains[name]
-        self._known(name).lose((name,))
+        self._capacity(name).lose((name,))
         node = self.nodes.pop(name)
         for pod in self.pods.pop(name, ()):
             if pod.reschedulable:
@@ -322,42 +324,47 @@ class Clockwork:
         self._look_for_places = False
         if not self._homeless:
             return
-        going = [name for name, node in self.nodes.items() if node.node is not None and node.node.disrupting]
-        fitting = self._known().without((), closed=going)
-        pods = [each.pod for each in self._homeless.values()]
-        placed = place_all(fitting, pods, NewNodes(self._new_nodes(going), self._new_domains))
-        self._look_for_places = bool(placed.left and placed.new_nodes)  # which zone a new node has is known then
-        for key, why in placed.left.items():
-            self._homeless[key].why = why
-        for key, name in sorted(placed.onto.items()):
+        disrupting = [name for name, node in self.nodes.items() if node.node is not None and node.node.disrupting]
+        capacity = self._capacity().without((), closed=disrupting)
+        pods = [pod.pod for pod in self._homeless.values()]
+        placement = place_all(capacity, pods, NewNodes(self._new_nodes(disrupting), self._new_domains))
+        self._look_for_places = bool(placement.left and placement.new_nodes)  # which zone a new node has is known then
+        for key, reason in placement.left.items():
+            self._homeless[key].why = reason
+        for key, name in sorted(placement.onto.items()):
             self._come(key, name, now)
-        for new in placed.new_nodes:
+        for new in placement.new_nodes:
             causes = frozenset(self._homeless[pod.key].cause for pod in new.pods) - {""}
-            made = self.launch(new, min(causes, default=""), now)
-            if made is None:
+            node = self.launch(new, min(causes, default=""), now)
+            if node is None:
                 continue
             self.made.append(NodeProvisioning(self.launches[-1], causes))
             for pod in new.pods:
-                self._come(pod.key, made, now)
+                self._come(pod.key, node, now)
 
-    def _known(self, name: str = "") -> SimulatedCapacity:
+    def _capacity(self, name: str = "") -> SimulatedCapacity:
         """Return the free capacity, including the named node, or all nodes without a name."""
         if self._room is None:
             self._room = SimulatedCapacity(self.cluster())
         if self._unknown and (not name or name in self._unknown):
-            self._room.add([initialized(self.nodes[each], self._ready.get(each, _EVER)) for each in self._unknown])
-            for each in self._unknown:
-                self._room.place_pods(self.pods[each], each)
+            self._room.add(
+                [
+                    initialize_node(self.nodes[name_unknown], self._ready.get(name_unknown, _EVER))
+                    for name_unknown in self._unknown
+                ]
+            )
+            for name_unknown in self._unknown:
+                self._room.place_pods(self.pods[name_unknown], name_unknown)
             self._unknown.clear()
         return self._room
 
-    def _new_nodes(self, going: Sequence[str]) -> tuple[NewNode, ...]:
+    def _new_nodes(self, disrupting: Sequence[str]) -> tuple[NewNode, ...]:
         """Return the templates of pools. They are cached if no pool has limits."""
         if self._templates is None or any(pool.limits for pool in self._base.pools.values()):
             cluster = self.cluster()
             beyond = beyond_limits(cluster)
-            found = templates(cluster, self._types, going)
-            self._templates = tuple(template for template in found if template.pool not in beyond)
+            new_nodes = templates(cluster, self._types, disrupting)
+            self._templates = tuple(template for template in new_nodes if template.pool not in beyond)
         return self._templates
 
     def _come(self, key: str, name: str, now: datetime) -> None:
@@ -365,17 +372,17 @@ class Clockwork:
         homeless = self._homeless.pop(key)
         runs_at = max(now, homeless.free_at, self._ready.get(name, now))
         pod = homeless.pod
-        held = replace(
+        hold = replace(
             pod.held, active=True, evictable=not pod.shape.tolerates(DISRUPTED), unready=False, started=runs_at
         )
-        came = replace(pod, node=name, taken={}, created=now, terminating_since=None, phase="Running", held=held)
-        self._known(name).place_pods((came,), name)
+        came = replace(pod, node=name, taken={}, created=now, terminating_since=None, phase="Running", held=hold)
+        self._capacity(name).place_pods((came,), name)
         self.pods[name] = (*self.pods.get(name, ()), came)
         self._touch(name, now)
         if runs_at > now:
             self._arrivals[key] = runs_at
         else:
-            self._book.record_running(key)
+            self._book.record_restart(key)
 
     def _touch(self, name: str, now: datetime) -> None:
         """Record a pod event on a node (nodepool-disruption.md 5.6)."""

@@ -22,19 +22,17 @@ DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by t
 """Duration of a drain."""
 
 
-def document_of(simulated: SimulationResult) -> JsonObject:
+def document_of(result: SimulationResult) -> JsonObject:
     """Return a simulation as JSON, sorted by pool."""
-    gone = {removal.node: removal.at for removal in simulated.removals}
-    launches = {launch.node: launch for launch in simulated.launches}
+    removal_times = {removal.node: removal.at for removal in result.removals}
+    launches = {launch.node: launch for launch in result.launches}
     return {
-        "start": format_time(simulated.start),
-        "end": format_time(simulated.end),
-        "stopped": simulated.stopped or None,
-        "assumptions": assumptions_of(simulated.assumptions),
-        "pools": [_pool(pool, simulated, gone, launches) for pool in simulated.pools],
-        "waiting": [
-            {"pod": pod.pod, "since": format_time(pod.since), "reason": pod.reason} for pod in simulated.waiting
-        ],
+        "start": format_time(result.start),
+        "end": format_time(result.end),
+        "stopped": result.stopped or None,
+        "assumptions": assumptions_of(result.assumptions),
+        "pools": [_pool(pool, result, removal_times, launches) for pool in result.pools],
+        "waiting": [{"pod": pod.pod, "since": format_time(pod.since), "reason": pod.reason} for pod in result.waiting],
     }
 
 
@@ -60,27 +58,27 @@ def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
         today: Result of `document_of` for the present pools.
         changed: Result of `document_of` for the changed pools.
     """
-    one, other = ({pool["pool"]: pool for pool in document["pools"]} for document in (today, changed))
-    names = sorted(one.keys() | other.keys())
-    pairs = ((name, _figures(one.get(name)), _figures(other.get(name))) for name in names)
+    today_pools, changed_pools = ({pool["pool"]: pool for pool in document["pools"]} for document in (today, changed))
+    names = sorted(today_pools.keys() | changed_pools.keys())
+    pairs = ((name, _figures(today_pools.get(name)), _figures(changed_pools.get(name))) for name in names)
     differences = [
-        {"pool": name, **{key: {"today": before[key], "changed": after[key]} for key in before}}
-        for name, before, after in pairs
-        if before != after
+        {"pool": name, **{key: {"today": old[key], "changed": new[key]} for key in old}}
+        for name, old, new in pairs
+        if old != new
     ]
     return {"today": today, "changed": changed, "differences": differences}
 
 
-def held_before(happening: SimulationEvent, blocked: Iterable[BlockedPeriod]) -> tuple[BlockedPeriod, ...]:
+def preceding_holds(event: SimulationEvent, periods: Iterable[BlockedPeriod]) -> tuple[BlockedPeriod, ...]:
     """Return the holds of the nodes of an event that ended shortly before it."""
     return tuple(
         period
-        for period in blocked
-        if period.node in happening.nodes
-        and period.wanted == happening.reason
+        for period in periods
+        if period.node in event.nodes
+        and period.wanted == event.reason
         and not period.draining
         and period.until is not None
-        and timedelta() <= happening.at - period.until <= _CLOSE
+        and timedelta() <= event.at - period.until <= _CLOSE
     )
 
 
@@ -91,10 +89,13 @@ def _figures(pool: JsonObject | None) -> JsonObject:
 
 
 def _pool(
-    summary: PoolSummary, simulated: SimulationResult, gone: Mapping[str, datetime], launches: Mapping[str, Launch]
+    summary: PoolSummary,
+    result: SimulationResult,
+    removal_times: Mapping[str, datetime],
+    launches: Mapping[str, Launch],
 ) -> JsonObject:
-    blocked = [period for period in simulated.blocked if period.pool == summary.pool]
-    own = [each for each in simulated.happenings if each.pool == summary.pool]
+    periods = [period for period in result.blocked if period.pool == summary.pool]
+    own = [event for event in result.happenings if event.pool == summary.pool]
     return {
         "pool": summary.pool,
         "nodesBefore": summary.nodes_before,
@@ -103,35 +104,35 @@ def _pool(
         "pricePerHourAfter": _price(summary.price_after),
         "disrupted": dict(summary.disrupted),
         "savingsPerHour": _price(summary.savings),
-        "longestBlockedSeconds": 0.0
-        if summary.longest is None
-        else summary.longest.length(simulated.end).total_seconds(),
-        "happenings": [_happening(each, held_before(each, blocked), gone, launches) for each in own],
-        "blocked": [blocked_document(period) for period in blocked],
+        "longestBlockedSeconds": 0.0 if summary.longest is None else summary.longest.length(result.end).total_seconds(),
+        "happenings": [
+            _event_document(event, preceding_holds(event, periods), removal_times, launches) for event in own
+        ],
+        "blocked": [blocked_document(period) for period in periods],
     }
 
 
-def _happening(
-    happening: SimulationEvent,
-    held: Iterable[BlockedPeriod],
-    gone: Mapping[str, datetime],
+def _event_document(
+    event: SimulationEvent,
+    periods: Iterable[BlockedPeriod],
+    removal_times: Mapping[str, datetime],
     launches: Mapping[str, Launch],
 ) -> JsonObject:
-    ends = [gone[name] for name in happening.nodes if name in gone]
-    is_over = bool(happening.nodes) and len(ends) == len(happening.nodes)
+    ends = [removal_times[name] for name in event.nodes if name in removal_times]
+    is_over = bool(event.nodes) and len(ends) == len(event.nodes)
     return {
-        "at": format_time(happening.at),
-        "method": str(happening.method),
-        "reason": str(happening.reason) or None,
-        "nodes": list(happening.nodes),
-        "why": happening.why,
-        "savingsPerHour": _price(happening.savings),
-        "replacedBy": [_launch(launches[name]) for name in happening.replaced_by],
+        "at": format_time(event.at),
+        "method": str(event.method),
+        "reason": str(event.reason) or None,
+        "nodes": list(event.nodes),
+        "why": event.why,
+        "savingsPerHour": _price(event.savings),
+        "replacedBy": [_launch(launches[name]) for name in event.replaced_by],
         "gone": format_time(max(ends)) if is_over else None,
-        "limit": happening.limit,
-        "disrupting": happening.disrupting,
-        "podsOf": list(happening.pods_of),
-        "heldBefore": [blocked_document(period) for period in held],
+        "limit": event.limit,
+        "disrupting": event.disrupting,
+        "podsOf": list(event.pods_of),
+        "heldBefore": [blocked_document(period) for period in periods],
     }
 
 
@@ -146,16 +147,16 @@ def _launch(launch: Launch) -> JsonObject:
     }
 
 
-def blocked_document(blocked: BlockedPeriod) -> JsonObject:
+def blocked_document(period: BlockedPeriod) -> JsonObject:
     """Return a hold of a node as JSON."""
     return {
-        "node": blocked.node,
-        "wanted": str(blocked.wanted) or None,
-        "reason": str(blocked.reason),
-        "message": blocked.message,
-        "since": format_time(blocked.since),
-        "until": None if blocked.until is None else format_time(blocked.until),
-        "draining": blocked.draining,
+        "node": period.node,
+        "wanted": str(period.wanted) or None,
+        "reason": str(period.reason),
+        "message": period.message,
+        "since": format_time(period.since),
+        "until": None if period.until is None else format_time(period.until),
+        "draining": period.draining,
     }
 
 

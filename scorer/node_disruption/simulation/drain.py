@@ -23,16 +23,16 @@ class NodeDrain:
         bound: When it ends regardless of remaining pods. None: unlimited.
     """
 
-    def __init__(self, pods: Iterable[Pod], start: datetime, bound: datetime | None) -> None:
+    def __init__(self, pods: Iterable[Pod], start: datetime, deadline: datetime | None) -> None:
         self.start = start
-        self.bound = None if bound is None else max(bound, start)
+        self.bound = None if deadline is None else max(deadline, start)
         self._left: dict[str, Pod] = {}
         self._ending: dict[str, tuple[int, datetime]] = {}
         self.staying: list[Pod] = []
         """Pods that are not evicted, and end with the node."""
         for pod in pods:
             if pod.terminating_since is not None and not pod.finished:
-                self._ending[pod.key] = pod.tier, self._bounded(max(start, pod.terminating_since))
+                self._ending[pod.key] = pod.tier, self._bound_by_deadline(max(start, pod.terminating_since))
             elif pod.active and pod.owner is not Owner.NODE and not pod.shape.tolerates(DISRUPTED):
                 self._left[pod.key] = pod
             else:
@@ -40,20 +40,20 @@ class NodeDrain:
 
     def evict(self, now: datetime, book: EvictionLedger) -> list[Pod]:
         """Return the pods that start terminating at *now*, and record them in *book*."""
-        gone: list[Pod] = []
+        evicted_pods: list[Pod] = []
         while True:
-            self._ending = {key: ending for key, ending in self._ending.items() if ending[1] > now}
-            forced = [pod for pod in self._left.values() if self._is_forced(pod, now)]
-            for pod in forced:
+            self._ending = {key: end for key, end in self._ending.items() if end[1] > now}
+            forced_pods = [pod for pod in self._left.values() if self._is_forced(pod, now)]
+            for pod in forced_pods:
                 self._end(pod, now, book)
             tier = self._tier()
-            for pod in [each for each in self._left.values() if each.tier == tier]:
+            for pod in [pod for pod in self._left.values() if pod.tier == tier]:
                 if not pod.held.is_protected(now) and book.refusal(pod) is None:
                     self._end(pod, now, book)
-                    forced.append(pod)
-            if not forced:
-                return gone
-            gone += forced
+                    forced_pods.append(pod)
+            if not forced_pods:
+                return evicted_pods
+            evicted_pods += forced_pods
 
     def holds(self, now: datetime, book: EvictionLedger) -> Iterator[DrainBlocker]:
         """Yield the holds of the pods whose turn it is, after `evict`."""
@@ -82,23 +82,23 @@ class NodeDrain:
         return tuple(self._left.values())
 
     def _earliest(self, shortest: timedelta) -> datetime:
-        return self._bounded(self.start + shortest)
+        return self._bound_by_deadline(self.start + shortest)
 
     def _end(self, pod: Pod, now: datetime, book: EvictionLedger) -> None:
         del self._left[pod.key]
-        self._ending[pod.key] = pod.tier, self._bounded(now + pod.grace)
+        self._ending[pod.key] = pod.tier, self._bound_by_deadline(now + pod.grace)
         book.leave(pod)
 
     def end_of(self, key: str) -> datetime | None:
         """Return when a terminating pod has terminated, or None if it is not terminating."""
-        ending = self._ending.get(key)
-        return None if ending is None else ending[1]
+        end = self._ending.get(key)
+        return None if end is None else end[1]
 
     def _tier(self) -> int:
         tiers = [pod.tier for pod in self._left.values()] + [tier for tier, _ in self._ending.values()]
         return min(tiers, default=0)
 
-    def _bounded(self, at: datetime) -> datetime:
+    def _bound_by_deadline(self, at: datetime) -> datetime:
         return at if self.bound is None else min(at, self.bound)
 
     def _forced_at(self, pod: Pod) -> datetime | None:

@@ -21,8 +21,8 @@ from scorer.node_disruption.cluster.requirements import (
     Allowed,
     compatible,
     is_of_provider,
-    labelled,
     present_labels,
+    requirements_of_labels,
 )
 from scorer.node_disruption.cluster.snapshot import (
     HASH,
@@ -66,30 +66,30 @@ def seen_types(nodes: Iterable[ClusterNode]) -> tuple[InstanceType, ...]:
     )
 
 
-def _least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {key: min(one[key], other[key]) for key in one.keys() & other.keys()}
+def _least(amounts: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {key: min(amounts[key], other[key]) for key in amounts.keys() & other.keys()}
 
 
-def chosen(node: NewNode) -> tuple[InstanceType, Offering] | None:
+def choose_offering(node: NewNode) -> tuple[InstanceType, Offering] | None:
     """Return the instance type and offering of a planned node, or None if no option remains."""
-    offered = [
+    offers = [
         (
             CAPACITY_TYPES.index(offering.capacity_type) if offering.capacity_type in CAPACITY_TYPES else 0,
             kind,
             offering,
         )
         for kind in node.types
-        for offering in kind.offered(node.requirements)
+        for offering in kind.matching_offerings(node.requirements)
     ]
-    if not offered:
+    if not offers:
         return None
-    _, kind, offering = min(offered, key=lambda each: (each[0], each[2].price, each[1].name, each[2].zone))
+    _, kind, offering = min(offers, key=lambda offer: (offer[0], offer[2].price, offer[1].name, offer[2].zone))
     return kind, offering
 
 
-def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode | None:
+def launch_node(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode | None:
     """Return a planned node during its launch, or None if no option remains."""
-    instance_type = chosen(node)
+    instance_type = choose_offering(node)
     if instance_type is None:
         return None
     kind, offering = instance_type
@@ -108,7 +108,7 @@ def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> Cl
     }
     return ClusterNode(
         name=name,
-        node=_counted(name, pool),
+        node=_pool_node(name, pool),
         labels=labels,
         annotations=pool.model.spec.template.metadata.annotations,
         taints=node.taints,
@@ -124,11 +124,11 @@ def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> Cl
 
 def launched_like(old: ClusterNode, node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode:
     """Return a launching copy of *old* as its replacement, with the required labels of the planned *node*."""
-    labels = _as_asked(old.labels, node.requirements) | {HOSTNAME: name}
+    labels = _labels_as_required(old.labels, node.requirements) | {HOSTNAME: name}
     return replace(
         old,
         name=name,
-        node=_counted(name, pool),
+        node=_pool_node(name, pool),
         labels=labels,
         annotations=pool.model.spec.template.metadata.annotations,
         taints=node.taints,
@@ -141,37 +141,39 @@ def launched_like(old: ClusterNode, node: NewNode, name: str, pool: NodePoolStat
     )
 
 
-def initialized(node: ClusterNode, now: datetime) -> ClusterNode:
+def initialize_node(node: ClusterNode, now: datetime) -> ClusterNode:
     """Return a launched node as initialized at *now*."""
     assert node.node is not None
     assert node.claim is not None
     claim = replace(node.claim, initialized_since=now, consolidatable=False)
-    counted = replace(node.node, ready=True, initialized=True)
-    return replace(node, node=counted, labels={**node.labels, INITIALIZED_LABEL: "true"}, claim=claim)
+    pool_node = replace(node.node, ready=True, initialized=True)
+    return replace(node, node=pool_node, labels={**node.labels, INITIALIZED_LABEL: "true"}, claim=claim)
 
 
 def daemons_on(node: ClusterNode, cluster: ClusterSnapshot, now: datetime) -> Iterator[Pod]:
     """Yield the DaemonSet pods of a new node."""
-    offered = labelled(node.labels)
+    requirements = requirements_of_labels(node.labels)
     for pod in cluster.daemons:
-        held_off = [taint for taint in node.taints if taint.effect in HELD_EFFECTS and not pod.shape.tolerates(taint)]
-        if not held_off and any(compatible(wish, offered) for wish in wishes(pod.shape)):
+        untolerated = [
+            taint for taint in node.taints if taint.effect in HELD_EFFECTS and not pod.shape.tolerates(taint)
+        ]
+        if not untolerated and any(compatible(wish, requirements) for wish in wishes(pod.shape)):
             name = f"{pod.name}-{node.name}"
-            held = replace(pod.held, name=name, started=now)
-            yield replace(pod, name=name, uid=f"{pod.uid}-{node.name}", node=node.name, held=held, created=now)
+            hold = replace(pod.held, name=name, started=now)
+            yield replace(pod, name=name, uid=f"{pod.uid}-{node.name}", node=node.name, held=hold, created=now)
 
 
-def _some_value(wanted: Allowed) -> str | None:
+def _some_value(allowed: Allowed) -> str | None:
     """Return a value of a required label, or None if it may be missing."""
-    if wanted.may_be_absent:
+    if allowed.may_be_absent:
         return None
-    if not wanted.others:
-        return min(wanted.values, default=None)
-    bound = wanted.high if wanted.low is None else wanted.low
+    if not allowed.others:
+        return min(allowed.values, default=None)
+    bound = allowed.high if allowed.low is None else allowed.low
     return _ANY if bound is None else str(bound)
 
 
-def _as_asked(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) -> dict[str, str]:
+def _labels_as_required(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) -> dict[str, str]:
     """Return the labels of an old node for a new one. Labels that the requirements forbid are changed or removed."""
     labels_present = present_labels({key: value for key, value in labels.items() if key != INITIALIZED_LABEL})
     for key, requirement in requirements.items():
@@ -183,7 +185,7 @@ def _as_asked(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) ->
     return labels_present
 
 
-def _counted(name: str, pool: NodePoolState) -> PoolNode:
+def _pool_node(name: str, pool: NodePoolState) -> PoolNode:
     template = pool.model.spec.template
     return PoolNode(
         name=name,

@@ -130,10 +130,10 @@ class _Simulation:
             self._move()
             self._plan()
             self._draining.see(self._drain_holds(), self._now)
-            following = self._following()
-            if following is None:
+            next_instant = self._next_instant()
+            if next_instant is None:
                 break
-            self._now, self._fresh = following, len(self._happenings)
+            self._now, self._fresh = next_instant, len(self._happenings)
         return self._result()
 
     def _begin(self) -> None:
@@ -146,9 +146,9 @@ class _Simulation:
     def _move(self) -> None:
         """Apply everything due without the planner."""
         self._world.advance(self._now)
-        for replacing in [each for each in self._replacing if all(map(self._world.is_ready, each.new))]:
-            self._replacing.remove(replacing)
-            for name in replacing.nodes:
+        for replacement in [item for item in self._replacing if all(map(self._world.is_ready, item.new))]:
+            self._replacing.remove(replacement)
+            for name in replacement.nodes:
                 self._world.drain(name, self._now)
         if not self._settings.graceful_expiration:
             self._expire(self._world.expired(self._now))
@@ -158,9 +158,9 @@ class _Simulation:
     def _expire(self, names: Iterable[str]) -> None:
         for name in names:
             claim = self._world.nodes[name].claim
-            created = format_time(claim.created) if claim is not None and claim.created is not None else "?"
-            after = claim.expire_after if claim is not None else None
-            self._record([name], EXPIRATION, EXPIRED, f"made {created}, expires after {_hours(after)}")
+            creation_text = format_time(claim.created) if claim is not None and claim.created is not None else "?"
+            expire_after = claim.expire_after if claim is not None else None
+            self._record([name], EXPIRATION, EXPIRED, f"made {creation_text}, expires after {_hours(expire_after)}")
             self._world.drain(name, self._now)
             self._held.release({name}, self._now)
 
@@ -177,33 +177,33 @@ class _Simulation:
     def _settle(self) -> None:
         """Settle pods. New nodes for them are attributed to the latest events of their former nodes."""
         self._world.settle(self._now)
-        launched, self._world.made = self._world.made, []
-        for launch in launched:
+        launches, self._world.made = self._world.made, []
+        for launch in launches:
             price = launch.launch.price
             for index in range(self._fresh, len(self._happenings)):
-                happening = self._happenings[index]
-                if launch.causes & set(happening.nodes):
-                    savings = _less(happening.savings, price)
-                    new = (*happening.replaced_by, launch.launch.node)
-                    self._happenings[index] = replace(happening, replaced_by=new, savings=savings)
+                event = self._happenings[index]
+                if launch.causes & set(event.nodes):
+                    savings = _less(event.savings, price)
+                    new = (*event.replaced_by, launch.launch.node)
+                    self._happenings[index] = replace(event, replaced_by=new, savings=savings)
                     break
             else:
-                self._happenings.append(self._provisioning(launch))
+                self._happenings.append(self._provisioning_event(launch))
 
-    def _provisioning(self, made: NodeProvisioning) -> SimulationEvent:
+    def _provisioning_event(self, launch: NodeProvisioning) -> SimulationEvent:
         """Return the event for a node launched for pods of earlier removals, or for pending pods."""
-        price, nodes = made.launch.price, tuple(sorted(made.causes))
-        whose = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
-        reason = made.why or f"{whose} find no place on a node that is there"
+        price, nodes = launch.launch.price, tuple(sorted(launch.causes))
+        owner = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
+        reason = launch.why or f"{owner} find no place on a node that is there"
         return SimulationEvent(
             at=self._now,
-            pool=made.launch.pool,
+            pool=launch.launch.pool,
             method=PROVISIONING,
             reason="",
             nodes=(),
             why=reason,
             savings=None if price is None else -price,
-            replaced_by=(made.launch.node,),
+            replaced_by=(launch.launch.node,),
             pods_of=nodes,
         )
 
@@ -214,11 +214,11 @@ class _Simulation:
             if at > self._now:
                 return
             self._awaiting = None
-            checked = validate(
-                command, self._world.cluster(), self._catalog, self._now, self._settings, before=self._decision
+            validated = validate(
+                command, self._world.cluster(), self._catalog, self._now, self._settings, previous=self._decision
             )
-            if isinstance(checked, Command) and self._is_within_limits(checked):
-                self._carry_out(checked)
+            if isinstance(validated, Command) and self._is_within_limits(validated):
+                self._carry_out(validated)
             self._next_look = self._now
         elif not self._may_look():
             self._missed = True
@@ -238,9 +238,9 @@ class _Simulation:
                 self._carry_out(command)
             if not commands and not decision.expired:
                 self._last_look, self._next_look = self._now, decision.next_at
-                ends = (blocked.until for blocked in decision.held if blocked.reason in _ENDING)
-                self._opening = min((each for each in ends if each is not None and each > self._now), default=None)
-                self._held.see(self._of_interest(decision.held), self._now)
+                ends = (hold.until for hold in decision.held if hold.reason in _ENDING)
+                self._opening = min((end for end in ends if end is not None and end > self._now), default=None)
+                self._held.see(self._periods_of_interest(decision.held), self._now)
                 return
 
     def _is_within_limits(self, command: Command) -> bool:
@@ -254,10 +254,15 @@ class _Simulation:
 
     def _look(self) -> DisruptionDecision:
         self._looks += 1
-        before = self._decision
-        unseen = before.unseen if before else ()
+        previous = self._decision
+        unseen_pools = previous.unseen if previous else ()
         self._decision = decide(
-            self._world.cluster(), self._catalog, self._now, self._settings, unseen=unseen, before=before
+            self._world.cluster(),
+            self._catalog,
+            self._now,
+            self._settings,
+            unseen_pools=unseen_pools,
+            previous=previous,
         )
         return self._decision
 
@@ -270,14 +275,16 @@ class _Simulation:
         return bool(self._stopped)
 
     def _carry_out(self, command: Command) -> None:
-        reason = self._why(command)
+        reason = self._reason_text(command)
         for name in command.nodes:
             self._world.mark(name)
         new = [
             replacement
-            for index, planned in enumerate(command.replacements)
+            for index, new_node in enumerate(command.replacements)
             if (
-                replacement := self._world.launch(planned, command.nodes[min(index, len(command.nodes) - 1)], self._now)
+                replacement := self._world.launch(
+                    new_node, command.nodes[min(index, len(command.nodes) - 1)], self._now
+                )
             )
         ]
         prices_by_node = {
@@ -291,7 +298,7 @@ class _Simulation:
             cost = (
                 None
                 if None in prices_by_node.values()
-                else sum(each or 0.0 for each in prices_by_node.values()) * share
+                else sum(price or 0.0 for price in prices_by_node.values()) * share
             )
             self._record(names, command.method, command.reason, reason, tuple(new), cost)
         if new:
@@ -311,7 +318,7 @@ class _Simulation:
         names: Sequence[str],
         method: str,
         reason: str,
-        why: str,
+        reason_text: str,
         replaced_by: tuple[str, ...] = (),
         cost: float | None = 0.0,
     ) -> None:
@@ -331,7 +338,7 @@ class _Simulation:
                 method,
                 reason,
                 tuple(names),
-                why,
+                reason_text,
                 savings,
                 replaced_by,
                 None if method in _UNHELD or allowed is None else allowed.limit,
@@ -350,42 +357,38 @@ class _Simulation:
             if node.node is not None and node.pool == pool:
                 yield node.node
 
-    def _why(self, command: Command) -> str:
+    def _reason_text(self, command: Command) -> str:
         if command.method is Method.EMPTINESS:
             return "no pods to move"
         if command.method in (Method.DRIFT, Method.STATIC_DRIFT):
-            return self._why_drifted(self._world.nodes[command.nodes[0]])
+            return self._drift_text(self._world.nodes[command.nodes[0]])
         if command.decided is Decided.DELETE:
             return "its pods fit on other nodes" if len(command.nodes) == 1 else "their pods fit on other nodes"
         return "a cheaper node takes its pods" if len(command.nodes) == 1 else "one cheaper node takes their pods"
 
-    def _why_drifted(self, node: ClusterNode) -> str:
+    def _drift_text(self, node: ClusterNode) -> str:
         pool = self._start_cluster.pools.get(node.pool)
         if node.claim is None or pool is None:
             return "drifted"
         drift = detect_drift(node.claim, pool, self._catalog, self._now)
         return "drifted" if drift is None else drift.message
 
-    def _of_interest(self, held: Iterable[Held]) -> Iterator[BlockedPeriod]:
+    def _periods_of_interest(self, holds: Iterable[Held]) -> Iterator[BlockedPeriod]:
         """Yield holds of nodes that should be disrupted, without those that are merely not worth it."""
-        held, remaining = list(held), dict[str, int]()
-        never = {
-            blocked.node
-            for blocked in held
-            if blocked.wanted == DisruptionReason.UNDERUTILIZED and blocked.reason in _NEVER
-        }
-        for blocked in held:
-            if blocked.wanted == DisruptionReason.UNDERUTILIZED and blocked.node in never:
+        holds, remaining = list(holds), dict[str, int]()
+        never = {hold.node for hold in holds if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.reason in _NEVER}
+        for hold in holds:
+            if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.node in never:
                 continue
-            pool = self._world.nodes[blocked.node].pool
-            if blocked.wanted == DisruptionReason.UNDERUTILIZED and blocked.reason == DisruptionBlockReason.BUDGET:
+            pool = self._world.nodes[hold.node].pool
+            if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.reason == DisruptionBlockReason.BUDGET:
                 if pool not in remaining:
-                    allowed = self._allowance(pool, blocked.wanted)
+                    allowed = self._allowance(pool, hold.wanted)
                     remaining[pool] = 1 if allowed is None else allowed.remaining
                 if remaining[pool]:  # it is only that not all may go together
                     continue
-            if _is_of_interest(blocked):
-                yield BlockedPeriod(blocked.node, pool, blocked.wanted, blocked.reason, blocked.message, self._now)
+            if _is_of_interest(hold):
+                yield BlockedPeriod(hold.node, pool, hold.wanted, hold.reason, hold.message, self._now)
 
     def _drain_holds(self) -> Iterator[BlockedPeriod]:
         for name, hold in self._world.holds(self._now):
@@ -393,7 +396,7 @@ class _Simulation:
             reason = self._wanted.get(name, "")
             yield BlockedPeriod(name, pool, reason, hold.reason, hold.message, self._now, draining=True)
 
-    def _following(self) -> datetime | None:
+    def _next_instant(self) -> datetime | None:
         """Return the next instant at which something can change, or None."""
         instants = [self._world.next_at(self._now)]
         if self._awaiting is not None:
@@ -410,8 +413,11 @@ class _Simulation:
         if self._stopped:
             self._end = self._now
             self._stopped = f"stopped at {format_time(self._now)}, after {self._stopped}"
-        blocked = tuple(
-            sorted((*self._held.all(), *self._draining.all()), key=lambda each: (each.since, each.node, each.wanted))
+        periods = tuple(
+            sorted(
+                (*self._held.all(), *self._draining.all()),
+                key=lambda period: (period.since, period.node, period.wanted),
+            )
         )
         return SimulationResult(
             start=self._start,
@@ -420,50 +426,50 @@ class _Simulation:
             happenings=tuple(self._happenings),
             removals=tuple(self._world.removals),
             launches=tuple(self._world.launches),
-            blocked=blocked,
-            pools=tuple(self._summaries(blocked)),
+            blocked=periods,
+            pools=tuple(self._summaries(periods)),
             waiting=self._world.waiting(),
             stopped=self._stopped,
         )
 
-    def _summaries(self, blocked: Sequence[BlockedPeriod]) -> Iterator[PoolSummary]:
-        before, after = self._start_cluster.nodes.values(), self._world.nodes.values()
+    def _summaries(self, periods: Sequence[BlockedPeriod]) -> Iterator[PoolSummary]:
+        old_nodes, new_nodes = self._start_cluster.nodes.values(), self._world.nodes.values()
         prices = self._prices | {launch.node: launch.price for launch in self._world.launches}
-        for name in sorted({*self._start_cluster.pools, *(node.pool for node in before if node.pool)}):
-            own = [each for each in self._happenings if each.pool == name]
-            disrupted: dict[str, int] = {}
-            for each in own:
-                if each.reason:
-                    disrupted[each.reason] = disrupted.get(each.reason, 0) + len(each.nodes)
-            stretches = [period for period in blocked if period.pool == name]
+        for name in sorted({*self._start_cluster.pools, *(node.pool for node in old_nodes if node.pool)}):
+            own = [item for item in self._happenings if item.pool == name]
+            disruptions: dict[str, int] = {}
+            for item in own:
+                if item.reason:
+                    disruptions[item.reason] = disruptions.get(item.reason, 0) + len(item.nodes)
+            stretches = [period for period in periods if period.pool == name]
             yield PoolSummary(
                 pool=name,
-                nodes_before=sum(node.pool == name for node in before),
-                nodes_after=sum(node.pool == name for node in after),
-                price_before=_sum(prices[node.name] for node in before if node.pool == name),
-                price_after=_sum(prices[node.name] for node in after if node.pool == name),
-                disrupted=dict(sorted(disrupted.items())),
-                savings=_sum(each.savings for each in own),
-                longest=max(stretches, key=lambda each: each.length(self._end), default=None),
+                nodes_before=sum(node.pool == name for node in old_nodes),
+                nodes_after=sum(node.pool == name for node in new_nodes),
+                price_before=_sum(prices[node.name] for node in old_nodes if node.pool == name),
+                price_after=_sum(prices[node.name] for node in new_nodes if node.pool == name),
+                disrupted=dict(sorted(disruptions.items())),
+                savings=_sum(item.savings for item in own),
+                longest=max(stretches, key=lambda item: item.length(self._end), default=None),
             )
 
 
-def _is_of_interest(held: Held) -> bool:
-    if held.wanted == DisruptionReason.EMPTY and held.reason in (
+def _is_of_interest(hold: Held) -> bool:
+    if hold.wanted == DisruptionReason.EMPTY and hold.reason in (
         DisruptionBlockReason.NOT_YET,
         DisruptionBlockReason.DISABLED,
     ):
         return True
-    return held.event is DisruptionEventReason.BLOCKED and held.reason not in PASSING
+    return hold.event is DisruptionEventReason.BLOCKED and hold.reason not in PASSING
 
 
-def _less(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one - other
+def _less(price: float | None, other: float | None) -> float | None:
+    return None if price is None or other is None else price - other
 
 
 def _sum(prices: Iterable[float | None]) -> float | None:
-    listed = list(prices)
-    return None if None in listed else sum(each or 0.0 for each in listed)
+    price_list = list(prices)
+    return None if None in price_list else sum(price or 0.0 for price in price_list)
 
 
 def _hours(length: timedelta | None) -> str:
@@ -471,7 +477,7 @@ def _hours(length: timedelta | None) -> str:
     if length is None:
         return "Never"
     seconds = int(length.total_seconds())
-    hours, rest = divmod(seconds, 3600)
-    minutes, left = divmod(rest, 60)
+    hours, rest_seconds = divmod(seconds, 3600)
+    minutes, left = divmod(rest_seconds, 60)
     parts = [f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if number]
     return "".join(parts) or "0s"

@@ -17,7 +17,7 @@ from scorer.node_disruption.cluster.snapshot import ClusterNode, NodePoolState
 _NODES: Final = "nodes"
 
 
-def lacking(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
+def missing_nodes(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
     """Return how many nodes a static pool lacks, within its limit, 0 for other pools.
 
     Args:
@@ -26,9 +26,9 @@ def lacking(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
     """
     if pool.replicas is None or pool.deleting or not pool.ready:
         return 0
-    claimed = [node for node in nodes if node.claim]
-    missing = pool.replicas - len(_staying(claimed))
-    room = pool.limits[_NODES] - len(claimed) if _NODES in pool.limits else missing
+    nodes_with_claim = [node for node in nodes if node.claim]
+    missing = pool.replicas - len(_staying_nodes(nodes_with_claim))
+    room = pool.limits[_NODES] - len(nodes_with_claim) if _NODES in pool.limits else missing
     return max(0, min(missing, room))
 
 
@@ -55,18 +55,18 @@ def surplus(
         return ()
 
     def turn(node: ClusterNode) -> tuple[bool, bool, float, str]:
-        on_it = [pod for pod in pods.get(node.name, ()) if not pod.finished]
-        is_protected = any(pod.active and pod.held.is_protected(now) for pod in on_it)
-        is_used = is_protected or any(pod.owner is not Owner.DAEMON_SET for pod in on_it)
+        node_pods = [pod for pod in pods.get(node.name, ()) if not pod.finished]
+        is_protected = any(pod.active and pod.held.is_protected(now) for pod in node_pods)
+        is_used = is_protected or any(pod.owner is not Owner.DAEMON_SET for pod in node_pods)
         assert node.claim is not None
         left = lifetime_remaining(node.claim.created, node.claim.expire_after, now)
-        return is_used, is_protected, reschedule_cost(on_it) * left, node.name
+        return is_used, is_protected, reschedule_cost(node_pods) * left, node.name
 
-    staying = sorted(_staying(node for node in nodes if node.claim), key=turn)
-    return tuple(node.name for node in staying[: max(0, len(staying) - pool.replicas)])
+    staying_nodes = sorted(_staying_nodes(node for node in nodes if node.claim), key=turn)
+    return tuple(node.name for node in staying_nodes[: max(0, len(staying_nodes) - pool.replicas)])
 
 
-def _staying(nodes: Iterable[ClusterNode]) -> list[ClusterNode]:
+def _staying_nodes(nodes: Iterable[ClusterNode]) -> list[ClusterNode]:
     return [
         node for node in nodes if node.node is not None and not node.node.disrupting and not node.node.instance_gone
     ]

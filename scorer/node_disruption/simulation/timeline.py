@@ -233,10 +233,10 @@ class BlockedPeriods:
         self._open: dict[_Key, BlockedPeriod] = {}
         self._over: list[BlockedPeriod] = []
 
-    def see(self, found: Iterable[BlockedPeriod], now: datetime) -> None:
+    def see(self, periods: Iterable[BlockedPeriod], now: datetime) -> None:
         """Record all holds at *now*. Holds that are missing have ended."""
         current: dict[_Key, BlockedPeriod] = {}
-        for period in found:
+        for period in periods:
             current.setdefault(_key(period), period)
         self._end([key for key in self._open if key not in current], now)
         for key, period in current.items():
@@ -252,9 +252,9 @@ class BlockedPeriods:
 
     def _end(self, keys: Iterable[_Key], now: datetime) -> None:
         for key in keys:
-            ended = self._open.pop(key)
-            if ended.since < now:
-                self._over.append(replace(ended, until=now))
+            period = self._open.pop(key)
+            if period.since < now:
+                self._over.append(replace(period, until=now))
 
 
 def subject(message: str) -> str:
@@ -262,9 +262,9 @@ def subject(message: str) -> str:
     return _SUBJECT_ENDS.split(message, maxsplit=1)[0]
 
 
-def _key(blocked: BlockedPeriod) -> _Key:
-    return blocked.node, blocked.wanted, blocked.reason, subject(blocked.message)
+def _key(period: BlockedPeriod) -> _Key:
+    return period.node, period.wanted, period.reason, subject(period.message)
 
 
-def _order(blocked: BlockedPeriod) -> tuple[datetime, _Key]:
-    return blocked.since, _key(blocked)
+def _order(period: BlockedPeriod) -> tuple[datetime, _Key]:
+    return period.since, _key(period)

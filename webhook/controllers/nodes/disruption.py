@@ -262,7 +262,7 @@ class NodeDisruptionController:
         if self._why_not:
             for name in planning_pass.cluster.pools:
                 yield Note("NodePool", name, NodePoolEventReason.REFUSED, self._why_not, warning=True)
-        yield from joined(notes(planning_pass.decision, planning_pass.cluster, planning_pass.views, acting=is_acting))
+        yield from joined(notes(planning_pass.decision, planning_pass.cluster, planning_pass.views, acts=is_acting))
 
     async def _begin_all(self, site: "_Site", planning_pass: PlanningPass) -> None:
         decision = planning_pass.decision

@@ -221,9 +221,9 @@ class NodeOrders:
             return
         step = next_step(
             order,
-            there=[name for name in order.nodes if world.cache.get(kinds.NODE, name) is not None],
-            marked=nodes_of_order,
-            going=[*drained_nodes, *deleted],
+            present=[name for name in order.nodes if world.cache.get(kinds.NODE, name) is not None],
+            marked_nodes=nodes_of_order,
+            removed_nodes=[*drained_nodes, *deleted],
             replacements=replacements,
             commands=commands,
             now=self._now(),

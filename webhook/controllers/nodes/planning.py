@@ -21,7 +21,7 @@ from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.cluster.reader import ClusterReading, read_incrementally
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
-from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, lacking
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, missing_types_message
 from scorer.node_disruption.methods.command import Command
 from scorer.node_disruption.methods.planner import DisruptionDecision, PlannerOptions, decide, pool_views, validate
 from scorer.node_disruption.methods.validation import ValidationFailure
@@ -159,16 +159,16 @@ class NodePlanning:
     ) -> PlanningPass:
         self._reading = read_incrementally(documents, now, self._reading)
         cluster = self._reading.cluster
-        problem = "" if catalog is None else lacking(catalog, cluster)
+        problem = "" if catalog is None else missing_types_message(catalog, cluster)
         if problem:  # otherwise the nodes would count as no longer offered, and be disrupted
             catalog = None
         views = {name: remaining.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
         before, settings = self._decision, self._settings
-        decision = decide(cluster, catalog, now, settings, views=views, unseen=self._unseen, before=before)
+        decision = decide(cluster, catalog, now, settings, views=views, unseen_pools=self._unseen, previous=before)
         self._decision = decision
         validation = None
         if waits is not None:
-            validation = validate(waits, cluster, catalog, now, settings, views=views, before=decision)
+            validation = validate(waits, cluster, catalog, now, settings, views=views, previous=decision)
         uids = {name_of(document): uid_of(document) for document in documents if document.get("kind") == NODE.kind}
         return PlanningPass(cluster, decision, views, waits, validation, problem, uids)
 

@@ -29,9 +29,9 @@ from scorer.node_disruption.execution.command_annotation import (
     Order,
     is_marked,
     is_tainted,
-    marked,
+    mark_node,
     read_order,
-    unmarked,
+    unmark_node,
 )
 from webhook.controllers.nodes.cache import NodeWorld
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, NotServedError
@@ -73,20 +73,20 @@ class NodeCommands:
             has_other_order = (
                 order_on_node.id != order.id if order_on_node is not None else is_marked(node) or is_tainted(node)
             )
-            return None if has_other_order else marked(node, order)
+            return None if has_other_order else mark_node(node, order)
 
         return await self._change(name, uid, change) is not None
 
     async def mark_deleted(self, name: str, uid: str, order: Order) -> bool:
         """Mark a node that another client deletes, regardless of its taints. Return False if it is deleted."""
-        return await self._change(name, uid, lambda node: marked(node, order)) is not None
+        return await self._change(name, uid, lambda node: mark_node(node, order)) is not None
 
     async def unmark(self, name: str, uid: str) -> None:
         """Remove both from a marked node, and the condition from its claim. Other nodes are not changed."""
         claim = self._world.claim_of(name)
         if claim is not None:
             await self.set_condition(claim, "")
-        await self._change(name, uid, lambda node: unmarked(node) if is_marked(node) else None)
+        await self._change(name, uid, lambda node: unmark_node(node) if is_marked(node) else None)
 
     async def set_condition(self, claim: JsonObject, reason: str, message: str = "") -> None:
         """Set the disruption condition of a claim. An empty *reason* removes it."""

@@ -160,8 +160,8 @@ def test_own_values_join_the_selectors_of_terms():
 def test_pods_that_differ_in_labels_that_nobody_asks_for_have_equal_shapes():
     one, other = (read_pod(make_pod("p", labels={"app": "web", "pod": str(number)})).shape for number in (1, 2))
     assert one != other
-    assert one.narrowed({"app"}) == other.narrowed({"app"})
-    assert one.narrowed({"app", "pod"}) is one
+    assert one.narrow({"app"}) == other.narrow({"app"})
+    assert one.narrow({"app", "pod"}) is one
 
 
 @pytest.mark.parametrize(

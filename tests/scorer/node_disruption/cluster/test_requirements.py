@@ -10,12 +10,12 @@ from scorer.node_disruption.cluster.requirements import (
     WELL_KNOWN,
     ZONE,
     Allowed,
-    allowed,
-    both,
     compatible,
-    labelled,
+    intersect,
     merged,
     one_of,
+    read_allowed,
+    requirements_of_labels,
 )
 
 VALUES = ("a", "b", "1", "3", "7")
@@ -29,7 +29,7 @@ OPERATORS = st.one_of(
 
 
 def wants(**keys):
-    return {key: allowed(*each) for key, each in keys.items()}
+    return {key: read_allowed(*each) for key, each in keys.items()}
 
 
 @pytest.mark.parametrize(
@@ -55,17 +55,17 @@ def test_compatible(wanted, offered, expected):
 
 @given(one=OPERATORS, other=OPERATORS, value=st.sampled_from(VALUES))
 def test_what_is_taken_together_allows_what_both_allow(one, other, value):
-    first, second = (allowed(*each) for each in (one, other))
+    first, second = (read_allowed(*each) for each in (one, other))
     assert (first & second).allows(value) == (first.allows(value) and second.allows(value))
     assert (first & second) == (second & first)
 
 
 @given(one=OPERATORS, other=OPERATORS)
 def test_labels_that_meet_both_make_two_compatible(one, other):
-    wanted, offered = {"x": allowed(*one)}, {"x": allowed(*other)}
+    wanted, offered = {"x": read_allowed(*one)}, {"x": read_allowed(*other)}
     if any(wanted["x"].allows(value) and offered["x"].allows(value) for value in VALUES):
         assert compatible(wanted, offered)
-        assert not both(wanted, offered)["x"].is_nothing
+        assert not intersect(wanted, offered)["x"].is_nothing
 
 
 def test_requirements_go_by_the_present_name_and_those_not_understood_by_none():
@@ -74,7 +74,7 @@ def test_requirements_go_by_the_present_name_and_those_not_understood_by_none():
     odd = Requirement(key="x", operator="Gt", values=("many",))
     assert merged([old, new, odd]) == {"kubernetes.io/arch": one_of("amd64")}
     assert "kubernetes.io/arch" in WELL_KNOWN
-    assert labelled({"beta.kubernetes.io/os": "linux"}) == {"kubernetes.io/os": one_of("linux")}
+    assert requirements_of_labels({"beta.kubernetes.io/os": "linux"}) == {"kubernetes.io/os": one_of("linux")}
 
 
 def test_the_only_value():

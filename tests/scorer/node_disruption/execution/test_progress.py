@@ -15,9 +15,9 @@ REPLACED = Order("2", "Drift", "Drifted", ("a", "b"), NOW, ("new",))
 def step(order, *, marked=("a", "b"), there=("a", "b"), going=(), replacements=None, after=timedelta()):
     return next_step(
         order,
-        there=there,
-        marked=marked,
-        going=going,
+        present=there,
+        marked_nodes=marked,
+        removed_nodes=going,
         replacements={"new": False} if replacements is None else replacements,
         commands=1,
         now=NOW + after,

@@ -31,7 +31,7 @@ def told(*documents, acting=False, now=NOW):
     decision, cluster = passed(*documents, now=now)
     return [
         (each.kind, each.name, each.reason)
-        for each in notes(decision, cluster, pool_views(cluster, PlannerOptions()), acting=acting)
+        for each in notes(decision, cluster, pool_views(cluster, PlannerOptions()), acts=acting)
     ]
 
 
@@ -104,7 +104,7 @@ def test_it_is_said_until_when_budgets_keep_nodes():
     decision, cluster = passed(*documents)
     [found] = [
         each.message
-        for each in notes(decision, cluster, pool_views(cluster, PlannerOptions()), acting=False)
+        for each in notes(decision, cluster, pool_views(cluster, PlannerOptions()), acts=False)
         if each.kind == "NodePool"
     ]
     assert found == (
@@ -124,5 +124,5 @@ def test_a_pod_says_until_when_it_is_protected_and_when_that_is_over():
 def test_what_holds_a_node_is_told_with_what_it_is_wanted_for():
     guarded = make_pod("web", "a", annotations={"karpenter.sh/do-not-disrupt": "true"})
     decision, cluster = passed(make_pool_of(), make_worker("a", conditions=drifted()), guarded)
-    found = notes(decision, cluster, {}, acting=True)
+    found = notes(decision, cluster, {}, acts=True)
     assert any(each.reason == "DisruptionBlocked" and each.message.startswith("Drifted: ") for each in found)

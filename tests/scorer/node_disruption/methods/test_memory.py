@@ -52,12 +52,12 @@ def test_an_earlier_decision_makes_no_difference(data):
             if node in cluster.nodes and cluster.nodes[node].pool in views:
                 views[cluster.nodes[node].pool] = views[cluster.nodes[node].pool].with_held([node])
         before = data.draw(st.sampled_from([earlier[-1], *earlier]))
-        decision = decide(cluster, catalog, now, chosen, views=views, unseen=unseen, before=before)
-        assert decision == decide(cluster, catalog, now, chosen, views=views, unseen=unseen)
+        decision = decide(cluster, catalog, now, chosen, views=views, unseen_pools=unseen, previous=before)
+        assert decision == decide(cluster, catalog, now, chosen, views=views, unseen_pools=unseen)
         event(f"the decision stayed: {before is not None and decision.memory is before.memory}")
         for command in decision.commands:
             again = validate(command, cluster, catalog, now, chosen, views=views)
-            assert validate(command, cluster, catalog, now, chosen, views=views, before=decision) == again
+            assert validate(command, cluster, catalog, now, chosen, views=views, previous=decision) == again
         earlier, unseen = [*earlier, decision], decision.unseen
         now += data.draw(WAITS)
         if data.draw(SELDOM):
@@ -75,16 +75,16 @@ def test_while_nothing_changes_the_decision_stays():
     cluster = make_cluster(make_pool_of("general", after="10m"), *node, make_pod("p", "a", needs={"cpu": "1"}))
     first = decide(cluster, CATALOG, NOW)
     assert first.next_at == NOW + timedelta(minutes=5)
-    later = decide(cluster, CATALOG, NOW + timedelta(minutes=4), before=first)
+    later = decide(cluster, CATALOG, NOW + timedelta(minutes=4), previous=first)
     assert later.memory is first.memory
     assert later.now == NOW + timedelta(minutes=4)
-    assert decide(cluster, CATALOG, first.next_at, before=later).memory is not first.memory
+    assert decide(cluster, CATALOG, first.next_at, previous=later).memory is not first.memory
 
 
 def test_equal_objects_are_as_good_as_the_same():
     documents = [make_pool_of("general"), FULL]
     first = decide(make_cluster(documents), CATALOG, NOW)
-    assert decide(make_cluster(documents), CATALOG, NOW, before=first).memory is first.memory
+    assert decide(make_cluster(documents), CATALOG, NOW, previous=first).memory is first.memory
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_is_to_be_done_soon_is_decided_anew(documents, chosen):
     cluster, later = make_cluster(make_pool_of("general"), documents), NOW + timedelta(seconds=5)
     first = decide(cluster, CATALOG, NOW, chosen)
     assert first.next_at > later
-    found = decide(cluster, CATALOG, later, chosen, before=first)
+    found = decide(cluster, CATALOG, later, chosen, previous=first)
     assert found == decide(cluster, CATALOG, later, chosen)
     assert found.next_at == first.next_at + timedelta(seconds=5)
 
@@ -109,10 +109,10 @@ def test_what_a_change_does_not_touch_is_taken_over():
     cluster = make_cluster(make_pool_of("general"), FULL)
     first = decide(cluster, CATALOG, NOW)
     moved = replace(cluster, pods={**cluster.pods, "b": ()})
-    found = decide(moved, CATALOG, NOW, before=first)
+    found = decide(moved, CATALOG, NOW, previous=first)
     assert [name for name in "abc" if found.nodes[name] is first.nodes[name]] == ["a", "c"]
     pools = {name: replace(pool) for name, pool in cluster.pools.items()}
-    other = decide(replace(cluster, pools=pools, notes=("new",)), CATALOG, NOW, before=first)
+    other = decide(replace(cluster, pools=pools, notes=("new",)), CATALOG, NOW, previous=first)
     assert not any(other.nodes[name] is first.nodes[name] for name in "abc")
 
 
@@ -120,7 +120,7 @@ def test_what_pods_take_is_added_up_again_where_they_changed(monkeypatch):
     cluster = make_cluster(make_pool_of("general"), FULL)
     first, added_up = decide(cluster, CATALOG, NOW), []
     monkeypatch.setattr(Load, "of", lambda node, pods: added_up.append(node) or Load(pods))
-    decide(replace(cluster, pods={**cluster.pods, "b": cluster.pods["b"] * 2}), CATALOG, NOW, before=first)
+    decide(replace(cluster, pods={**cluster.pods, "b": cluster.pods["b"] * 2}), CATALOG, NOW, previous=first)
     assert added_up == ["b"]
 
 
@@ -129,7 +129,7 @@ def test_what_pods_take_is_not_added_up_again_to_validate(monkeypatch):
     cluster = make_cluster(make_pool_of("general"), make_worker("a", "small", cores=2), make_pod("p", "a"))
     first, added_up = decide(cluster, CATALOG, NOW), []
     monkeypatch.setattr(Load, "of", lambda node, pods: added_up.append(node) or Load(pods))
-    assert isinstance(validate(first.command, cluster, CATALOG, NOW, before=first), Command)
+    assert isinstance(validate(first.command, cluster, CATALOG, NOW, previous=first), Command)
     assert not added_up
 
 

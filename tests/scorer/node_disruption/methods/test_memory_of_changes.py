@@ -255,7 +255,7 @@ def test_a_change_is_noticed(one, other, turned):
     after = kept(before, make_cluster(second.documents))
     earlier, expected = passed(first, before), passed(second, after)
     assert expected != replace(earlier, now=second.now)
-    assert passed(second, after, before=earlier) == expected
+    assert passed(second, after, previous=earlier) == expected
 
 
 def test_nothing_is_to_be_done_at_first():
@@ -265,4 +265,4 @@ def test_nothing_is_to_be_done_at_first():
 def passed(situation, cluster, **more):
     views = situation.seen(pool_views(cluster, situation.settings))
     catalog, now, unseen = situation.catalog, situation.now, situation.unseen
-    return decide(cluster, catalog, now, situation.settings, views=views, unseen=unseen, **more)
+    return decide(cluster, catalog, now, situation.settings, views=views, unseen_pools=unseen, **more)

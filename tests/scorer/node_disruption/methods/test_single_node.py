@@ -4,7 +4,7 @@ import pytest
 
 from scorer.node_disruption.methods.context import survey
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
-from scorer.node_disruption.methods.single_node import interleaved
+from scorer.node_disruption.methods.single_node import interleave_pools
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
 
@@ -16,7 +16,7 @@ def busy(node, cores="3", **more):
 
 
 def decided(*documents, unseen=(), **settings):
-    return decide(make_cluster(*documents), CATALOG, NOW, PlannerOptions(**settings), unseen=unseen)
+    return decide(make_cluster(*documents), CATALOG, NOW, PlannerOptions(**settings), unseen_pools=unseen)
 
 
 def full(*names, **more):
@@ -34,8 +34,8 @@ def test_pools_take_turns():
     ]
     cluster, settings = make_cluster(*documents), PlannerOptions()
     nodes = survey(cluster, CATALOG, NOW, settings, pool_views(cluster, settings)).nodes.values()
-    assert [each.name for each in interleaved(nodes)] == ["q1", "r2", "p1", "r1", "p2", "p3"]
-    assert [each.name for each in interleaved(nodes, {"p"})] == ["p1", "q1", "r2", "p2", "r1", "p3"]
+    assert [each.name for each in interleave_pools(nodes)] == ["q1", "r2", "p1", "r1", "p2", "p3"]
+    assert [each.name for each in interleave_pools(nodes, {"p"})] == ["p1", "q1", "r2", "p2", "r1", "p3"]
 
 
 def test_the_first_that_can_go_goes():

@@ -25,7 +25,7 @@ def web(name, node, *spreads, cores="1", **more):
 def relocated(*documents, names=("a",), consolidating=True):
     cluster, options = make_cluster(*documents), PlannerOptions()
     looked = survey(cluster, CATALOG, NOW, options, pool_views(cluster, options))
-    return looked.relocations.relocate([looked.nodes[name] for name in names], consolidating=consolidating)
+    return looked.relocations.relocate([looked.nodes[name] for name in names], is_consolidation=consolidating)
 
 
 def where(*documents, **more):

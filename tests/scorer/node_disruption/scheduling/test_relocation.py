@@ -13,7 +13,7 @@ CATALOG = make_catalog({"large": 1.0})
 def relocated(*documents, names=("a",), consolidating=True, catalog=None):
     cluster = make_cluster(make_pool_of(after="1h"), *documents)
     looked = survey(cluster, catalog, NOW, PlannerOptions(), pool_views(cluster, PlannerOptions()))
-    return looked.relocations.relocate([looked.nodes[name] for name in names], consolidating=consolidating)
+    return looked.relocations.relocate([looked.nodes[name] for name in names], is_consolidation=consolidating)
 
 
 def pod(name, node, cores, **more):

@@ -388,7 +388,7 @@ def test_everybody_has_a_place_that_fits_or_a_reason(seed, nodes, number):
     for node in result.new_nodes:
         for each in node.types:
             assert sum(pod.requests.get("cpu", 0) for pod in node.pods) <= each.allocatable["cpu"]
-            assert next(each.offered(node.requirements), None) is not None
+            assert next(each.matching_offerings(node.requirements), None) is not None
     again = place_all(state, found.pending[::-1], new_nodes(found))
     assert (again.onto, again.new_nodes, dict(again.left)) == (result.onto, result.new_nodes, dict(result.left))
 

@@ -113,7 +113,7 @@ def test_a_guard_lets_pods_go_as_others_come_back():
     kept, drain = book(guard(allowed=1)), NodeDrain([pod(name, labels={"app": "web"}) for name in "abc"], NOW, None)
     assert names(drain.evict(NOW, kept)) == ["a"]
     assert [each.pod for each in drain.holds(NOW, kept)] == ["shop/b", "shop/c"]
-    kept.record_running("shop/a")
+    kept.record_restart("shop/a")
     assert names(drain.evict(NOW, kept)) == ["b"]
 
 
@@ -137,7 +137,7 @@ def test_the_planner_sees_what_guards_still_allow():
     kept.leave(away)
     kept.leave(away)  # only once
     assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [1]
-    kept.record_running(away.key)
+    kept.record_restart(away.key)
     assert kept.guards() == before
 
 
@@ -182,7 +182,7 @@ def test_a_pod_that_runs_at_last_adds_to_what_is_allowed():
     kept, waits = book(healthy(1, 1)), read_pod(make_pod("w", labels={"app": "web"}))
     kept.leave(waits)
     assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [0]
-    kept.record_running(waits.key)
+    kept.record_restart(waits.key)
     assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [1]
 
 
@@ -191,12 +191,12 @@ def test_a_guard_that_lacks_pods_allows_none_until_it_has_them():
     for name, allowed in (("v", 0), ("w", 1)):
         waits = read_pod(make_pod(name, labels={"app": "web"}))
         kept.leave(waits)
-        kept.record_running(waits.key)
+        kept.record_restart(waits.key)
         assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [allowed]
 
 
 def test_a_guard_of_which_nothing_is_known_stays_as_it_is():
     kept, waits = book(guard()), read_pod(make_pod("w", labels={"app": "web"}))
     kept.leave(waits)
-    kept.record_running(waits.key)
+    kept.record_restart(waits.key)
     assert [each.disruptions_allowed for each in kept.guards()["shop"]] == [0]

@@ -11,10 +11,10 @@ from scorer.node_disruption.instance_types.price_table import read_instance_type
 from scorer.node_disruption.methods.drift import detect_drift, requirements_drift
 from scorer.node_disruption.methods.planner import decide
 from scorer.node_disruption.simulation.launches import (
-    chosen,
+    choose_offering,
     daemons_on,
-    initialized,
-    launched,
+    initialize_node,
+    launch_node,
     launched_like,
     seen_types,
 )
@@ -41,12 +41,12 @@ def planned(*requirements, catalog=CATALOG, **pool):
 )
 def test_the_cheapest_offering_is_taken(capacity, found):
     _, template = planned(make_requirement(CAPACITY, "In", *capacity))
-    kind, offering = chosen(template)
+    kind, offering = choose_offering(template)
     assert (kind.name, offering.zone, offering.capacity_type) == found
 
 
 def test_what_can_be_nothing_is_nothing():
-    assert chosen(NewNode("general", ())) is None
+    assert choose_offering(NewNode("general", ())) is None
 
 
 def test_a_new_node_is_what_its_pool_asks_for():
@@ -60,12 +60,12 @@ def test_a_new_node_is_what_its_pool_asks_for():
         make_requirement("not-that", "NotIn", "that"),
     ]
     pool, template = planned(*requirements, template={"labels": {"tier": "1"}}, digest="7")
-    node = launched(template, "general-new-1", pool, NOW)
+    node = launch_node(template, "general-new-1", pool, NOW)
     assert requirements_drift(pool.model.spec.template.spec.requirements, node.claim.labels) is None
     assert node.labels | {"team": "blue", "generation": "5", "tier": "1", TYPE: "small"} == node.labels
     assert node.claim.annotations["karpenter.sh/nodepool-hash"] == "7"
     assert (node.pool, node.initialized, node.created) == ("general", False, NOW)
-    ready = initialized(node, LATER)
+    ready = initialize_node(node, LATER)
     assert (ready.initialized, ready.node.ready, ready.claim.initialized_since) == (True, True, LATER)
 
 
@@ -74,7 +74,7 @@ def test_its_claim_has_what_the_template_says():
     pool["spec"]["template"]["spec"] |= {"expireAfter": "24h", "terminationGracePeriod": "1h"}
     cluster = make_cluster(pool)
     (template,) = templates(cluster, CATALOG.types)
-    node = launched(template, "x", cluster.pools["general"], NOW)
+    node = launch_node(template, "x", cluster.pools["general"], NOW)
     assert (node.claim.expire_after, node.claim.termination_grace) == (timedelta(hours=24), timedelta(hours=1))
     assert node.node.grace_bounded
 
@@ -140,7 +140,7 @@ def test_daemons_run_where_they_may():
         },
     )
     (template,) = templates(cluster, CATALOG.types)
-    node = launched(template, "new", cluster.pools["general"], NOW)
+    node = launch_node(template, "new", cluster.pools["general"], NOW)
     assert [(each.name, each.node) for each in daemons_on(node, cluster, NOW)] == [("everywhere-new", "new")]
 
 
@@ -151,14 +151,14 @@ def test_daemons_do_not_run_on_nodes_whose_taints_they_do_not_tolerate():
         make_pod("d", "a", owner="DaemonSet"),
     )
     (template,) = templates(cluster, CATALOG.types)
-    node = launched(template, "new", cluster.pools["general"], NOW)
+    node = launch_node(template, "new", cluster.pools["general"], NOW)
     assert list(daemons_on(node, cluster, NOW)) == []
 
 
 def test_a_planned_zone_is_kept():
     pool, template = planned()
-    narrowed = template.narrowed(template.requirements | {"topology.kubernetes.io/zone": one_of("z2")})
-    assert launched(narrowed, "x", pool, NOW).zone == "z2"
+    narrowed = template.narrow(template.requirements | {"topology.kubernetes.io/zone": one_of("z2")})
+    assert launch_node(narrowed, "x", pool, NOW).zone == "z2"
 
 
 def test_a_new_node_is_no_candidate_of_drift():
@@ -168,7 +168,7 @@ def test_a_new_node_is_no_candidate_of_drift():
     )
     cluster = make_cluster(make_pool_of("general", make_requirement("team", "In", "a", "b"), digest="7"))
     (template,) = templates(cluster, types.types)
-    node = initialized(launched(template, "x", cluster.pools["general"], NOW), NOW)
+    node = initialize_node(launch_node(template, "x", cluster.pools["general"], NOW), NOW)
     full = make_cluster(make_pod("p", "x", needs={"cpu": "4"}))
     found = decide(
         type(cluster)(pools=cluster.pools, nodes={"x": node}, pods=full.pods), types, NOW + timedelta(hours=2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.node_disruption.simulation.static_pools import lacking, surplus
+from scorer.node_disruption.simulation.static_pools import missing_nodes, surplus
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_cluster, make_pool_of, make_worker
 
@@ -30,7 +30,7 @@ def workers(*names, **more):
 )
 def test_how_many_a_pool_lacks(pool, documents, number):
     found = cluster(*documents, **pool)
-    assert lacking(found.pools["general"], found.nodes.values()) == number
+    assert missing_nodes(found.pools["general"], found.nodes.values()) == number
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import annotations_of, conditions_of, is_deleting
 from scorer.node_disruption.cluster.snapshot import TERMINATION_TIMESTAMP
-from scorer.node_disruption.execution.command_annotation import COMMAND, Order, written
+from scorer.node_disruption.execution.command_annotation import COMMAND, Order, format_order
 from scorer.reservations import TooManyReservationsError
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
@@ -107,8 +107,8 @@ async def test_a_made_up_command_does_not_speak_for_another_node(nodes):
     taint = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
     await nodes.add(
         make_pool_of(after="Never"),
-        make_worker("a", annotations={COMMAND: written(false)}, taints=[taint]),
-        make_worker("b", annotations={COMMAND: written(true)}, taints=[taint]),
+        make_worker("a", annotations={COMMAND: format_order(false)}, taints=[taint]),
+        make_worker("b", annotations={COMMAND: format_order(true)}, taints=[taint]),
         make_pod("web", "b"),
     )
     async with nodes.process() as process:
