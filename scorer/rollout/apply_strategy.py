@@ -25,10 +25,10 @@ def effective_apply_strategy(strategy: Mapping[str, Any] | None) -> JsonObject:
         strategy: ``applyStrategy`` as written on a placement, binding or Work; None when absent.
     """
     values = {key: value for key, value in (strategy or {}).items() if value is not None}
-    filled = {**_DEFAULTS, **values}
-    if filled["type"] == "ServerSideApply":
-        filled["serverSideApplyConfig"] = {"force": False, **(values.get("serverSideApplyConfig") or {})}
-    return filled
+    effective = {**_DEFAULTS, **values}
+    if effective["type"] == "ServerSideApply":
+        effective["serverSideApplyConfig"] = {"force": False, **(values.get("serverSideApplyConfig") or {})}
+    return effective
 
 
 def reports_diff(document: Mapping[str, Any]) -> bool:
@@ -48,9 +48,9 @@ def plan_apply_strategy(strategy: Mapping[str, Any] | None, bindings: Iterable[J
         bindings: All bindings of the placement.
     """
     desired = effective_apply_strategy((strategy or {}).get("applyStrategy"))
-    outdated = (
+    outdated_bindings = (
         binding
         for binding in bindings
         if not is_deleting(binding) and effective_apply_strategy(spec_of(binding).get("applyStrategy")) != desired
     )
-    return [with_spec(binding, applyStrategy=desired) for binding in sorted(outdated, key=name_of)]
+    return [with_spec(binding, applyStrategy=desired) for binding in sorted(outdated_bindings, key=name_of)]

@@ -150,7 +150,7 @@ class BindingView:
     content_removed: datetime | None = None
 
     @classmethod
-    def of(cls, document: JsonObject, *, empty: bool = False, superseded: bool = False) -> "BindingView":
+    def of(cls, document: JsonObject, *, empty: bool = False, is_superseded: bool = False) -> "BindingView":
         """Read a ClusterResourceBinding or ResourceBinding.
 
         Raises:
@@ -172,9 +172,9 @@ class BindingView:
                 if (condition.get("observedGeneration") or 0) == generation
             },
             empty=empty,
-            superseded=superseded,
+            superseded=is_superseded,
             pending=pending_reason(document),
-            content_removed=_content_removed(document),
+            content_removed=_content_removal_time(document),
         )
 
     def status(self, kind: str) -> str:
@@ -187,7 +187,7 @@ def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
     return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in conditions)
 
 
-def _content_removed(document: Mapping[str, Any]) -> datetime | None:
+def _content_removal_time(document: Mapping[str, Any]) -> datetime | None:
     text = annotation(document, CONTENT_REMOVED_AT)
     try:
         return parse_time(text) if text else None
@@ -306,30 +306,30 @@ def is_recreated(document: JsonObject) -> bool:
 
 
 def rollout_started_status(
-    document: JsonObject, *, started: bool, message: str, now: datetime, renew: bool = True
+    document: JsonObject, *, is_started: bool, message: str, now: datetime, renew: bool = True
 ) -> JsonObject | None:
     """Return the binding's ``status`` with RolloutStarted set, or None if unchanged.
 
     Args:
         document: The binding as stored. The condition is made for its present generation.
-        started: False: held back by the limits of the rolling update.
+        is_started: False: held back by the limits of the rolling update.
         message: Human-readable message. A new reason for being held back is written. Once the rollout has started, a
             new message alone is not.
         now: The time of a transition.
         renew: Whether to write now if only the message has changed.
     """
-    generation, status = generation_of(document), TRUE if started else FALSE
-    reason = "RolloutStarted" if started else "RolloutNotStartedYet"
+    generation, status = generation_of(document), TRUE if is_started else FALSE
+    reason = "RolloutStarted" if is_started else "RolloutNotStartedYet"
     old = conditions_of(document)
     for condition in old:
         same = (condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
         if condition.get("type") != ROLLOUT_STARTED or same != (status, reason, generation):
             continue
-        if started or not renew or condition.get("message") == message:
+        if is_started or not renew or condition.get("message") == message:
             return None
-    made = make_condition(ROLLOUT_STARTED, status, reason, message, generation=generation, now=now)
-    others = [condition for condition in old if condition.get("type") != ROLLOUT_STARTED]
-    return {**status_of(document), "conditions": [*merge_conditions(old, [made]), *others]}
+    new_condition = make_condition(ROLLOUT_STARTED, status, reason, message, generation=generation, now=now)
+    other_conditions = [condition for condition in old if condition.get("type") != ROLLOUT_STARTED]
+    return {**status_of(document), "conditions": [*merge_conditions(old, [new_condition]), *other_conditions]}
 
 
 def waits_for_window(condition: Mapping[str, Any]) -> bool:
@@ -338,20 +338,20 @@ def waits_for_window(condition: Mapping[str, Any]) -> bool:
 
 
 def views(
-    documents: Sequence[JsonObject], empty: Container[str] = (), superseded: Container[str] = ()
+    documents: Sequence[JsonObject], empty: Container[str] = (), superseded_names: Container[str] = ()
 ) -> list[BindingView]:
     """Read bindings, sorted by name.
 
     Args:
         documents: The bindings.
         empty: Names of those that are Unscheduled and have no Works.
-        superseded: Names of master snapshots whose groups are incomplete and not the latest.
+        superseded_names: Names of master snapshots whose groups are incomplete and not the latest.
     """
     views = (
         BindingView.of(
             document,
             empty=name_of(document) in empty,
-            superseded=spec_of(document).get("resourceSnapshotName") in superseded,
+            is_superseded=spec_of(document).get("resourceSnapshotName") in superseded_names,
         )
         for document in documents
     )

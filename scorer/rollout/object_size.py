@@ -87,15 +87,15 @@ class TooLarge:
         return f"{subject} ({_megabytes(self.size)}, {'keeps its last content' if self.kept else 'left out'})"
 
 
-def format_left_out(too_large: Iterable[TooLarge], others: Iterable[ObjectIdentity] = ()) -> str:
+def format_left_out(too_large: Iterable[TooLarge], other_objects: Iterable[ObjectIdentity] = ()) -> str:
     """Return the record of objects that are left out of a snapshot or a Work. Empty: none.
 
     Args:
         too_large: Objects that are left out, or keep their content.
-        others: Objects that are left out as well.
+        other_objects: Objects that are left out as well.
     """
-    identities = [each.identity for each in too_large if not each.kept]
-    identities += sorted(set(others).difference(identities))
+    identities = [entry.identity for entry in too_large if not entry.kept]
+    identities += sorted(set(other_objects).difference(identities))
     return dump_json(identities).decode() if identities else ""
 
 
@@ -133,29 +133,29 @@ class StorableContent:
     too_large: tuple[TooLarge, ...] = ()
 
 
-def fit_each(
-    objects: Sequence[JsonObject], sizes: Sequence[int], before: Mapping[ObjectIdentity, JsonObject]
+def fit_objects(
+    objects: Sequence[JsonObject], sizes: Sequence[int], old_content: Mapping[ObjectIdentity, JsonObject]
 ) -> StorableContent:
     """Return the content of each object that fits into one object of the hub.
 
     Args:
         objects: The objects that are selected now.
         sizes: Bytes of each in etcd.
-        before: The content that is placed now.
+        old_content: The content that is placed now.
     """
-    fitting: list[JsonObject] = []
+    contents: list[JsonObject] = []
     too_large: list[TooLarge] = []
     for content, size in zip(objects, sizes, strict=True):
         if size <= CONTENT_LIMIT:
-            fitting.append(content)
+            contents.append(content)
             continue
         identity = object_identity(content)
-        fitted = before.get(identity)
-        if fitted is not None:
-            fitting.append(fitted)
-        if fitted != content:  # else it was stored before, by a release or a hub with another limit
-            too_large.append(TooLarge(identity, size, fitted is not None))
-    return StorableContent(tuple(fitting), tuple(too_large))
+        old = old_content.get(identity)
+        if old is not None:
+            contents.append(old)
+        if old != content:  # else it was stored before, by a release or a hub with another limit
+            too_large.append(TooLarge(identity, size, old is not None))
+    return StorableContent(tuple(contents), tuple(too_large))
 
 
 def _limit_of_work(count: int) -> int:
@@ -168,18 +168,20 @@ def fits_together(objects: Collection[JsonObject]) -> bool:
     return sum(map(stored_size, objects)) <= _limit_of_work(len(objects))
 
 
-def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, JsonObject]) -> StorableContent | None:
+def fit_together(
+    objects: Sequence[JsonObject], old_content: Mapping[ObjectIdentity, JsonObject]
+) -> StorableContent | None:
     """Return the content of objects that fits into one Work together; None: not even the earlier content.
 
     Objects that shrink get their present content first, then those that grow least.
 
     Args:
         objects: The content that the cluster is to have.
-        before: The content of its Works now.
+        old_content: The content of its Works now.
     """
     sizes = [stored_size(content) for content in objects]
-    fitted = [before.get(object_identity(content)) for content in objects]
-    old_sizes = [0 if content is None else stored_size(content) for content in fitted]
+    old_contents = [old_content.get(object_identity(content)) for content in objects]
+    old_sizes = [0 if content is None else stored_size(content) for content in old_contents]
     growth = [size - old for size, old in zip(sizes, old_sizes, strict=True)]
     room = _limit_of_work(len(objects)) - sum(old_sizes)
     if room < 0:
@@ -187,8 +189,8 @@ def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, 
     too_large: dict[int, TooLarge] = {}
     for at in sorted(range(len(objects)), key=lambda at: (growth[at], at)):
         if growth[at] <= room:
-            fitted[at], room = objects[at], room - growth[at]
+            old_contents[at], room = objects[at], room - growth[at]
         else:
-            too_large[at] = TooLarge(object_identity(objects[at]), sizes[at], fitted[at] is not None)
-    carried = tuple(content for content in fitted if content is not None)
-    return StorableContent(carried, tuple(too_large[at] for at in sorted(too_large)))
+            too_large[at] = TooLarge(object_identity(objects[at]), sizes[at], old_contents[at] is not None)
+    carried_contents = tuple(content for content in old_contents if content is not None)
+    return StorableContent(carried_contents, tuple(too_large[at] for at in sorted(too_large)))

@@ -71,13 +71,13 @@ class RequestedClusters:
             case _:
                 return cls(kind)
 
-    def target(self, placed: int) -> int:
+    def target(self, placed_count: int) -> int:
         """Return N, the base of percentages.
 
         Args:
-            placed: Number of Scheduled and Bound bindings, which is N for PickAll.
+            placed_count: Number of Scheduled and Bound bindings, which is N for PickAll.
         """
-        return placed if self.type is PlacementType.PICK_ALL or self.number is None else self.number
+        return placed_count if self.type is PlacementType.PICK_ALL or self.number is None else self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ class RollingUpdateLimits:
         Raises:
             ValueError: The unavailable period is not a valid number of seconds.
         """
-        rolling = (strategy or {}).get("rollingUpdate") or {}
-        values = {key: value for key, value in rolling.items() if value is not None}
+        rolling_update = (strategy or {}).get("rollingUpdate") or {}
+        values = {key: value for key, value in rolling_update.items() if value is not None}
         return cls(
             values.get("maxUnavailable", DEFAULT_MAX_UNAVAILABLE),
             values.get("maxSurge", DEFAULT_MAX_SURGE),
@@ -196,7 +196,7 @@ class RolloutPlan:
 
 
 def plan_rollout(
-    wanted: RequestedClusters,
+    requested: RequestedClusters,
     strategy: Mapping[str, Any] | None,
     bindings: Iterable[BindingView],
     latest_snapshot: str | None,
@@ -204,14 +204,14 @@ def plan_rollout(
     *,
     overrides: Mapping[str, Overrides] = MappingProxyType({}),
     removal_needs_budget: bool = True,
-    held: Container[str] = (),
+    held_clusters: Container[str] = (),
 ) -> RolloutPlan:
     """Plan one reconcile of a placement that is not being deleted.
 
     The caller first pushes a changed apply strategy (`plan_apply_strategy`). If that writes anything, it does not plan.
 
     Args:
-        wanted: Number of clusters that the placement asks for.
+        requested: Number of clusters that the placement asks for.
         strategy: The placement's ``spec.strategy``, None if absent.
         bindings: All bindings of the placement, in any order, including deleting ones.
         latest_snapshot: Name of the latest master resource snapshot. None: unset, it does not exist yet.
@@ -219,13 +219,13 @@ def plan_rollout(
         overrides: Desired override lists by cluster. A cluster that is missing has no overrides.
         removal_needs_budget: If False, every removal is free when N = 0, and otherwise every removal of a failed
             binding (``rollout.removalNeedsBudget``, rollout.md 7.6).
-        held: Clusters under another disruption. They count in their present state, but the rollout skips them and picks
-            others.
+        held_clusters: Clusters under another disruption. They count in their present state, but the rollout skips them
+            and picks others.
     """
     if (strategy or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
         return RolloutPlan(Action.IGNORED)
-    ordered = sorted(bindings, key=lambda binding: binding.name)
-    gate = cleanup_gate(ordered)
+    sorted_bindings = sorted(bindings, key=lambda binding: binding.name)
+    gate = cleanup_gate(sorted_bindings)
     if gate is not None:
         return gate
     if latest_snapshot is None:
@@ -233,12 +233,12 @@ def plan_rollout(
     try:
         limits = RollingUpdateLimits.of(strategy)
     except ValueError as error:
-        return _broken(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
-    classes = _classify(ordered, latest_snapshot, now, limits.unavailable_period, overrides, held)
+        return _broken_plan(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
+    classes = _classify(sorted_bindings, latest_snapshot, now, limits.unavailable_period, overrides, held_clusters)
     try:
-        budget = _budget(classes, wanted, limits)
+        budget = _budget(classes, requested, limits)
     except ValueError as error:
-        return _broken(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
+        return _broken_plan(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
     if not classes.has_candidates():
         return RolloutPlan(
             Action.NOTHING_TO_ROLL,
@@ -248,19 +248,19 @@ def plan_rollout(
             waiting=tuple(classes.waiting),
             budget=budget,
         )
-    free, paid = [], classes.removable
+    free, budgeted = [], classes.removable
     if not removal_needs_budget:
-        free = [binding for binding in paid if budget.target == 0 or is_failed(binding)]
-        paid = [binding for binding in paid if not (budget.target == 0 or is_failed(binding))]
+        free = [binding for binding in budgeted if budget.target == 0 or is_failed(binding)]
+        budgeted = [binding for binding in budgeted if not (budget.target == 0 or is_failed(binding))]
     room_to_remove, room_to_add = max(0, budget.max_to_remove), max(0, budget.max_to_add)
-    room_to_update = max(0, room_to_remove - len(paid))
+    room_to_update = max(0, room_to_remove - len(budgeted))
     return RolloutPlan(
         Action.ROLL,
         update=_by_name(classes.failed, classes.updatable[:room_to_update]),
         bind=tuple(classes.bindable[:room_to_add]),
-        remove=_by_name(classes.empty, free, paid[:room_to_remove]),
+        remove=_by_name(classes.empty, free, budgeted[:room_to_remove]),
         blocked=_by_name(classes.updatable[room_to_update:], classes.bindable[room_to_add:]),
-        deferred_removals=_by_name(paid[room_to_remove:], classes.deferred_removals),
+        deferred_removals=_by_name(budgeted[room_to_remove:], classes.deferred_removals),
         up_to_date=tuple(classes.up_to_date),
         unready=tuple(classes.unready),
         waiting=tuple(classes.waiting),
@@ -296,28 +296,28 @@ def cleanup_gate(bindings: Sequence[BindingView]) -> RolloutPlan | None:
     by_cluster: dict[str, list[BindingView]] = defaultdict(list)
     for binding in bindings:
         by_cluster[binding.cluster].append(binding)
-    waiting = False
-    for cluster, those in sorted(by_cluster.items()):
-        live = [binding for binding in those if not binding.deleting]
+    is_waiting = False
+    for cluster, bindings_of_cluster in sorted(by_cluster.items()):
+        live = [binding for binding in bindings_of_cluster if not binding.deleting]
         if len(live) > 1:
             names = ", ".join(binding.name for binding in live)
-            return _broken(Invariant.TWO_LIVE_BINDINGS, f"cluster {cluster} has several bindings: {names}")
-        if not live or len(live) == len(those):
+            return _broken_plan(Invariant.TWO_LIVE_BINDINGS, f"cluster {cluster} has several bindings: {names}")
+        if not live or len(live) == len(bindings_of_cluster):
             continue
         match live[0].state, live[0].previous_state:
             case BindingState.BOUND, _:
-                broken = Invariant.BOUND_WITH_DELETING
+                invariant = Invariant.BOUND_WITH_DELETING
             case BindingState.UNSCHEDULED, BindingState.BOUND:
-                broken = Invariant.UNSCHEDULED_FROM_BOUND_WITH_DELETING
+                invariant = Invariant.UNSCHEDULED_FROM_BOUND_WITH_DELETING
             case _:
-                waiting = True
+                is_waiting = True
                 continue
         text = f"binding {live[0].name} was bound on cluster {cluster} while its predecessor is being deleted"
-        return _broken(broken, text)
-    return RolloutPlan(Action.WAIT_CLEANUP, requeue_after=CLEANUP_RETRY) if waiting else None
+        return _broken_plan(invariant, text)
+    return RolloutPlan(Action.WAIT_CLEANUP, requeue_after=CLEANUP_RETRY) if is_waiting else None
 
 
-def _broken(invariant: Invariant, message: str) -> RolloutPlan:
+def _broken_plan(invariant: Invariant, message: str) -> RolloutPlan:
     return RolloutPlan(Action.ERROR, error=RolloutError(invariant, message))
 
 
@@ -351,11 +351,11 @@ def _classify(
     now: datetime,
     period: timedelta,
     overrides: Mapping[str, Overrides],
-    held: Container[str],
+    held_clusters: Container[str],
 ) -> _Classes:
     classes = _Classes()
     for binding in bindings:
-        is_held = binding.cluster in held
+        is_held = binding.cluster in held_clusters
         if binding.pending not in (None, PendingReason.REPLACEMENT) and not binding.deleting:
             continue  # it may remain for long: it neither lends room to updates nor takes room from new clusters
         if binding.state is not BindingState.UNSCHEDULED:
@@ -394,8 +394,8 @@ def _classify(
     return classes
 
 
-def _budget(classes: _Classes, wanted: RequestedClusters, limits: RollingUpdateLimits) -> RollingUpdateBudget:
-    target = wanted.target(classes.targeted)
+def _budget(classes: _Classes, requested: RequestedClusters, limits: RollingUpdateLimits) -> RollingUpdateBudget:
+    target = requested.target(classes.targeted)
     lowest = target - scaled_up(limits.max_unavailable, target)
     # A removal that waits for a replacement cannot make room for it.
     highest = target + max(scaled_up(limits.max_surge, target), 1 if classes.awaited else 0)
@@ -416,4 +416,4 @@ def _requeue_after(waits: Sequence[timedelta | None], period: timedelta) -> time
 
 
 def _by_name(*lists: Iterable[BindingView]) -> tuple[BindingView, ...]:
-    return tuple(sorted((binding for those in lists for binding in those), key=lambda binding: binding.name))
+    return tuple(sorted((binding for bindings in lists for binding in bindings), key=lambda binding: binding.name))

@@ -161,7 +161,7 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
     if not snapshots:
         bindings = _as_rolled_out(bindings, snapshot)
     closed = _closed_clusters(state, bindings)
-    preview = preview_rollout(subject, bindings, snapshot, state.now, held=closed)
+    preview = preview_rollout(subject, bindings, snapshot, state.now, held_clusters=closed)
     return _Course(preview, run, snapshot, closed=closed)
 
 

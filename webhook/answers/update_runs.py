@@ -15,7 +15,7 @@ from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
-from scorer.rollout.views.timeline import BarState, Timeline, written
+from scorer.rollout.views.timeline import BarState, Timeline, format_instant
 from scorer.staged_update.orders import approval_command, index_used, rejected
 from scorer.staged_update.phase import OVER, RunPhase, RunSituation, RunWait, RunWaitKind, situation_of
 from scorer.staged_update.views.timeline import run_timeline
@@ -157,8 +157,8 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
         "clusters": sum(len(band.bars) for band in timeline.bands),
         "updated": timeline.count(BarState.UPDATED),
         "createdAt": text_at(run, "metadata", "creationTimestamp") or None,
-        "startedAt": written(timeline.started),
-        "endedAt": written(timeline.ended),
+        "startedAt": format_instant(timeline.started),
+        "endedAt": format_instant(timeline.ended),
     }
 
 
@@ -177,7 +177,7 @@ def _wait(run: JsonObject, situation: RunSituation, wait: RunWait) -> UpdateRunW
         "stage": wait.stage,
         "cluster": wait.cluster,
         "request": wait.request,
-        "since": written(wait.since),
-        "until": written(wait.until),
+        "since": format_instant(wait.since),
+        "until": format_instant(wait.until),
         "command": shlex.join(["harbormaster", *words]) if words else "",
     }

@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.rollout.views.timeline import BarState, Timeline, TimeSpan, written
+from scorer.rollout.views.timeline import BarState, Timeline, TimeSpan, format_instant
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.state.record import OVER
 from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWait, UpgradeWaitKind, situation_of
@@ -190,7 +190,7 @@ def _view(run: ClusterUpgradeRun, timeline: Timeline) -> UpdateRun:
         "rollbackOf": "",
         "rejected": "",
         "upgrade": _upgrade(run),
-        "expectedEnd": written(plan.eta) if plan is not None else None,
+        "expectedEnd": format_instant(plan.eta) if plan is not None else None,
         "state": _STATES[status.state],
         "stage": situation.stage,
         "why": situation.message if status.state in _TROUBLED else "",
@@ -199,9 +199,9 @@ def _view(run: ClusterUpgradeRun, timeline: Timeline) -> UpdateRun:
         ],
         "clusters": sum(len(band.bars) for band in timeline.bands),
         "updated": timeline.count(BarState.UPDATED),
-        "createdAt": written(run.metadata.creation_timestamp),
-        "startedAt": written(timeline.started),
-        "endedAt": written(timeline.ended),
+        "createdAt": format_instant(run.metadata.creation_timestamp),
+        "startedAt": format_instant(timeline.started),
+        "endedAt": format_instant(timeline.ended),
     }
 
 
@@ -224,7 +224,7 @@ def _wait(run: ClusterUpgradeRun, situation: UpgradeSituation, wait: UpgradeWait
         "stage": wait.stage or situation.stage,
         "cluster": wait.members[0] if len(wait.members) == 1 else "",
         "request": wait.gate,
-        "since": written(wait.since),
-        "until": written(wait.until),
+        "since": format_instant(wait.since),
+        "until": format_instant(wait.until),
         "command": shlex.join(["harbormaster", *words]) if words else "",
     }

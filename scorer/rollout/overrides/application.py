@@ -78,10 +78,10 @@ class _BindingOverride:
         result = content
         for selection in selections_of(content):
             for override in self._by_selection.get(selection, ()):
-                applied = override.apply(result)
-                if applied is None or isinstance(applied, OverrideError):
-                    return applied
-                result = applied
+                new_content = override.apply(result)
+                if new_content is None or isinstance(new_content, OverrideError):
+                    return new_content
+                result = new_content
         return result
 
     @cached_property
@@ -114,18 +114,18 @@ class _SnapshotOverride:
                 continue
             if rule.deletes:
                 return None
-            patched = self._patched(result, rule, at)
-            if isinstance(patched, OverrideError):
-                return patched
-            result = patched
+            new_content = self._patch(result, rule, at)
+            if isinstance(new_content, OverrideError):
+                return new_content
+            result = new_content
         return result
 
-    def _patched(self, content: JsonObject, rule: ParsedOverrideRule, at: int) -> JsonObject | OverrideError:
+    def _patch(self, content: JsonObject, rule: ParsedOverrideRule, at: int) -> JsonObject | OverrideError:
         operations: list[JsonObject] = []
         for position, patch in enumerate(rule.patches):
             try:
                 # An absent value and null are the same on the wire.
-                value = substituted(patch.get("value"), name_of(self._member), self._labels)
+                value = substitute(patch.get("value"), name_of(self._member), self._labels)
             except VariableError as error:
                 return self._error(content, rule, at, position, str(error))
             operations.append({**patch, "value": value})
@@ -134,23 +134,25 @@ class _SnapshotOverride:
         except PatchError as error:
             return self._error(content, rule, at, error.position, str(error))
         if _identity(result) != _identity(content):
-            return OverrideError(f"{self._where(content, at)}: changes apiVersion, kind, name or namespace")
+            return OverrideError(f"{self._object_place(content, at)}: changes apiVersion, kind, name or namespace")
         return result
 
-    def _where(self, content: JsonObject, at: int) -> str:
+    def _object_place(self, content: JsonObject, at: int) -> str:
         return (
             f"{describe(self._snapshot)}: {OVERRIDE_RULES / at} on {_name(content)} for cluster {name_of(self._member)}"
         )
 
-    def _error(self, content: JsonObject, rule: ParsedOverrideRule, at: int, position: int, why: str) -> OverrideError:
+    def _error(
+        self, content: JsonObject, rule: ParsedOverrideRule, at: int, position: int, reason: str
+    ) -> OverrideError:
         patch = rule.patches[position]
         text = f"jsonPatchOverrides[{position}] {patch.get('op')} {_cut(str(patch.get('path')))}"
         if "value" in patch and patch.get("op") != "remove":
-            text += f" = {_shown(patch['value'], content)}"
-        return OverrideError(f"{self._where(content, at)}: {text}: {_cut(why)}")
+            text += f" = {_format_value(patch['value'], content)}"
+        return OverrideError(f"{self._object_place(content, at)}: {text}: {_cut(reason)}")
 
 
-def substituted(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
+def substitute(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
     """Return *value* with its variables replaced, wherever they are in its JSON text.
 
     Args:
@@ -165,18 +167,18 @@ def substituted(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
         text = dump_json(value)
         if _VARIABLE_START not in text:
             return value
-        return orjson.loads(_replaced(text.decode(), cluster, labels))
+        return orjson.loads(_replace_variables(text.decode(), cluster, labels))
     except (orjson.JSONEncodeError, orjson.JSONDecodeError, RecursionError) as error:
         raise VariableError(f"the value cannot be read: {error}") from error
 
 
-def _replaced(text: str, cluster: str, labels: Mapping[str, str]) -> str:
-    def label_value(found: re.Match[str]) -> str:
-        key, brace = found.groups()
+def _replace_variables(text: str, cluster: str, labels: Mapping[str, str]) -> str:
+    def label_value(match: re.Match[str]) -> str:
+        key, brace = match.groups()
         if brace is None:
             raise VariableError(f"a variable {LABEL_VARIABLE} lacks its closing brace")
         if key not in labels:
-            raise VariableError(f"cluster {cluster} has no label {_cut(key)}, which {_cut(found.group())} stands for")
+            raise VariableError(f"cluster {cluster} has no label {_cut(key)}, which {_cut(match.group())} stands for")
         return _inside_text(labels[key])
 
     return _LABEL.sub(label_value, text.replace(CLUSTER_NAME_VARIABLE, _inside_text(cluster)))
@@ -188,8 +190,8 @@ def _inside_text(text: str) -> str:
 
 def _identity(content: JsonObject) -> tuple[Any, ...]:
     meta: Any = content.get("metadata")
-    named = (meta.get("name"), meta.get("namespace")) if isinstance(meta, Mapping) else None
-    return content.get("apiVersion"), content.get("kind"), named
+    name_parts = (meta.get("name"), meta.get("namespace")) if isinstance(meta, Mapping) else None
+    return content.get("apiVersion"), content.get("kind"), name_parts
 
 
 def _name(content: JsonObject) -> str:
@@ -201,7 +203,7 @@ def _name(content: JsonObject) -> str:
     )
 
 
-def _shown(value: Any, content: JsonObject) -> str:
+def _format_value(value: Any, content: JsonObject) -> str:
     """Return a value for a message. Secrets are hidden, because more users may read the message than the override."""
     return "(hidden)" if group_kind(content) == _SECRET else _cut(dump_json(value).decode())
 

@@ -104,11 +104,11 @@ def matching_overrides(
     ]
     if not matching_snapshots:
         return []
-    placed = set(_placed(group, kinds))
-    return [snapshot for snapshot in matching_snapshots if not placed.isdisjoint(selected_by(snapshot))]
+    selections = set(_selections_of(group, kinds))
+    return [snapshot for snapshot in matching_snapshots if not selections.isdisjoint(selected_by(snapshot))]
 
 
-def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[OverrideTarget]:
+def _selections_of(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[OverrideTarget]:
     """Yield the selections that match the objects of a group. For an envelope, they are those of its content."""
     for content in group.objects():
         if not is_envelope(content):
@@ -116,16 +116,16 @@ def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iter
             continue
         if content.get("kind") == NAMESPACED_ENVELOPE.kind:
             yield by_namespace(namespace_of(content))
-        for wrapped in _wrapped(content, kinds):
-            yield from selections_of(wrapped)
+        for inner in _wrapped_objects(content, kinds):
+            yield from selections_of(inner)
 
 
-def _wrapped(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
+def _wrapped_objects(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
     """Yield the objects in an envelope that can be placed. The work generator reports the others."""
     for entry, content in dict_at(envelope, "data").items():
-        unwrapped = unwrap({**envelope, "data": {entry: content}}, kinds)
-        if not isinstance(unwrapped, EnvelopeError):
-            yield from unwrapped
+        objects = unwrap({**envelope, "data": {entry: content}}, kinds)
+        if not isinstance(objects, EnvelopeError):
+            yield from objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def overrides_by_cluster(matching: Sequence[JsonObject], members: Mapping[str, J
     """
     if not matching:
         return ClusterOverrides({})
-    read = [(snapshot, read_rules(snapshot)) for snapshot in matching]
+    rules_by_snapshot = [(snapshot, read_rules(snapshot)) for snapshot in matching]
     by_cluster: dict[str, Overrides] = {}
     for cluster, member in sorted(members.items()):
         if member is None:
@@ -158,13 +158,13 @@ def overrides_by_cluster(matching: Sequence[JsonObject], members: Mapping[str, J
         labels = member_labels(member)
         applicable = [
             snapshot
-            for snapshot, rules in read
+            for snapshot, rules in rules_by_snapshot
             if isinstance(rules, RulesError) or any(rule.holds_for(labels) for rule in rules)
         ]
         cluster_wide = tuple(name_of(snapshot) for snapshot in applicable if not namespace_of(snapshot))
-        namespaced = tuple(
+        namespaced_names = tuple(
             (namespace_of(snapshot), name_of(snapshot)) for snapshot in applicable if namespace_of(snapshot)
         )
-        if (overrides := Overrides(cluster_wide, namespaced)) != NO_OVERRIDES:
+        if (overrides := Overrides(cluster_wide, namespaced_names)) != NO_OVERRIDES:
             by_cluster[cluster] = overrides
     return ClusterOverrides(by_cluster, tuple(sorted(name for name, member in members.items() if member is None)))

@@ -60,20 +60,20 @@ def read_rules(snapshot: JsonObject) -> tuple[ParsedOverrideRule, ...] | RulesEr
     """Return the rules of an override snapshot in their order, all of them valid."""
     policy = override_spec(snapshot).get("policy")
     try:
-        read = OverridePolicy.read(policy) if isinstance(policy, Mapping) else None
+        override_policy = OverridePolicy.read(policy) if isinstance(policy, Mapping) else None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         return RulesError(f"{FieldPath.of('spec', 'policy', *first['loc'])}: {first['msg']}")
-    if read is None or not isinstance(policy, Mapping):
+    if override_policy is None or not isinstance(policy, Mapping):
         return RulesError("spec.policy: has no rules")
-    for at, rule in enumerate(read.override_rules):
+    for at, rule in enumerate(override_policy.override_rules):
         if wrong := _rule_error(rule, OVERRIDE_RULES / at):
             return RulesError(wrong)
     return tuple(
         ParsedOverrideRule(
             _selectors(rule), rule.override_type is OverrideType.DELETE, tuple(raw.get("jsonPatchOverrides") or ())
         )
-        for rule, raw in zip(read.override_rules, policy["overrideRules"], strict=True)
+        for rule, raw in zip(override_policy.override_rules, policy["overrideRules"], strict=True)
     )
 
 

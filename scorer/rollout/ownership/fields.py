@@ -235,11 +235,11 @@ def with_member_fields(
         author: Has the annotation that names fields to ignore: the outcome of an apply may have one that a client of
             the member wrote. None: unset, *manifest* has it.
     """
-    judged = live if outcome is None else outcome
-    for rule in _member_rules(manifest, judged):
-        manifest = _adopted(manifest, live, rule.path, rule.prevails(manifest, judged))
+    reference = live if outcome is None else outcome
+    for rule in _member_rules(manifest, reference):
+        manifest = _adopt(manifest, live, rule.path, rule.prevails(manifest, reference))
     for path in ignored_fields(manifest if author is None else author):
-        manifest = _adopted(manifest, live, path, prevails=True)
+        manifest = _adopt(manifest, live, path, prevails=True)
     return manifest
 
 
@@ -279,15 +279,15 @@ def _member_rules(manifest: JsonObject, live: JsonObject) -> list[FieldRule]:
 def _without(value: Any, path: Path) -> Any:
     """Return *value* without the field at *path*. A map that this empties is removed as well: None."""
     head, *below = path
-    rest = tuple(below)
+    remaining_path = tuple(below)
     if isinstance(value, list):
         pairs = [(item, _is_at(head, index)) for index, item in enumerate(value)]
-        if not rest:
-            return [item for item, is_meant in pairs if not is_meant]
-        return [(_without(item, rest) or {}) if is_meant and item else item for item, is_meant in pairs]
+        if not remaining_path:
+            return [item for item, is_target in pairs if not is_target]
+        return [(_without(item, remaining_path) or {}) if is_target and item else item for item, is_target in pairs]
     if not isinstance(value, Mapping) or head not in value:
         return value
-    if rest and (left := _without(value[head], rest)) is not None:
+    if remaining_path and (left := _without(value[head], remaining_path)) is not None:
         return value if left is value[head] else {**value, head: left}
     return {key: item for key, item in value.items() if key != head} or None
 
@@ -299,44 +299,44 @@ def _is_at(part: str, index: int) -> bool:
 _ABSENT: Final = object()
 
 
-def _adopted(wanted: Any, live: Any, path: Path, prevails: bool) -> Any:
-    """Return *wanted* with the field at *path* as *live* has it.
+def _adopt(desired: Any, live: Any, path: Path, prevails: bool) -> Any:
+    """Return *desired* with the field at *path* as *live* has it.
 
     Args:
-        wanted: A part of the manifest.
+        desired: A part of the manifest.
         live: The same part of the object on the member.
         path: Where the field is in both.
         prevails: The member's value wins. Otherwise it fills in for an empty one.
     """
     head, *below = path
-    if isinstance(wanted, list):
+    if isinstance(desired, list):
         if not isinstance(live, list):
-            return wanted
-        pairs = enumerate(zip(wanted, _counterparts(wanted, live), strict=True))
+            return desired
+        pairs = enumerate(zip(desired, _counterparts(desired, live), strict=True))
         return [
             _adopted_item(item, other, tuple(below), prevails) if _is_at(head, index) else item
             for index, (item, other) in pairs
         ]
-    if not isinstance(wanted, Mapping):
-        return wanted
-    ours = wanted.get(head, _ABSENT)
+    if not isinstance(desired, Mapping):
+        return desired
+    ours = desired.get(head, _ABSENT)
     theirs = live.get(head, _ABSENT) if isinstance(live, Mapping) else _ABSENT
     if not below:
         if not prevails and not _is_blank(ours):
-            return wanted
-        return _with(wanted, head, theirs)
+            return desired
+        return _with(desired, head, theirs)
     if theirs is _ABSENT or (ours is not _ABSENT and ours is not None):
-        return wanted if ours is _ABSENT else _with(wanted, head, _adopted(ours, theirs, tuple(below), prevails))
+        return desired if ours is _ABSENT else _with(desired, head, _adopt(ours, theirs, tuple(below), prevails))
     if not isinstance(theirs, Mapping):  # a list that the author does not have has no items to fill
-        return wanted
-    adopted = _adopted({}, theirs, tuple(below), prevails)
-    return _with(wanted, head, adopted) if adopted else wanted
+        return desired
+    new_member = _adopt({}, theirs, tuple(below), prevails)
+    return _with(desired, head, new_member) if new_member else desired
 
 
-def _adopted_item(wanted: Any, live: Any, path: Path, prevails: bool) -> Any:
+def _adopted_item(desired: Any, live: Any, path: Path, prevails: bool) -> Any:
     if path:
-        return _adopted(wanted, live, path, prevails)
-    return wanted if live is None else live
+        return _adopt(desired, live, path, prevails)
+    return desired if live is None else live
 
 
 def _with(value: Mapping[str, Any], key: str, item: Any) -> Mapping[str, Any]:
@@ -350,17 +350,17 @@ def _is_blank(value: Any) -> bool:
     return value is _ABSENT or value in (None, "", 0, [], {})
 
 
-def _counterparts(wanted: Sequence[Any], live: Sequence[Any]) -> Iterator[Any]:
-    """Return the item of *live* for each item of *wanted*: the one of the same port, else name, else at its position.
+def _counterparts(desired: Sequence[Any], live: Sequence[Any]) -> Iterator[Any]:
+    """Return the item of *live* for each item of *desired*: the one of the same port, else name, else at its position.
 
     Example: two listeners of a Gateway share port 443, so their names distinguish them.
     """
     for key in (_port, _name):
-        ours, theirs = [key(item) for item in wanted], [key(item) for item in live]
+        ours, theirs = [key(item) for item in desired], [key(item) for item in live]
         if all(None not in keys and len(set(keys)) == len(keys) for keys in (ours, theirs)):
             by_key = dict(zip(theirs, live, strict=True))
             return map(by_key.get, ours)
-    return islice(chain(live, repeat(None)), len(wanted))
+    return islice(chain(live, repeat(None)), len(desired))
 
 
 def _port(item: Any) -> tuple[Any, ...] | None:

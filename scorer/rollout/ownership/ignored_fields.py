@@ -61,11 +61,11 @@ def parse_ignored_fields(text: str) -> IgnoredFields:
     """Parse the annotation."""
     if len(text) > LONGEST_TEXT:
         return IgnoredFields(mistakes=(f"has {len(text)} characters, at most {LONGEST_TEXT} are allowed",))
-    return _parsed(text)
+    return _parse(text)
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> IgnoredFields:
+def _parse(text: str) -> IgnoredFields:
     if text.lstrip().startswith("["):
         try:
             pointers = orjson.loads(text)

@@ -43,17 +43,17 @@ def parse_kind_rules(text: str) -> tuple[KindRule, ...]:
     Raises:
         ValueError: A token is none of these. The message shows it.
     """
-    return tuple(_rule(token) for part in text.split(";") if (token := part.strip()))
+    return tuple(_rule(rule_text) for part in text.split(";") if (rule_text := part.strip()))
 
 
-def _rule(token: str) -> KindRule:
-    parts = [part.strip() for part in token.split("/")]
+def _rule(rule_text: str) -> KindRule:
+    parts = [part.strip() for part in rule_text.split("/")]
     if len(parts) <= 2 and _VERSION.fullmatch(parts[0]):
         parts = ["", *parts]  # the core group is written without its empty name
     kinds = frozenset(kind.strip() for kind in parts[2].split(",")) if len(parts) == 3 else frozenset[str]()
     words = [*parts[1:2], *kinds, *([parts[0]] if parts[0] else [])]
-    if len(parts) > 3 or token.startswith("/") or not all(_WORD.fullmatch(word) for word in words):
-        raise ValueError(f"{token!r} is none of GROUP, GROUP/VERSION, GROUP/VERSION/Kind1,Kind2")
+    if len(parts) > 3 or rule_text.startswith("/") or not all(_WORD.fullmatch(word) for word in words):
+        raise ValueError(f"{rule_text!r} is none of GROUP, GROUP/VERSION, GROUP/VERSION/Kind1,Kind2")
     return KindRule(parts[0], parts[1] if len(parts) > 1 else "", kinds)
 
 
@@ -153,11 +153,13 @@ class MemberLimits:
             return "is cluster-scoped on the member and comes from a namespace of the hub"
         if reason := exclusion_reason(group, kind, name, namespace, homes=(self.home,)):
             return reason
-        of_its_own = (group, kind) == NAMESPACE.group_kind
-        if pattern := _matching(name if of_its_own else namespace, self.blocked_namespaces):
-            return f"is {'' if of_its_own else 'in '}a namespace that the agent leaves alone ({pattern})"
-        allowed = self.allowed_kinds
-        if allowed and not any(rule.covers(group, version, kind) for rule in allowed for version in versions):
+        is_namespace = (group, kind) == NAMESPACE.group_kind
+        if pattern := _matching(name if is_namespace else namespace, self.blocked_namespaces):
+            return f"is {'' if is_namespace else 'in '}a namespace that the agent leaves alone ({pattern})"
+        allowed_kinds = self.allowed_kinds
+        if allowed_kinds and not any(
+            rule.covers(group, version, kind) for rule in allowed_kinds for version in versions
+        ):
             return "is of a kind that the agent is not allowed to apply"
         return ""
 
@@ -225,18 +227,18 @@ class SelectionSettings:
         if allowed.strip() and blocked.strip():
             raise ValueError("allowed and blocked kinds exclude each other")
         names = (name.strip() for name in reserved_namespaces.replace(";", ",").split(","))
-        reserved = frozenset(filter(None, names))
-        return cls(parse_kind_rules(allowed), parse_kind_rules(blocked), reserved, workloads_enabled, home)
+        reserved_names = frozenset(filter(None, names))
+        return cls(parse_kind_rules(allowed), parse_kind_rules(blocked), reserved_names, workloads_enabled, home)
 
     def is_selectable(self, group: str, version: str, kind: str) -> bool:
         """Return whether objects of the kind are ever selected."""
         if is_fleet_group(group) and (group != PLACEMENT_GROUP or kind not in ENVELOPE_KINDS):
             return False
         if self.allowed:
-            return _any(self.allowed, group, version, kind)
+            return _any_rule_matches(self.allowed, group, version, kind)
         if group in BLOCKED_GROUPS or (group, kind) in BLOCKED_KINDS:
             return False
-        return not _any(self.blocked, group, version, kind)
+        return not _any_rule_matches(self.blocked, group, version, kind)
 
     def is_reserved(self, namespace: str) -> bool:
         """Return whether the namespace is never selected."""
@@ -265,7 +267,7 @@ class SelectionSettings:
         return ""
 
 
-def _any(rules: Iterable[KindRule], group: str, version: str, kind: str) -> bool:
+def _any_rule_matches(rules: Iterable[KindRule], group: str, version: str, kind: str) -> bool:
     return any(rule.covers(group, version, kind) for rule in rules)
 
 

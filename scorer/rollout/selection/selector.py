@@ -104,13 +104,13 @@ def select_resources(
         return _selection(selector, selector.run(terms))
     except _LostNamespaceError as error:
         with suppress(_UserError):
-            return InvalidSelection(str(error), _selection(selector, selector.run(_cluster_scoped(terms, kinds))))
+            return InvalidSelection(str(error), _selection(selector, selector.run(_cluster_scoped_terms(terms, kinds))))
         return InvalidSelection(str(error))
     except _UserError as error:
         return InvalidSelection(str(error))
 
 
-def _cluster_scoped(
+def _cluster_scoped_terms(
     terms: Iterable[Mapping[str, Any]], kinds: Mapping[tuple[str, str], Kind]
 ) -> list[Mapping[str, Any]]:
     """Return the terms for cluster-scoped kinds, Namespaces aside."""
@@ -121,7 +121,9 @@ def _cluster_scoped(
 def _selection(selector: "_Selector", selected: Iterable[JsonObject]) -> Selection:
     selected = list(selected)
     content = sorted(map(stored_content, selected), key=order_key)
-    uids = {(*group_kind(each), namespace_of(each), name_of(each)): uid_of(each) for each in selected}
+    uids = {
+        (*group_kind(document), namespace_of(document), name_of(document)): uid_of(document) for document in selected
+    }
     identifiers = tuple(map(resource_identifier, content))
     return Selection(tuple(content), identifiers, selector.cluster_objects, uids)
 
@@ -170,15 +172,15 @@ class _Selector:
     def _selected_home(self, terms: Sequence[Mapping[str, Any]]) -> str:
         """Return the namespace in the only ``NamespaceWithResourceSelectors`` term, or an empty string."""
         namespaces = [term for term in terms if _is_namespace(term)]
-        scoped = [term for term in namespaces if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS]
-        if not scoped:
+        scoped_terms = [term for term in namespaces if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS]
+        if not scoped_terms:
             return ""
         if len(namespaces) > 1:
             raise _UserError(
                 "NamespaceWithResourceSelectors selects exactly one namespace: no other Namespace term may be given"
             )
-        name = scoped[0].get("name") or ""
-        if not name or scoped[0].get("labelSelector") is not None:
+        name = scoped_terms[0].get("name") or ""
+        if not name or scoped_terms[0].get("labelSelector") is not None:
             raise _UserError("NamespaceWithResourceSelectors must select exactly one namespace, by its name")
         self._refuse_reserved(name)
         document = self._inventory.get(NAMESPACE, name)
@@ -216,18 +218,18 @@ class _Selector:
 
         Excluded objects are skipped by a term for all of a kind, and an error in any other.
         """
-        everything = _takes_all(term)
+        takes_all = _takes_all(term)
         for document in self._matching(kind, term, ""):
             if not (reason := self._settings.exclusion_reason(document)):
                 yield document
-            elif not everything:
+            elif not takes_all:
                 raise _UserError(f"{kind.kind} {name_of(document)} {reason} and cannot be placed")
 
     def _namespaces(self, term: Mapping[str, Any]) -> Iterator[JsonObject]:
-        everything = _takes_all(term)
+        takes_all = _takes_all(term)
         for document in self._matching(NAMESPACE, term, ""):
             name = name_of(document)
-            if everything and self._settings.is_reserved(name):
+            if takes_all and self._settings.is_reserved(name):
                 continue
             self._refuse_reserved(name)
             yield document
@@ -293,8 +295,8 @@ def _label_matcher(term: Mapping[str, Any]) -> Callable[[Mapping[str, str]], boo
         raise _UserError(f"labelSelector of the term for {term.get('kind')}: {wrong}")
     if selector.match_expressions:
         return selector.matches
-    wanted = selector.match_labels.items()
-    return lambda labels: wanted <= labels.items()
+    required_labels = selector.match_labels.items()
+    return lambda labels: required_labels <= labels.items()
 
 
 def is_concerned(
@@ -302,7 +304,7 @@ def is_concerned(
     changed: JsonObject,
     namespace_document: JsonObject | None = None,
     *,
-    deleted: bool = False,
+    is_deleted: bool = False,
 ) -> bool:
     """Return whether a placement has to select again because an object changed (rollout.md 2.9).
 
@@ -310,13 +312,13 @@ def is_concerned(
         placement: ClusterResourcePlacement or ResourcePlacement.
         changed: The present object, or its last state if it was deleted.
         namespace_document: The Namespace of a namespaced object, or None if that was deleted, too.
-        deleted: The object was deleted. A namespaced one is treated like a changed one.
+        is_deleted: The object was deleted. A namespaced one is treated like a changed one.
     """
-    own, where = namespace_of(placement), namespace_of(changed)
+    own, changed_namespace = namespace_of(placement), namespace_of(changed)
     terms = spec_of(placement).get("resourceSelectors") or ()
-    if own and own != where:
+    if own and own != changed_namespace:
         return False
-    if not own and where:
+    if not own and changed_namespace:
         candidate = namespace_document
         terms = [
             term
@@ -324,7 +326,7 @@ def is_concerned(
             if _is_namespace(term) and term.get("selectionScope") != SelectionScope.NAMESPACE_ONLY
         ]
     else:
-        candidate = None if deleted and not where else changed
+        candidate = None if is_deleted and not changed_namespace else changed
     if candidate is not None and any(_reaches(term, candidate) for term in terms):
         return True
     if own and any(_is_evidence(changed, term) for term in terms):

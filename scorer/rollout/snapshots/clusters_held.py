@@ -38,38 +38,40 @@ class ClustersHeld:
     def of(cls, snapshots: Iterable[JsonObject]) -> "ClustersHeld":
         """Read the record of all policy snapshots of a placement. A part that cannot be read counts as empty."""
         counts: set[tuple[datetime, int]] = set()
-        confirmed: dict[str, datetime] = {}
+        confirmation_times: dict[str, datetime] = {}
         for snapshot in snapshots:
             with suppress(ValueError, TypeError, AttributeError, LookupError):
                 record = orjson.loads(annotation(snapshot, CLUSTERS_HELD) or "{}")
-                ordered = {
-                    digest: parse_time(when) for when, text in record["confirmed"].items() for digest in text.split(" ")
+                times_by_digest = {
+                    digest: parse_time(time) for time, text in record["confirmed"].items() for digest in text.split(" ")
                 }
-                counts |= {(parse_time(when), int(count)) for when, count in record["counts"]}
-                confirmed |= {digest: min(when, confirmed.get(digest, when)) for digest, when in ordered.items()}
-        return cls(tuple(sorted(counts)), confirmed)
+                counts |= {(parse_time(time), int(count)) for time, count in record["counts"]}
+                confirmation_times |= {
+                    digest: min(time, confirmation_times.get(digest, time)) for digest, time in times_by_digest.items()
+                }
+        return cls(tuple(sorted(counts)), confirmation_times)
 
     def since(self, start: datetime) -> "ClustersHeld":
         """Return the entries after *start* that decide: a count is one of the largest since its time."""
         counts: list[tuple[datetime, int]] = []
-        for when, count in sorted(self.counts, reverse=True):
-            if when > start and (not counts or count > counts[-1][1]):
-                counts.append((when, count))
+        for time, count in sorted(self.counts, reverse=True):
+            if time > start and (not counts or count > counts[-1][1]):
+                counts.append((time, count))
         return ClustersHeld(
-            tuple(counts[::-1]), {digest: when for digest, when in self.confirmed.items() if when > start}
+            tuple(counts[::-1]), {digest: time for digest, time in self.confirmed.items() if time > start}
         )
 
     def format(self) -> str:
         """Return the value of the annotation. Empty: no record."""
         if not self.counts:
             return ""
-        confirmed: dict[str, list[str]] = {}
-        for digest, when in sorted(self.confirmed.items()):
-            confirmed.setdefault(format_time(when), []).append(digest)
+        digests_by_time: dict[str, list[str]] = {}
+        for digest, time in sorted(self.confirmed.items()):
+            digests_by_time.setdefault(format_time(time), []).append(digest)
         return dump_json(
             {
-                "counts": [[format_time(when), count] for when, count in self.counts],
-                "confirmed": {when: " ".join(digests) for when, digests in sorted(confirmed.items())},
+                "counts": [[format_time(time), count] for time, count in self.counts],
+                "confirmed": {time: " ".join(digests) for time, digests in sorted(digests_by_time.items())},
             }
         ).decode()
 
@@ -77,4 +79,4 @@ class ClustersHeld:
     def largest(self) -> int:
         """The largest number of clusters on record, less those that were confirmed since."""
         times = self.confirmed.values()
-        return max((count - sum(when >= since for when in times) for since, count in self.counts), default=0)
+        return max((count - sum(time >= since for time in times) for since, count in self.counts), default=0)

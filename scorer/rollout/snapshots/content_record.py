@@ -36,15 +36,15 @@ class ContentRecord:
 NO_RECORD: Final = ContentRecord()
 
 
-def missing_records(stored: Iterable[JsonObject], wanted: Iterable[JsonObject]) -> dict[str, str]:
+def missing_records(stored: Iterable[JsonObject], desired: Iterable[JsonObject]) -> dict[str, str]:
     """Return the records that stored snapshots lack, by name. Another release may have cut them otherwise: none then.
 
     Args:
         stored: The snapshots of a group.
-        wanted: The same group as it is written now.
+        desired: The same group as it is written now.
     """
     by_name = {name_of(document): document for document in stored}
-    pairs = [(by_name[name_of(document)], document) for document in wanted if name_of(document) in by_name]
+    pairs = [(by_name[name_of(document)], document) for document in desired if name_of(document) in by_name]
     if any(len(_contents(old)) != len(_contents(new)) for old, new in pairs):
         return {}
     texts = [(name_of(old), annotation(old, SOURCES), annotation(new, SOURCES)) for old, new in pairs]

@@ -100,8 +100,10 @@ def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
     If none is, as after a crash, the one with the greatest index.
     """
     masters = [group for group in groups if group.master is not None]
-    labelled = [group for group in masters if is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)]
-    return next(reversed(labelled or masters), None)
+    labelled_groups = [
+        group for group in masters if is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)
+    ]
+    return next(reversed(labelled_groups or masters), None)
 
 
 def placed_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:

@@ -68,15 +68,17 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
         text = f"metadata.name {name!r} has {len(name)} characters, at most {LABEL_LIMIT} can have effect"
         return OverrideSnapshotPlan(error=text)
     names = {name_of(snapshot) for snapshot in snapshots}
-    ordered = sorted((snapshot for snapshot in snapshots if label(snapshot, PARENT_OVERRIDE) == name), key=_index)
-    live = [snapshot for snapshot in ordered if not is_deleting(snapshot)]
+    sorted_snapshots = sorted(
+        (snapshot for snapshot in snapshots if label(snapshot, PARENT_OVERRIDE) == name), key=_index
+    )
+    live = [snapshot for snapshot in sorted_snapshots if not is_deleting(snapshot)]
     latest = next(reversed([snapshot for snapshot in live if is_labelled_latest(snapshot)] or live), None)
     digest = b64encode(override_hash(spec_of(override)).encode()).decode()
     if latest is not None and spec_of(latest).get("overrideHash") == digest:
-        writes = () if is_labelled_latest(latest) else (replace(_labelled(latest, "true")),)
+        writes = () if is_labelled_latest(latest) else (replace(_with_latest_label(latest, "true")),)
         older = [snapshot for snapshot in live if snapshot is not latest]
         return OverrideSnapshotPlan((*writes, *_retire(older)), name_of(latest), _index(latest))
-    first = max(map(_index, ordered), default=-1) + 1
+    first = max(map(_index, sorted_snapshots), default=-1) + 1
     index = next(index for index in count(first) if f"{name}-{index}" not in names)
     snapshot = _make(override, index, digest)
     return OverrideSnapshotPlan(
@@ -107,15 +109,15 @@ def override_hash(spec: Mapping[str, Any]) -> str:
 
 
 def _canonical(spec: Mapping[str, Any]) -> JsonObject:
-    spelled = _given(spec)
-    if "placement" in spelled:
-        spelled["placement"] = {"scope": "Cluster", **_given(spelled["placement"])}
-    policy = _given(spelled.get("policy") or {})
-    rules = [{"overrideType": "JSONPatch", **_given(rule)} for rule in policy.get("overrideRules") or ()]
-    return {**spelled, "policy": {**policy, "overrideRules": rules}}
+    canonical = _without_absent(spec)
+    if "placement" in canonical:
+        canonical["placement"] = {"scope": "Cluster", **_without_absent(canonical["placement"])}
+    policy = _without_absent(canonical.get("policy") or {})
+    rules = [{"overrideType": "JSONPatch", **_without_absent(rule)} for rule in policy.get("overrideRules") or ()]
+    return {**canonical, "policy": {**policy, "overrideRules": rules}}
 
 
-def _given(members: Mapping[str, Any]) -> JsonObject:
+def _without_absent(members: Mapping[str, Any]) -> JsonObject:
     return {key: value for key, value in members.items() if value is not None}
 
 
@@ -123,12 +125,14 @@ def _retire(snapshots: Sequence[JsonObject]) -> Iterator[Write]:
     """Remove the label from the predecessors of the latest snapshot, the oldest first, and delete the surplus."""
     surplus = max(0, len(snapshots) - HISTORY_LIMIT + 1)
     yield from (
-        replace(_labelled(snapshot, "false")) for snapshot in snapshots[surplus:] if is_labelled_latest(snapshot)
+        replace(_with_latest_label(snapshot, "false"))
+        for snapshot in snapshots[surplus:]
+        if is_labelled_latest(snapshot)
     )
     yield from map(delete, snapshots[:surplus])
 
 
-def _labelled(snapshot: JsonObject, latest: str) -> JsonObject:
+def _with_latest_label(snapshot: JsonObject, latest: str) -> JsonObject:
     return with_metadata(snapshot, labels={IS_LATEST_SNAPSHOT: latest})
 
 

@@ -78,13 +78,13 @@ def plan_policy_snapshots(
             deletion of the old one and the creation of the new one, and the last index is read from them. A longer
             history never becomes empty by our own writes.
     """
-    labelled = latest_policy_snapshots(snapshots)
-    if len(labelled) > 1:
-        names = ", ".join(sorted(map(name_of, labelled)))
+    latest_snapshots = latest_policy_snapshots(snapshots)
+    if len(latest_snapshots) > 1:
+        names = ", ".join(sorted(map(name_of, latest_snapshots)))
         return PolicySnapshotPlan(error=f"several policy snapshots are labelled latest: {names}")
-    ordered = sorted(snapshots, key=_index)
-    live = [snapshot for snapshot in ordered if not is_deleting(snapshot)]
-    latest = next(reversed(labelled or live), None)
+    sorted_snapshots = sorted(snapshots, key=_index)
+    live = [snapshot for snapshot in sorted_snapshots if not is_deleting(snapshot)]
+    latest = next(reversed(latest_snapshots or live), None)
     annotations = _annotations(placement)
     text = b64encode(digest.encode()).decode()
     if latest is not None and (spec_of(latest).get("policyHash") == text or name_of(latest) == in_force):
@@ -95,24 +95,26 @@ def plan_policy_snapshots(
         return PolicySnapshotPlan(writes, name_of(latest), _index(latest))
     # The label is removed before the successor is created: a crash in between leaves no snapshot labelled, which the
     # next pass repairs. The other order would leave two, which stops the planning (see above).
-    planned: list[Write] = []
-    surplus = ordered[: max(0, len(ordered) - history_limit(placement) + 1)]
+    planned_writes: list[Write] = []
+    surplus = sorted_snapshots[: max(0, len(sorted_snapshots) - history_limit(placement) + 1)]
     # The record of clusters that were left outlives the history limit: surplus snapshots with a record are not deleted
     # in this pass, but once the successor has a copy of it.
-    recording = [snapshot for snapshot in ordered if annotation(snapshot, CLUSTERS_HELD)]
-    retained = [snapshot for snapshot in surplus if snapshot in recording]
-    if labelled and (labelled[0] not in surplus or labelled[0] in retained):
-        planned.append(replace(with_metadata(labelled[0], labels={IS_LATEST_SNAPSHOT: "false"})))
-    planned += _deletions(snapshot for snapshot in surplus if snapshot not in retained)
-    indices = [_index(snapshot) for snapshot in ordered]
+    recording_snapshots = [snapshot for snapshot in sorted_snapshots if annotation(snapshot, CLUSTERS_HELD)]
+    retained_snapshots = [snapshot for snapshot in surplus if snapshot in recording_snapshots]
+    if latest_snapshots and (latest_snapshots[0] not in surplus or latest_snapshots[0] in retained_snapshots):
+        planned_writes.append(replace(with_metadata(latest_snapshots[0], labels={IS_LATEST_SNAPSHOT: "false"})))
+    planned_writes += _deletions(snapshot for snapshot in surplus if snapshot not in retained_snapshots)
+    indices = [_index(snapshot) for snapshot in sorted_snapshots]
     if not indices and history_limit(placement) == 1:
-        used = (str(spec_of(binding).get("schedulingPolicySnapshotName") or "") for binding in bindings)
-        indices = [index_in_name(name, f"{name_of(placement)}-") for name in used]
+        used_names = (str(spec_of(binding).get("schedulingPolicySnapshotName") or "") for binding in bindings)
+        indices = [index_in_name(name, f"{name_of(placement)}-") for name in used_names]
     index = max(indices, default=-1) + 1
     snapshot = _make(
-        placement, index, text, {**annotations, CLUSTERS_HELD: ClustersHeld.of(recording).format() or None}
+        placement, index, text, {**annotations, CLUSTERS_HELD: ClustersHeld.of(recording_snapshots).format() or None}
     )
-    return PolicySnapshotPlan((*planned, create(snapshot), *_deletions(retained)), name_of(snapshot), index)
+    return PolicySnapshotPlan(
+        (*planned_writes, create(snapshot), *_deletions(retained_snapshots)), name_of(snapshot), index
+    )
 
 
 def _deletions(snapshots: Iterable[JsonObject]) -> Iterator[Write]:

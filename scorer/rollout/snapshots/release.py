@@ -44,23 +44,25 @@ def plan_releases(
         cluster_objects: The objects that were left out of the selection, as a cluster's controllers create them.
     """
     latest = placed_group(groups)
-    recorded, held = _recorded(latest), [latest] if latest and cluster_objects else []
-    if recorded is None:
-        recorded, held = frozenset(), list(groups)
-    placed = {object_identity(content): content for group in held for content in group.objects()}
-    current = recorded | (placed.keys() & set(cluster_objects))
+    recorded_objects, groups_with_objects = _recorded_objects(latest), [latest] if latest and cluster_objects else []
+    if recorded_objects is None:
+        recorded_objects, groups_with_objects = frozenset(), list(groups)
+    content_by_identity = {
+        object_identity(content): content for group in groups_with_objects for content in group.objects()
+    }
+    current = recorded_objects | (content_by_identity.keys() & set(cluster_objects))
     if not current:
         return Releases("", objects)
     current -= {object_identity(content) for content in objects}
-    if gone := current.difference(cluster_objects):
-        current -= gone.difference(object_identity(content) for group in groups for content in group.objects())
-    overflow = _overflow(sorted(current, key=lambda identity: (identity not in recorded, identity)))
-    kept = [placed[identity] for identity in overflow if identity in placed]
+    if missing := current.difference(cluster_objects):
+        current -= missing.difference(object_identity(content) for group in groups for content in group.objects())
+    overflow = _overflow(sorted(current, key=lambda identity: (identity not in recorded_objects, identity)))
+    retained_content = [content_by_identity[identity] for identity in overflow if identity in content_by_identity]
     record = format_left_out((), current.difference(overflow))
-    return Releases(record, sorted([*objects, *kept], key=order_key) if kept else objects)
+    return Releases(record, sorted([*objects, *retained_content], key=order_key) if retained_content else objects)
 
 
-def _recorded(group: SnapshotGroup | None) -> frozenset[ObjectIdentity] | None:
+def _recorded_objects(group: SnapshotGroup | None) -> frozenset[ObjectIdentity] | None:
     """Return the record of a group. None: unknown, as another client has edited it."""
     try:
         return group.released() if group else frozenset()

@@ -51,7 +51,7 @@ from scorer.rollout.object_size import (
     StorableContent,
     TooLarge,
     by_identity,
-    fit_each,
+    fit_objects,
     format_left_out,
 )
 from scorer.rollout.selection.content import resource_identifier
@@ -96,8 +96,8 @@ def resource_hash(objects: Iterable[JsonObject]) -> str:
     return _hash(map(go_json, objects))
 
 
-def _hash(parts: Iterable[bytes], left_out: str = "") -> str:
-    return sha256(b'{"selectedResources":[' + b",".join(parts) + b"]}" + left_out.encode()).hexdigest()
+def _hash(parts: Iterable[bytes], left_out_record: str = "") -> str:
+    return sha256(b'{"selectedResources":[' + b",".join(parts) + b"]}" + left_out_record.encode()).hexdigest()
 
 
 def shard_lengths(sizes: Iterable[int], limit: int = SHARD_LIMIT) -> list[int]:
@@ -168,56 +168,62 @@ def plan_resource_snapshots(
     groups = snapshot_groups(snapshots)
     releases = plan_releases(groups, objects, cluster_objects)
     latest = latest_group([group for group in groups if group.master and not is_deleting(group.master)])
-    fitting, parts = fitting_content(groups, releases.objects)
-    left_out = format_left_out(fitting.too_large)
-    digest, identifiers = _hash(parts, left_out), tuple(map(resource_identifier, fitting.objects))
+    content_fit, parts = fitting_content(groups, releases.objects)
+    left_out_record = format_left_out(content_fit.too_large)
+    digest, identifiers = _hash(parts, left_out_record), tuple(map(resource_identifier, content_fit.objects))
 
     def plan(writes: Iterable[Write], index: int) -> ResourceSnapshotPlan:
         return ResourceSnapshotPlan(
-            tuple(writes), _master_name(placement, index), index, identifiers, too_large=fitting.too_large
+            tuple(writes), _master_name(placement, index), index, identifiers, too_large=content_fit.too_large
         )
 
     def group_of(index: int) -> list[JsonObject]:
         removed_in = annotation((latest and latest.master) or {}, CONTENT_REMOVED_IN)
         removed_in = str(index) if content.removes else removed_in
-        records = {LEFT_OUT: left_out, RELEASE: releases.record, CONTENT_REMOVED_IN: removed_in}
-        group = _make_group(placement, index, fitting.objects, parts, digest, records)
+        records = {LEFT_OUT: left_out_record, RELEASE: releases.record, CONTENT_REMOVED_IN: removed_in}
+        group = _make_group(placement, index, content_fit.objects, parts, digest, records)
         return [content.written(document) for document in group]
 
-    used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
-    retained_indices = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
+    used_names = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
+    retained_indices = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used_names}
     parts_only = [group for group in groups if group.master is None and group.index not in retained_indices]
-    unfinished = [group for group in parts_only if latest is None or group.index > latest.index]
+    unfinished_groups = [group for group in parts_only if latest is None or group.index > latest.index]
     if latest is not None and _holds(latest, digest):
         group = group_of(latest.index)
         if latest.is_complete or _is_begun(latest, group):
-            return plan([*_repair(latest, group), *_delete(unfinished)], latest.index)
+            return plan([*_repair(latest, group), *_delete(unfinished_groups)], latest.index)
     if latest is not None and latest.master is not None and is_labelled(latest) and latest.is_complete:
-        detected = _detection_time(latest.master)
-        if detected is not None and detected > now:  # by a clock that was ahead: counted anew
-            detected = None
-        due_at = _due(latest.master, detected or now, now, settings)
-        if due_at > now:
+        detection_time = _detection_time(latest.master)
+        if detection_time is not None and detection_time > now:  # by a clock that was ahead: counted anew
+            detection_time = None
+        due_time = _due_time(latest.master, detection_time or now, now, settings)
+        if due_time > now:
             mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
-            marked = [] if detected else [replace(with_metadata(latest.master, annotations=mark))]
+            detection_writes = [] if detection_time else [replace(with_metadata(latest.master, annotations=mark))]
             latest_identifiers = tuple(latest.identifiers())
             return dataclasses.replace(
-                plan(marked, latest.index), identifiers=latest_identifiers, requeue_after=due_at - now
+                plan(detection_writes, latest.index), identifiers=latest_identifiers, requeue_after=due_time - now
             )
     index = max([*(group.index for group in groups), *retained_indices], default=-1) + 1
     resumable = [
-        group for group in unfinished[-1:] if group.index == index - 1 and _is_begun(group, group_of(group.index))
+        group
+        for group in unfinished_groups[-1:]
+        if group.index == index - 1 and _is_begun(group, group_of(group.index))
     ]
     index -= len(resumable)
-    abandoned = [group for group in unfinished if group not in resumable]
-    complete = [group for group in groups if group not in unfinished]
+    abandoned_groups = [group for group in unfinished_groups if group not in resumable]
+    complete = [group for group in groups if group not in unfinished_groups]
     surplus = complete[: max(0, len(complete) - history_limit(placement) + 1)]
-    ended = {} if content.sources is None else {SUPERSEDED_AT: format_time(now)}
+    end_annotations = {} if content.sources is None else {SUPERSEDED_AT: format_time(now)}
     surplus = [group for group in surplus if group.name not in content.retained]
-    needed = [group for group in surplus if group in (latest, placed_group(groups))]
-    old = [group for group in surplus if group not in needed]
+    needed_groups = [group for group in surplus if group in (latest, placed_group(groups))]
+    old = [group for group in surplus if group not in needed_groups]
     return plan(
-        [*_delete(abandoned), *_succeed(latest, resumable, group_of(index), old, ended), *_delete(needed)],
+        [
+            *_delete(abandoned_groups),
+            *_succeed(latest, resumable, group_of(index), old, end_annotations),
+            *_delete(needed_groups),
+        ],
         index,
     )
 
@@ -236,27 +242,27 @@ def _holds(group: SnapshotGroup, digest: str) -> bool:
 
 def _succeed(
     latest: SnapshotGroup | None,
-    begun: Sequence[SnapshotGroup],
-    wanted: Sequence[JsonObject],
+    unfinished: Sequence[SnapshotGroup],
+    desired: Sequence[JsonObject],
     old: Sequence[SnapshotGroup],
-    ended: Mapping[str, str],
+    end_annotations: Mapping[str, str],
 ) -> Iterator[Write]:
     """Yield the writes that replace the latest group by a new one.
 
     Args:
         latest: The latest group.
-        begun: The new group as far as it exists.
-        wanted: The snapshots of the new group, the master first.
+        unfinished: The new group as far as it exists.
+        desired: The snapshots of the new group, the master first.
         old: The groups to delete before the new one counts.
-        ended: Annotations of the latest group when it ends.
+        end_annotations: Annotations of the latest group when it ends.
     """
     # The master comes last: a group with a master is complete, and until then clusters keep the latest complete group.
     # The label is moved before, so that no two groups are labelled. A crash in between leaves none or the old one.
-    master, *shards = wanted
-    existing = {name_of(document) for group in begun for document in group.documents}
+    master, *shards = desired
+    existing = {name_of(document) for group in unfinished for document in group.documents}
     yield from (create(document) for document in shards if name_of(document) not in existing)
     if latest is not None and latest.master is not None and is_labelled(latest):
-        yield replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"}, annotations=ended))
+        yield replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"}, annotations=end_annotations))
     yield from _delete(old)
     yield create(master)
 
@@ -274,16 +280,16 @@ def fitting_content(
     sizes = list(map(len, parts))
     if max(sizes, default=0) <= CONTENT_LIMIT:
         return StorableContent(tuple(objects)), parts
-    placed = placed_group(groups)
-    fitting = fit_each(objects, sizes, by_identity(placed.objects() if placed else ()))
-    return fitting, [go_json(content) for content in fitting.objects]
+    placed_snapshots = placed_group(groups)
+    content_fit = fit_objects(objects, sizes, by_identity(placed_snapshots.objects() if placed_snapshots else ()))
+    return content_fit, [go_json(content) for content in content_fit.objects]
 
 
-def _is_begun(group: SnapshotGroup, wanted: Sequence[JsonObject]) -> bool:
-    """Return whether the snapshots of a group are parts of *wanted*. Another release may have cut them otherwise."""
-    contents = {name_of(document): selected_resources(document) for document in wanted}
-    announced = annotation(group.master, NUMBER_OF_RESOURCE_SNAPSHOTS) if group.master else str(len(wanted))
-    return announced == str(len(wanted)) and all(
+def _is_begun(group: SnapshotGroup, desired: Sequence[JsonObject]) -> bool:
+    """Return whether the snapshots of a group are parts of *desired*. Another release may have cut them otherwise."""
+    contents = {name_of(document): selected_resources(document) for document in desired}
+    recorded_count = annotation(group.master, NUMBER_OF_RESOURCE_SNAPSHOTS) if group.master else str(len(desired))
+    return recorded_count == str(len(desired)) and all(
         contents.get(name_of(document)) == selected_resources(document) and not is_deleting(document)
         for document in group.documents
     )
@@ -294,7 +300,7 @@ def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
 
 
 def plan_orphaned_snapshots(
-    placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used: Container[str]
+    placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used_names: Container[str]
 ) -> Iterator[Write]:
     """Return the writes for snapshots that another client has taken the label of their placement from.
 
@@ -304,14 +310,14 @@ def plan_orphaned_snapshots(
         placement: Controls the strays by their owner references.
         strays: Resource snapshots without the label.
         groups: Those with the label.
-        used: Names of masters that a binding, a Work or an update run names.
+        used_names: Names of masters that a binding, a Work or an update run names.
     """
     masters = {group.index: group.master for group in groups if group.master is not None}
     for stray in strays:
         index, _, part = name_of(stray).removeprefix(f"{name_of(placement)}-").partition("-")
         if not (index.isascii() and index.isdigit() and part):
             continue  # the loop has not made it
-        if int(index) not in masters and _master_name(placement, int(index)) not in used:
+        if int(index) not in masters and _master_name(placement, int(index)) not in used_names:
             yield delete(stray)
             continue
         labels = {PARENT_PLACEMENT: name_of(placement), RESOURCE_INDEX: index}
@@ -339,30 +345,30 @@ def _detection_time(master: JsonObject) -> datetime | None:
         return None
 
 
-def _due(master: JsonObject, detected: datetime, now: datetime, settings: SnapshotSettings) -> datetime:
+def _due_time(master: JsonObject, detection_time: datetime, now: datetime, settings: SnapshotSettings) -> datetime:
     """Return when the successor of *master* may be created. Without a throttle, that is when the change was detected.
 
     A master that was created later than *now*, by a clock that is ahead of ours, delays nothing. Otherwise the wait
     would be as long as the clock skew.
     """
     if not settings.interval and not settings.collection:
-        return detected
-    due_at = detected + settings.collection
+        return detection_time
+    due_time = detection_time + settings.collection
     text = metadata_of(master).get("creationTimestamp")
-    if not text or (created := parse_time(text)) > now:
-        return due_at
-    return max(due_at, created + settings.interval)
+    if not text or (creation_time := parse_time(text)) > now:
+        return due_time
+    return max(due_time, creation_time + settings.interval)
 
 
-def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
+def _repair(latest: SnapshotGroup, desired: Sequence[JsonObject]) -> Iterable[Write]:
     """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone.
 
     The hash, and the records of the objects that are left out or released, are restored, too: without the records, the
     objects would count as no longer selected.
     """
-    missing = missing_records(latest.documents, wanted)
+    missing = missing_records(latest.documents, desired)
     master = latest.master or {}
-    records = {key: annotation(wanted[0], key) for key in (RESOURCE_HASH, LEFT_OUT, RELEASE)}
+    records = {key: annotation(desired[0], key) for key in (RESOURCE_HASH, LEFT_OUT, RELEASE)}
     is_edited = any(annotation(master, key) != record for key, record in records.items()) or name_of(master) in missing
     if not is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
         annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, **{key: record or None for key, record in records.items()}}
@@ -373,7 +379,7 @@ def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Wri
             yield replace(with_metadata(shard, annotations={SOURCES: missing[name_of(shard)]}))
     existing = {name_of(document) for document in latest.documents}
     if not latest.is_complete:
-        yield from (create(document) for document in wanted if name_of(document) not in existing)
+        yield from (create(document) for document in desired if name_of(document) not in existing)
 
 
 def _master_name(placement: JsonObject, index: int) -> str:
@@ -390,7 +396,7 @@ def _make_group(
 ) -> list[JsonObject]:
     lengths = shard_lengths(len(part) + STATUS_BYTES for part in parts)
     kind = family_in(namespace_of(placement)).resource_snapshot
-    enveloped = sum(is_envelope(content) for content in objects)
+    envelope_count = sum(is_envelope(content) for content in objects)
     documents, start = [], 0
     for at, length in enumerate(lengths):
         labels = {PARENT_PLACEMENT: name_of(placement), RESOURCE_INDEX: str(index)}
@@ -399,7 +405,7 @@ def _make_group(
             annotations = {
                 RESOURCE_HASH: digest,
                 NUMBER_OF_RESOURCE_SNAPSHOTS: str(len(lengths)),
-                NUMBER_OF_ENVELOPED_OBJECTS: str(enveloped),
+                NUMBER_OF_ENVELOPED_OBJECTS: str(envelope_count),
                 **{key: record for key, record in records.items() if record},
             }
         else:

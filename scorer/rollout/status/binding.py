@@ -98,11 +98,11 @@ def binding_status(
         # With the time at which it became False: a later pass would write another time into the same entry.
         (silent,) = merge_conditions(old, [silent], restart_on_generation=True)
         if compares:
-            yield _diff_reported(sorted_works, plan, say, lists, silent if unheard else None)
+            yield _diff_reported_condition(sorted_works, plan, say, lists, silent if unheard else None)
             return
-        applied = _applied(sorted_works, plan, say, lists, silent if unheard else None)
-        yield applied
-        if applied["status"] == TRUE:
+        applied_condition = _applied_condition(sorted_works, plan, say, lists, silent if unheard else None)
+        yield applied_condition
+        if applied_condition["status"] == TRUE:
             yield _available(sorted_works, say, lists)
 
     new_conditions = list(conditions())
@@ -113,10 +113,10 @@ def binding_status(
             )
         )
     new_conditions += _not_removed(generation, all_works, now)
-    others = [condition for condition in old if condition.get("type") not in _WORKER_CONDITIONS]
-    others.sort(key=lambda condition: condition.get("type") != ROLLOUT_STARTED)
+    other_conditions = [condition for condition in old if condition.get("type") not in _WORKER_CONDITIONS]
+    other_conditions.sort(key=lambda condition: condition.get("type") != ROLLOUT_STARTED)
     merged = merge_conditions(old, new_conditions, restart_on_generation=True)
-    return {"conditions": [*others, *merged], **{name: entries for name, entries in lists.items() if entries}}
+    return {"conditions": [*other_conditions, *merged], **{name: entries for name, entries in lists.items() if entries}}
 
 
 def removal_status(binding: JsonObject, works: Iterable[JsonObject], now: datetime) -> JsonObject:
@@ -128,9 +128,13 @@ def removal_status(binding: JsonObject, works: Iterable[JsonObject], now: dateti
         now: The time of a transition.
     """
     old = conditions_of(binding)
-    others = [condition for condition in old if condition.get("type") != REMOVED]
+    other_conditions = [condition for condition in old if condition.get("type") != REMOVED]
     obstacles = merge_conditions(old, _not_removed(generation_of(binding), works, now))
-    return {**status_of(binding), "conditions": [*others, *obstacles]} if others or obstacles else status_of(binding)
+    return (
+        {**status_of(binding), "conditions": [*other_conditions, *obstacles]}
+        if other_conditions or obstacles
+        else status_of(binding)
+    )
 
 
 def _not_removed(generation: int, works: Iterable[JsonObject], now: datetime) -> list[JsonObject]:
@@ -147,7 +151,7 @@ _Answers = Sequence[Mapping[str, Any] | None]
 _Whole = Sequence[tuple[JsonObject, Mapping[str, Any]]]
 
 
-def _diff_reported(
+def _diff_reported_condition(
     works: Sequence[JsonObject],
     plan: WorkPlan,
     say: _Say,
@@ -161,12 +165,12 @@ def _diff_reported(
         whole = _whole_works(works, answers, silent)
         lists["failedPlacements"] = _cut(starmap(_whole_work, whole))
         message = f"differences are not reported by {missing}"
-        return say(DIFF_REPORTED, *_why(whole, "NotAllWorkHaveDiffReported", message), good=False)
-    lists["diffedPlacements"] = _diffed(works)
+        return say(DIFF_REPORTED, *_cause_text(whole, "NotAllWorkHaveDiffReported", message), good=False)
+    lists["diffedPlacements"] = _diffed_manifests(works)
     return say(DIFF_REPORTED, "AllWorkHaveDiffReported", "all Works have reported their differences")
 
 
-def _applied(
+def _applied_condition(
     works: Sequence[JsonObject],
     plan: WorkPlan,
     say: _Say,
@@ -180,12 +184,12 @@ def _applied(
     if not missing:
         return say(APPLIED, "AllWorkHaveBeenApplied", "all Works are applied")
     if _are_complete(answers):
-        lists["failedPlacements"] = _failed(works)
-        lists["diffedPlacements"] = _diffed(works)
-        lists["driftedPlacements"] = _drifted(works)
+        lists["failedPlacements"] = _failed_manifests(works)
+        lists["diffedPlacements"] = _diffed_manifests(works)
+        lists["driftedPlacements"] = _drifted_manifests(works)
     whole = _whole_works(works, answers, silent)
     lists["failedPlacements"] = _cut([*lists.get("failedPlacements", ()), *starmap(_whole_work, whole)])
-    return say(APPLIED, *_why(whole, "NotAllWorkHaveBeenApplied", f"not applied: {missing}"), good=False)
+    return say(APPLIED, *_cause_text(whole, "NotAllWorkHaveBeenApplied", f"not applied: {missing}"), good=False)
 
 
 def _whole_works(works: Sequence[JsonObject], answers: _Answers, silent: JsonObject | None) -> _Whole:
@@ -194,11 +198,13 @@ def _whole_works(works: Sequence[JsonObject], answers: _Answers, silent: JsonObj
     return [(work, cause) for work, cause in causes if cause and cause.get("reason") in _OF_WHOLE_WORKS]
 
 
-def _why(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
+def _cause_text(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
     """Return reason and message of a False condition, with the cause if Works fail as a whole."""
     if stale_works := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
-        restored = f"hub restored: {_names(stale_works)} older than what the member has applied, and held; {NEXT_STEP}"
-        return OLDER_THAN_APPLIED, restored
+        restore_text = (
+            f"hub restored: {_names(stale_works)} older than what the member has applied, and held; {NEXT_STEP}"
+        )
+        return OLDER_THAN_APPLIED, restore_text
     return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
 
 
@@ -210,10 +216,10 @@ def _whole_work(work: JsonObject, condition: Mapping[str, Any]) -> JsonObject:
 
 def _available(works: Sequence[JsonObject], say: _Say, lists: dict[str, list[JsonObject]]) -> JsonObject:
     answers = [current_condition(work, AVAILABLE) for work in works]
-    lists["driftedPlacements"] = _drifted(works)
+    lists["driftedPlacements"] = _drifted_manifests(works)
     if missing := _not_true(works, answers):
         if _are_complete(answers):
-            lists["failedPlacements"] = _failed(works)
+            lists["failedPlacements"] = _failed_manifests(works)
         return say(AVAILABLE, "NotAllWorkAreAvailable", f"not available: {missing}", good=False)
     if any(answer and answer.get("reason") == "WorkNotTrackable" for answer in answers):
         message = "some objects do not tell when they are available"
@@ -247,17 +253,19 @@ def _manifests(works: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonOb
     for work in works:
         envelope = EnvelopeKey.of_work(work)
         for entry in dicts_at(work, "status", "manifestConditions"):
-            given = entry.get("identifier") or {}
+            agent_identifier = entry.get("identifier") or {}
             fields = ("group", "version", "kind", "name", "namespace")
             identifier = {
-                key: given.get(key) or "" for key in fields if given.get(key) or key in ("version", "kind", "name")
+                key: agent_identifier.get(key) or ""
+                for key in fields
+                if agent_identifier.get(key) or key in ("version", "kind", "name")
             }
             if envelope:
                 identifier["envelope"] = envelope.identifier()
             yield entry, identifier
 
 
-def _failed(works: Iterable[JsonObject]) -> list[JsonObject]:
+def _failed_manifests(works: Iterable[JsonObject]) -> list[JsonObject]:
     placements = []
     for entry, identifier in _manifests(works):
         by_type = {condition.get("type"): condition for condition in entry.get("conditions") or ()}
@@ -268,7 +276,7 @@ def _failed(works: Iterable[JsonObject]) -> list[JsonObject]:
     return _cut(placements)
 
 
-def _drifted(works: Iterable[JsonObject]) -> list[JsonObject]:
+def _drifted_manifests(works: Iterable[JsonObject]) -> list[JsonObject]:
     placements = []
     for entry, identifier in _manifests(works):
         if details := entry.get("driftDetails"):
@@ -279,7 +287,7 @@ def _drifted(works: Iterable[JsonObject]) -> list[JsonObject]:
     return _cut(placements)
 
 
-def _diffed(works: Iterable[JsonObject]) -> list[JsonObject]:
+def _diffed_manifests(works: Iterable[JsonObject]) -> list[JsonObject]:
     placements = []
     for entry, identifier in _manifests(works):
         if details := entry.get("diffDetails"):

@@ -30,7 +30,7 @@ def failure_of(document: Mapping[str, Any]) -> str:
         for condition in conditions_of(document)
         if _is_of_failure(condition) and condition.get("status") == TRUE
     )
-    first = min(failures, key=lambda each: str(each["type"]), default=None)
+    first = min(failures, key=lambda condition: str(condition["type"]), default=None)
     return "" if first is None else str(first.get("message") or first.get("reason") or first["type"])
 
 
@@ -59,12 +59,12 @@ def failing_status(
     (condition,) = merge_conditions(old, [condition])
     if condition == previous:
         return None
-    others = [condition for condition in old if condition.get("type") != kind]
-    return {**status_of(document), "conditions": [*others, condition]}
+    other_conditions = [condition for condition in old if condition.get("type") != kind]
+    return {**status_of(document), "conditions": [*other_conditions, condition]}
 
 
 def passed_status(document: JsonObject, controller: str) -> JsonObject | None:
     """Return the complete status of an object without a controller's failure, or None if unchanged."""
     kind, old = failure_type(controller), conditions_of(document)
-    others = [condition for condition in old if condition.get("type") != kind]
-    return None if len(others) == len(old) else {**status_of(document), "conditions": others}
+    other_conditions = [condition for condition in old if condition.get("type") != kind]
+    return None if len(other_conditions) == len(old) else {**status_of(document), "conditions": other_conditions}

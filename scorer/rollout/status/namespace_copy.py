@@ -60,11 +60,11 @@ def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -
         copies: The ClusterResourcePlacementStatus objects of its name, in any namespace.
     """
     namespace = reported_namespace(placement)
-    others = sorted(_elsewhere(namespace, copies))
-    if not namespace or not others:
+    other_namespaces = sorted(_elsewhere(namespace, copies))
+    if not namespace or not other_namespaces:
         return ""
     return (
-        f"statusReportingScope is NamespaceAccessible and the status is reported in namespace {others[0]}: "
+        f"statusReportingScope is NamespaceAccessible and the status is reported in namespace {other_namespaces[0]}: "
         f"the selected namespace cannot change to {namespace}"
     )
 
@@ -80,8 +80,8 @@ def plan_status_copy(
         copy: The ClusterResourcePlacementStatus of its name in that namespace.
         now: ``lastUpdatedTime`` of a changed copy.
     """
-    synced = condition_type(placement, STATUS_SYNCED)
-    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != synced]
+    synced_type = condition_type(placement, STATUS_SYNCED)
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != synced_type]
     source = {**status, "conditions": conditions}
     if copy is not None:
         same = copy.get("sourceStatus") == source
@@ -108,5 +108,5 @@ def with_status_synced(placement: JsonObject, status: JsonObject, error: str, no
     condition = make_condition(
         kind, FALSE if error else TRUE, reason, message, generation=generation_of(placement), now=now
     )
-    others = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
-    return {**status, "conditions": [*others, *merge_conditions(conditions_of(placement), [condition])]}
+    other_conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
+    return {**status, "conditions": [*other_conditions, *merge_conditions(conditions_of(placement), [condition])]}

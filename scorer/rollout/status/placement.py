@@ -115,8 +115,8 @@ def invalid_selection(placement: JsonObject, message: str, now: datetime) -> Pla
     scheduled = placement_condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
     old = conditions_of(placement)
     over = (scheduled["type"], condition_type(placement, STALLED))
-    others = [condition for condition in old if condition.get("type") not in over]
-    status = {**status_of(placement), "conditions": [*merge_conditions(old, [scheduled]), *others]}
+    other_conditions = [condition for condition in old if condition.get("type") not in over]
+    status = {**status_of(placement), "conditions": [*merge_conditions(old, [scheduled]), *other_conditions]}
     return PlacementReport(status, tuple(_scheduling_events(placement, scheduled)), complete=False)
 
 
@@ -139,7 +139,7 @@ def placement_status(
     now: datetime,
     *,
     snapshots: Mapping[str, SnapshotView] = MappingProxyType({}),
-    stalled_after: timedelta | None = None,
+    stall_timeout: timedelta | None = None,
     too_large: Sequence[TooLarge] = (),
 ) -> PlacementReport:
     """Return the status of a placement with valid selectors.
@@ -151,10 +151,10 @@ def placement_status(
         latest: The content in force. None: unset, before there is any. Not used with an External strategy.
         now: The time of a transition.
         snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
-        stalled_after: Time without progress after which a rolling update counts as stalled. None: unlimited.
+        stall_timeout: Time without progress after which a rolling update counts as stalled. None: unlimited.
         too_large: Selected objects whose present content does not fit into a snapshot.
     """
-    reporter = _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stalled_after)
+    reporter = _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stall_timeout)
     return reporter.report(too_large)
 
 
@@ -167,7 +167,7 @@ class _Reporter:
         latest: SnapshotView | None,
         now: datetime,
         snapshots: Mapping[str, SnapshotView],
-        stalled_after: timedelta | None,
+        stall_timeout: timedelta | None,
     ) -> None:
         strategy = spec_of(placement).get("strategy") or {}
         self._placement = placement
@@ -175,13 +175,13 @@ class _Reporter:
         self._latest = latest
         self._now = now
         self._snapshots = snapshots
-        self._stalled_after = stalled_after
+        self._stalled_after = stall_timeout
         self._external = strategy.get("type") == StrategyType.EXTERNAL
         self._expected = expected_conditions(placement)
         self._wanted = RequestedClusters.of(spec_of(placement).get("policy"))
         policy = name_of(policy_snapshot or {})
         self._all = tuple(bindings)
-        counting = (
+        counted_bindings = (
             binding
             for binding in self._all
             if not is_deleting(binding) and spec_of(binding).get("schedulingPolicySnapshotName") == policy
@@ -190,7 +190,7 @@ class _Reporter:
         self._bindings = {
             str(spec_of(binding).get("targetCluster")): binding
             for binding in sorted(
-                counting, key=lambda binding: spec_of(binding).get("state") != BindingState.UNSCHEDULED
+                counted_bindings, key=lambda binding: spec_of(binding).get("state") != BindingState.UNSCHEDULED
             )
         }
         old = status_of(placement).get("placementStatuses") or ()
@@ -199,7 +199,7 @@ class _Reporter:
 
     def report(self, too_large: Sequence[TooLarge]) -> PlacementReport:
         old_status = status_of(self._placement)
-        scheduled = self._scheduled()
+        scheduled = self._scheduled_condition()
         status: JsonObject = {**old_status}
         if self._latest is not None and not self._external:
             status["selectedResources"] = list(self._latest.identifiers)
@@ -212,33 +212,33 @@ class _Reporter:
                 scheduled["type"],
                 *(condition_type(self._placement, word) for word in (STALLED, OBJECTS_TOO_LARGE, REMOVED)),
             )
-            others = [condition for condition in old if condition.get("type") not in over]
-            status["conditions"] = [*merge_conditions(old, conditions), *others]
+            other_conditions = [condition for condition in old if condition.get("type") not in over]
+            status["conditions"] = [*merge_conditions(old, conditions), *other_conditions]
             return PlacementReport(status, tuple(self._object_events(old, conditions)), complete=False)
         decisions = status_of(self._policy_snapshot or {}).get("targetClusters") or ()
         selected = [decision for decision in decisions if decision.get("selected")]
-        unselected = [decision for decision in decisions if not decision.get("selected")]
+        unselected_decisions = [decision for decision in decisions if not decision.get("selected")]
         entries = [self._entry(decision) for decision in selected]
-        status["placementStatuses"] = [*entries, *self._shortfall(len(selected), unselected)]
+        status["placementStatuses"] = [*entries, *self._shortfall(len(selected), unselected_decisions)]
         conditions = [scheduled]
         if self._external:
             conditions += self._external_conditions(entries, status)
         else:
             conditions += self._conditions(entries)
-        look_again = self._stall(entries, conditions)
+        requeue_after = self._stall(entries, conditions)
         conditions += [*self._too_large(too_large), *self._not_removed()]
-        synced = condition_type(self._placement, STATUS_SYNCED)
-        retained = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
-        stalled = condition_type(
+        synced_type = condition_type(self._placement, STATUS_SYNCED)
+        retained = [condition for condition in old if condition.get("type") == synced_type and self._is_synced()]
+        stalled_type = condition_type(
             self._placement, STALLED
         )  # its transition time is that of the last move, not of the last status
-        before = [condition for condition in old if condition.get("type") != stalled]
-        status["conditions"] = [*merge_conditions(before, conditions), *retained]
-        status = _fitting(self._placement, status)
+        old_conditions = [condition for condition in old if condition.get("type") != stalled_type]
+        status["conditions"] = [*merge_conditions(old_conditions, conditions), *retained]
+        status = _fit_status(self._placement, status)
         complete = is_complete(self._placement, status)
         changes = self._events(old_status, conditions, complete=complete)
         events = (*_scheduling_events(self._placement, scheduled), *changes)
-        return PlacementReport(status, events, complete, look_again)
+        return PlacementReport(status, events, complete, requeue_after)
 
     def _stall(self, entries: Sequence[JsonObject], conditions: list[JsonObject]) -> timedelta | None:
         """Add the condition Stalled to *conditions* if the rollout is stalled.
@@ -248,23 +248,23 @@ class _Reporter:
         if self._stalled_after is None or self._external:
             return None
         picked = {entry["clusterName"] for entry in entries}
-        others = (binding for binding in self._all if spec_of(binding).get("targetCluster") not in picked)
-        leaving = (
-            each
-            for each in others
-            if is_deleting(each)
-            or (spec_of(each).get("state") == BindingState.UNSCHEDULED and pending_reason(each) is None)
+        other_bindings = (binding for binding in self._all if spec_of(binding).get("targetCluster") not in picked)
+        leaving_bindings = (
+            binding
+            for binding in other_bindings
+            if is_deleting(binding)
+            or (spec_of(binding).get("state") == BindingState.UNSCHEDULED and pending_reason(binding) is None)
         )
-        created = parse_time(metadata_of(self._placement).get("creationTimestamp") or format_time(self._now))
-        rest = find_stall(entries, self._expected[-1], leaving, created)
-        if rest is None:
+        creation_time = parse_time(metadata_of(self._placement).get("creationTimestamp") or format_time(self._now))
+        stall = find_stall(entries, self._expected[-1], leaving_bindings, creation_time)
+        if stall is None:
             return None
-        left = rest.since + self._stalled_after + _unavailable_period(self._placement) - self._now
+        left = stall.since + self._stalled_after + _unavailable_period(self._placement) - self._now
         if left > timedelta():
             return left
-        message = f"nothing has moved since {format_time(rest.since)}; {rest.cluster}: {rest.why}"
-        stalled = placement_condition(self._placement, STALLED, TRUE, STALLED_REASON, message, rest.since)
-        conditions.append(stalled)
+        message = f"nothing has moved since {format_time(stall.since)}; {stall.cluster}: {stall.why}"
+        stalled_condition = placement_condition(self._placement, STALLED, TRUE, STALLED_REASON, message, stall.since)
+        conditions.append(stalled_condition)
         return None
 
     def _too_large(self, too_large: Sequence[TooLarge]) -> Iterator[JsonObject]:
@@ -294,7 +294,7 @@ class _Reporter:
     def _is_synced(self) -> bool:
         return spec_of(self._placement).get("statusReportingScope") == "NamespaceAccessible"
 
-    def _scheduled(self) -> JsonObject:
+    def _scheduled_condition(self) -> JsonObject:
         snapshot = self._policy_snapshot or {}
         condition = current_condition(snapshot, SCHEDULED)
         observed_generation = status_of(snapshot).get("observedCRPGeneration") or 0
@@ -329,14 +329,14 @@ class _Reporter:
         return make_condition(word, status, reason, message, generation=generation, now=self._now)
 
     def _cluster_conditions(self, binding: JsonObject | None) -> Iterator[JsonObject]:
-        started = current_condition(binding, ROLLOUT_STARTED) if binding is not None else None
+        started_condition = current_condition(binding, ROLLOUT_STARTED) if binding is not None else None
         is_latest = binding is not None and (
             self._external
             or (self._latest is not None and spec_of(binding).get("resourceSnapshotName") == self._latest.name)
         )
         if binding is None or not is_latest:
-            if started and started.get("status") == FALSE:
-                message = str(started.get("message") or "")
+            if started_condition and started_condition.get("status") == FALSE:
+                message = str(started_condition.get("message") or "")
                 yield self._own(ROLLOUT_STARTED, FALSE, CONDITION_WORDS[ROLLOUT_STARTED].no, message)
             else:
                 message = "not known yet whether the rollout of the latest content has started"
@@ -355,9 +355,9 @@ class _Reporter:
             if condition["status"] == FALSE:
                 return
 
-    def _shortfall(self, found: int, unselected: Sequence[Mapping[str, Any]]) -> Iterator[JsonObject]:
-        missing = 0 if self._wanted.type is PlacementType.PICK_ALL else max(0, (self._wanted.number or 0) - found)
-        for at, decision in enumerate(unselected[:missing]):
+    def _shortfall(self, count: int, unselected_decisions: Sequence[Mapping[str, Any]]) -> Iterator[JsonObject]:
+        missing = 0 if self._wanted.type is PlacementType.PICK_ALL else max(0, (self._wanted.number or 0) - count)
+        for at, decision in enumerate(unselected_decisions[:missing]):
             message = f"{decision.get('clusterName')}: {decision.get('reason') or ''}"
             old = self._old_shortfall[at].get("conditions") or () if at < len(self._old_shortfall) else ()
             yield {"conditions": merge_conditions(old, [self._own(SCHEDULED, FALSE, "ScheduleFailed", message)])}
@@ -380,20 +380,20 @@ class _Reporter:
                     if word in (APPLIED, DIFF_REPORTED)
                     else 0
                 )
-                restored = (
+                restore = (
                     f"; hub restored: on {_clusters(held_count)} Works are held; {NEXT_STEP}" if held_count else ""
                 )
-                yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}{restored}", len(entries))
+                yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}{restore}", len(entries))
                 return
             reason, good = words.yes, words.good
             if word == OVERRIDDEN and not any(_overrides(entry) for entry in entries):
                 reason, good = "NoOverrideSpecified", "no override applies"
             yield self._summary(word, TRUE, reason, f"on {_clusters(len(entries))} {good}", len(entries))
 
-    def _summary(self, word: str, status: ConditionStatus, reason: str, message: str, placed: int) -> JsonObject:
+    def _summary(self, word: str, status: ConditionStatus, reason: str, message: str, placed_count: int) -> JsonObject:
         requested = self._wanted.number
-        if word == ROLLOUT_STARTED and requested is not None and placed < requested:
-            message += f"; only {placed} of {requested} placed"
+        if word == ROLLOUT_STARTED and requested is not None and placed_count < requested:
+            message += f"; only {placed_count} of {requested} placed"
         return placement_condition(self._placement, word, status, reason, message, self._now)
 
     def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
@@ -418,20 +418,20 @@ class _Reporter:
         return str(spec_of(self._bindings.get(cluster) or {}).get("resourceSnapshotName") or "")
 
     def _events(
-        self, before: Mapping[str, Any], conditions: Sequence[JsonObject], *, complete: bool
+        self, old_status: Mapping[str, Any], conditions: Sequence[JsonObject], *, complete: bool
     ) -> Iterator[Event]:
-        generation, old = generation_of(self._placement), before.get("conditions") or ()
+        generation, old = generation_of(self._placement), old_status.get("conditions") or ()
         by_type = {condition_type(self._placement, word): word for word in self._expected}
         for condition in conditions:
             word = by_type.get(condition["type"])
             previous = find_current(old, condition["type"], generation)
             if word and condition["status"] == TRUE and not (previous and previous.get("status") == TRUE):
                 yield Event(CONDITION_WORDS[word].event, condition["message"])
-        stalled = condition_type(self._placement, STALLED)
-        if (now := find_current(conditions, stalled, generation)) and not find_current(old, stalled, generation):
+        kind = condition_type(self._placement, STALLED)
+        if (now := find_current(conditions, kind, generation)) and not find_current(old, kind, generation):
             yield Event("PlacementRolloutStalled", now["message"], "Warning")
         yield from self._object_events(old, conditions)
-        if complete and not is_complete(self._placement, before):
+        if complete and not is_complete(self._placement, old_status):
             yield Event("PlacementRolloutCompleted", "the rollout is complete")
 
 
@@ -456,7 +456,7 @@ def _overrides(entry: JsonObject) -> bool:
     return bool(entry.get("applicableClusterResourceOverrides") or entry.get("applicableResourceOverrides"))
 
 
-def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
+def _fit_status(placement: JsonObject, status: JsonObject) -> JsonObject:
     """Return a status that fits into one object: the longest lists of a cluster are omitted first.
 
     Their length is up to the agents. If the API server refused the status for its size, the reports of all other
@@ -469,11 +469,11 @@ def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
     if surplus <= 0:
         return status
     short = [_without_lists(entry) for entry in entries]
-    saved = [stored_size(entry) - stored_size(rest) for entry, rest in zip(entries, short, strict=True)]
+    savings = [stored_size(entry) - stored_size(short_entry) for entry, short_entry in zip(entries, short, strict=True)]
     shortened_entries = list(entries)
-    for at in sorted(range(len(entries)), key=lambda at: -saved[at]):
+    for at in sorted(range(len(entries)), key=lambda at: -savings[at]):
         if surplus > 0:
-            shortened_entries[at], surplus = short[at], surplus - saved[at]
+            shortened_entries[at], surplus = short[at], surplus - savings[at]
     return {**status, "placementStatuses": shortened_entries}
 
 

@@ -177,9 +177,11 @@ def removal_pending_condition(placement: JsonObject) -> Mapping[str, Any] | None
 
     One about an earlier generation counts too: an edit of the placement confirms nothing.
     """
-    found = (each for each in conditions_of(placement) if each.get("type") == REMOVAL_PENDING_CONDITION)
-    asked = (each for each in found if each.get("reason") != PendingReason.UPDATE_RUN)
-    return next((each for each in asked if each.get("status") == TRUE), None)
+    matches = (
+        condition for condition in conditions_of(placement) if condition.get("type") == REMOVAL_PENDING_CONDITION
+    )
+    asked = (condition for condition in matches if condition.get("reason") != PendingReason.UPDATE_RUN)
+    return next((condition for condition in asked if condition.get("status") == TRUE), None)
 
 
 def is_removal_pending(placement: JsonObject) -> bool:
@@ -217,8 +219,8 @@ def messages_of_clusters(bindings: Iterable[JsonObject], word: str) -> list[str]
         for binding in bindings
         if (condition := current_condition(binding, word))
     )
-    rest = len(messages) - _MOST_CLUSTERS
-    more = [f"and on {rest} cluster{'s' * (rest > 1)} more"] if rest > 0 else []
+    further_count = len(messages) - _MOST_CLUSTERS
+    more = [f"and on {further_count} cluster{'s' * (further_count > 1)} more"] if further_count > 0 else []
     return [*messages[:_MOST_CLUSTERS], *more]
 
 

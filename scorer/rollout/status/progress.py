@@ -38,20 +38,20 @@ class RolloutStall:
 
 
 def find_stall(
-    entries: Sequence[Mapping[str, Any]], last: str, leaving: Iterable[JsonObject], created: datetime
+    entries: Sequence[Mapping[str, Any]], last: str, leaving_bindings: Iterable[JsonObject], creation_time: datetime
 ) -> RolloutStall | None:
     """Return the last progress of a rollout and what it waits for, or None if finished or waiting for windows.
 
     Args:
         entries: ``status.placementStatuses`` of the picked clusters, each with its conditions in order.
         last: The type of the condition that comes last when everything succeeds.
-        leaving: Bindings of other clusters, which are losing the placement.
-        created: Creation time of the placement.
+        leaving_bindings: Bindings of other clusters, which are losing the placement.
+        creation_time: Creation time of the placement.
     """
-    instants = [created, *(moment for entry in entries for moment in _transitions(entry))]
-    waiting = [_open(entry, last) for entry in entries]
-    obstacles = [obstacle for obstacle in waiting if obstacle is not None]
-    for binding in leaving:
+    instants = [creation_time, *(moment for entry in entries for moment in _transitions(entry))]
+    open_steps = [_open_step(entry, last) for entry in entries]
+    obstacles = [obstacle for obstacle in open_steps if obstacle is not None]
+    for binding in leaving_bindings:
         if waits_for_window(current_condition(binding, ROLLOUT_STARTED) or {}):
             continue
         instants += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
@@ -78,11 +78,11 @@ _FAILED, _STARTED, _LEAVING, _WAITING = range(4)
 """Clusters that keep others waiting come first: failed, in progress, leaving, waiting."""
 
 
-def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
+def _open_step(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
     """Return the rank of an entry's cluster, its name, and what it waits for, or None without an obstacle."""
     conditions = entry.get("conditions") or ()
-    condition = next((each for each in conditions if each.get("status") != TRUE), None)
-    if condition is None and any(each.get("type") == last for each in conditions):
+    condition = next((condition for condition in conditions if condition.get("status") != TRUE), None)
+    if condition is None and any(condition.get("type") == last for condition in conditions):
         return None
     condition = condition or {}
     if waits_for_window(condition):

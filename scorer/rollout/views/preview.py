@@ -102,7 +102,7 @@ def preview_rollout(
     latest: str,
     now: datetime,
     *,
-    held: Collection[str] = (),
+    held_clusters: Collection[str] = (),
 ) -> RolloutPreview:
     """Return the predicted course of the rollout of *placement*.
 
@@ -111,45 +111,45 @@ def preview_rollout(
         bindings: Its bindings after scheduling, including deleting ones. Their states are valid.
         latest: Name of the latest master resource snapshot.
         now: Decides whether an untrackable binding has been applied for long enough. No time passes between steps.
-        held: Clusters that must not be changed before their maintenance windows open. They are assumed to open
+        held_clusters: Clusters that must not be changed before their maintenance windows open. They are assumed to open
             together, after everything else is done.
     """
     spec = spec_of(placement)
     strategy = spec.get("strategy")
     if (strategy or {}).get("type") == EXTERNAL:
-        return RolloutPreview(EXTERNAL, blocked=_waiting_for_run(views(bindings)))
+        return RolloutPreview(EXTERNAL, blocked=_run_blocker(views(bindings)))
     try:
-        wanted, limits = RequestedClusters.of(spec.get("policy")), RollingUpdateLimits.of(strategy)
+        requested, limits = RequestedClusters.of(spec.get("policy")), RollingUpdateLimits.of(strategy)
     except (TypeError, ValueError, OverflowError) as error:
         return RolloutPreview("RollingUpdate", blocked=RolloutBlocker((), "InvalidStrategy", str(error)))
-    pushed = tuple(
+    pushed_clusters = tuple(
         spec_of(binding).get("targetCluster", "")
         for binding in plan_apply_strategy(strategy, bindings)
         if spec_of(binding).get("state") != BindingState.SCHEDULED
     )
     if _is_done(bindings, latest):
-        return RolloutPreview("RollingUpdate", limits, pushed)
-    ready, seen = _ready_conditions(strategy), views(bindings)
-    overrides = {binding.cluster: binding.overrides for binding in seen if not binding.deleting}
+        return RolloutPreview("RollingUpdate", limits, pushed_clusters)
+    ready, binding_views = _ready_conditions(strategy), views(bindings)
+    overrides = {binding.cluster: binding.overrides for binding in binding_views if not binding.deleting}
     steps: list[PreviewStep] = []
-    closed, late = frozenset(held), set[str]()
+    closed, late = frozenset(held_clusters), set[str]()
     while True:
-        plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides, held=closed)
+        plan = plan_rollout(requested, strategy, binding_views, latest, now, overrides=overrides, held_clusters=closed)
         late.update(
             binding.cluster for binding in (*plan.waiting, *plan.deferred_removals) if binding.cluster in closed
         )
-        preview = RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), held=tuple(sorted(late)))
+        preview = RolloutPreview("RollingUpdate", limits, pushed_clusters, tuple(steps), held=tuple(sorted(late)))
         changed = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
         if changed and len(steps) == MOST_STEPS:
             return replace(preview, more=sum(map(len, (changed, plan.blocked, plan.deferred_removals, plan.waiting))))
         if changed:
             steps.append(_step(plan))
-        rest = _afterwards(seen, plan, latest, ready, now, limits)
-        if not changed and rest == seen:
+        later_views = _afterwards(binding_views, plan, latest, ready, now, limits)
+        if not changed and later_views == binding_views:
             if not late or not closed:
-                return replace(preview, blocked=_blocked(plan))
+                return replace(preview, blocked=_blocker(plan))
             closed = frozenset()
-        seen = rest
+        binding_views = later_views
 
 
 def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
@@ -192,7 +192,7 @@ def _clusters(bindings: Sequence[BindingView]) -> tuple[str, ...]:
 
 
 def _afterwards(
-    seen: Sequence[BindingView],
+    binding_views: Sequence[BindingView],
     plan: RolloutPlan,
     latest: str,
     ready: Mapping[str, Mapping[str, Any]],
@@ -200,19 +200,19 @@ def _afterwards(
     limits: RollingUpdateLimits,
 ) -> list[BindingView]:
     """Return the bindings as they will be once everything started is done."""
-    bound = {binding.name for binding in (*plan.update, *plan.bind)}
-    gone = {binding.name for binding in plan.remove}
-    rest = []
-    for binding in seen:
-        if binding.deleting or binding.name in gone:
+    bound_names = {binding.name for binding in (*plan.update, *plan.bind)}
+    removed_names = {binding.name for binding in plan.remove}
+    later_views = []
+    for binding in binding_views:
+        if binding.deleting or binding.name in removed_names:
             continue
-        if binding.name in bound:
-            rest.append(replace(binding, state=BindingState.BOUND, snapshot=latest, conditions=ready))
+        if binding.name in bound_names:
+            later_views.append(replace(binding, state=BindingState.BOUND, snapshot=latest, conditions=ready))
         elif _is_on_its_way(binding, now, limits):
-            rest.append(replace(binding, conditions=ready))
+            later_views.append(replace(binding, conditions=ready))
         else:
-            rest.append(binding)
-    return rest
+            later_views.append(binding)
+    return later_views
 
 
 def _is_on_its_way(binding: BindingView, now: datetime, limits: RollingUpdateLimits) -> bool:
@@ -222,16 +222,16 @@ def _is_on_its_way(binding: BindingView, now: datetime, limits: RollingUpdateLim
     return not readiness(binding, now, limits.unavailable_period).ready
 
 
-def _blocked(plan: RolloutPlan) -> RolloutBlocker | None:
+def _blocker(plan: RolloutPlan) -> RolloutBlocker | None:
     if plan.error is not None:
         return RolloutBlocker((), str(plan.error.invariant), plan.error.message)
-    waiting = _clusters((*plan.blocked, *plan.deferred_removals))
-    if plan.action is not Action.ROLL or not waiting:
+    waiting_clusters = _clusters((*plan.blocked, *plan.deferred_removals))
+    if plan.action is not Action.ROLL or not waiting_clusters:
         return None
-    return RolloutBlocker(waiting, "BudgetUsedUp", _why_blocked(plan.budget), plan.budget)
+    return RolloutBlocker(waiting_clusters, "BudgetUsedUp", _blocker_text(plan.budget), plan.budget)
 
 
-def _why_blocked(budget: RollingUpdateBudget) -> str:
+def _blocker_text(budget: RollingUpdateBudget) -> str:
     removable = max(0, budget.max_to_remove)
     if budget.target == 0:
         ready = "is ready" if budget.ready == 1 else "are ready"
@@ -245,18 +245,18 @@ def _why_blocked(budget: RollingUpdateBudget) -> str:
     )
 
 
-def _waiting_for_run(seen: Sequence[BindingView]) -> RolloutBlocker | None:
-    waiting = tuple(
-        binding.cluster for binding in seen if binding.state is not BindingState.BOUND and not binding.deleting
+def _run_blocker(binding_views: Sequence[BindingView]) -> RolloutBlocker | None:
+    waiting_clusters = tuple(
+        binding.cluster for binding in binding_views if binding.state is not BindingState.BOUND and not binding.deleting
     )
-    if not waiting:
+    if not waiting_clusters:
         return None
     return RolloutBlocker(
-        waiting, "WaitingForRun", "the strategy is External: nothing moves before a staged update run"
+        waiting_clusters, "WaitingForRun", "the strategy is External: nothing moves before a staged update run"
     )
 
 
-def with_reserved_changes(bindings: Iterable[BindingView], promised: Container[str]) -> list[BindingView]:
+def with_reserved_changes(bindings: Iterable[BindingView], promised_clusters: Container[str]) -> list[BindingView]:
     """Return the bindings as they will be once these clusters have been changed, and have not reported yet.
 
     Without this, the holder of a reservation and the rollout would both use the same room in the limits. While two
@@ -264,14 +264,14 @@ def with_reserved_changes(bindings: Iterable[BindingView], promised: Container[s
 
     Args:
         bindings: All bindings of a placement.
-        promised: Names of the reserved clusters.
+        promised_clusters: Names of the reserved clusters.
     """
     views_by_name = sorted(bindings, key=lambda binding: binding.name)
     if cleanup_gate(views_by_name) is not None:
         return views_by_name
     return [
         replace(view, state=BindingState.BOUND if view.state is BindingState.SCHEDULED else view.state, conditions={})
-        if view.cluster in promised and not view.deleting
+        if view.cluster in promised_clusters and not view.deleting
         else view
         for view in views_by_name
     ]

@@ -83,13 +83,13 @@ def unconfirmed_removals(
     """
     if not is_removal_pending(placement):
         return []
-    groups, typed = snapshot_groups(snapshots), [_typed(family, each) for each in bindings]
-    content = _Content(len(placed_objects(group)) if (group := placed_group(groups)) else 0, typed)
-    pending = confirmable_groups(uid_of(placement), _items(family, placement, snapshots, typed))
-    return [_entry(placement, each, content, counts, now) for each in pending]
+    groups, typed_bindings = snapshot_groups(snapshots), [_with_type(family, item) for item in bindings]
+    content = _Content(len(placed_objects(group)) if (group := placed_group(groups)) else 0, typed_bindings)
+    pending = confirmable_groups(uid_of(placement), _items(family, placement, snapshots, typed_bindings))
+    return [_entry(placement, item, content, counts, now) for item in pending]
 
 
-def _typed(family: Family, binding: JsonObject) -> JsonObject:
+def _with_type(family: Family, binding: JsonObject) -> JsonObject:
     """Return a binding with its type, which items of a list lack and digests cover."""
     return {**binding, "apiVersion": family.binding.api_version, "kind": family.binding.kind}
 
@@ -115,7 +115,9 @@ class _Content:
 
     def __init__(self, objects: int, bindings: Iterable[JsonObject]) -> None:
         self.objects = objects
-        self._bindings = [each for each in bindings if has_content(each) and not is_marked_for_removal(each)]
+        self._bindings = [
+            binding for binding in bindings if has_content(binding) and not is_marked_for_removal(binding)
+        ]
 
     def clusters(self, group: ConfirmableGroup) -> list[str]:
         """Return the clusters that lose content, sorted."""
@@ -126,15 +128,15 @@ class _Content:
             case RemovalEffect.OBJECT if on_some := self._recorded_on(identities):
                 names = on_some
             case _:
-                names = {str(spec_of(each).get("targetCluster") or "") for each in self._bindings}
+                names = {str(spec_of(binding).get("targetCluster") or "") for binding in self._bindings}
         return sorted(names)
 
     def _recorded_on(self, identities: set[tuple[str, str, str, str]]) -> set[str]:
         """Return the clusters that would lose the objects by an override or a rollback."""
         return {
-            str(spec_of(each).get("targetCluster") or "")
-            for each in self._bindings
-            if any(item.identity in identities for item in pending_on(each))
+            str(spec_of(binding).get("targetCluster") or "")
+            for binding in self._bindings
+            if any(item.identity in identities for item in pending_on(binding))
         }
 
 
@@ -146,12 +148,12 @@ def _entry(
     now: datetime,
 ) -> UnconfirmedRemoval:
     effect, since, clusters = group.items[0].effect, oldest(group.items), content.clusters(group)
-    leaving = sum(item.objects for item in group.items)
+    leaving_count = sum(item.objects for item in group.items)
     return {
         "kind": str(effect),
         "effect": str(group),
         "digest": group.digest,
-        "objects": leaving if effect is RemovalEffect.OBJECT else content.objects,
+        "objects": leaving_count if effect is RemovalEffect.OBJECT else content.objects,
         "clusters": clusters[:MOST_CLUSTERS],
         "clusterCount": len(clusters),
         "onMembers": member_contents(leaving_namespaces(placement, group.items), map(counts, clusters)),

@@ -158,8 +158,8 @@ class Bar:
         document: TimelineBar = {
             "cluster": self.cluster,
             "state": self.state.value,
-            "startedAt": written(self.started),
-            "endedAt": written(self.ended),
+            "startedAt": format_instant(self.started),
+            "endedAt": format_instant(self.ended),
             "detail": self.detail,
         }
         if self.forecast is not None:
@@ -191,8 +191,8 @@ class Mark:
         """Return it as JSON."""
         return {
             "kind": self.kind.value,
-            "since": written(self.since),
-            "until": written(self.until),
+            "since": format_instant(self.since),
+            "until": format_instant(self.until),
             "over": self.over,
             "request": self.request,
         }
@@ -231,8 +231,8 @@ class Band:
             "state": self.state,
             "detail": self.detail,
             "deletes": self.deletes,
-            "startedAt": written(self.started),
-            "endedAt": written(self.ended),
+            "startedAt": format_instant(self.started),
+            "endedAt": format_instant(self.ended),
             "atOnce": self.max_concurrency,
             "bars": [bar.document() for bar in self.bars],
             "marks": [mark.document() for mark in self.marks],
@@ -256,8 +256,8 @@ class Timeline:
     def document(self) -> UpdateTimeline:
         """Return it as JSON. It does not depend on the present time, so that responses with it can be cached."""
         return {
-            "startedAt": written(self.started),
-            "endedAt": written(self.ended),
+            "startedAt": format_instant(self.started),
+            "endedAt": format_instant(self.ended),
             "bands": [band.document() for band in self.bands],
         }
 
@@ -266,7 +266,7 @@ class Timeline:
         return sum(bar.state is state for band in self.bands for bar in band.bars)
 
 
-def written(instant: datetime | None) -> str | None:
+def format_instant(instant: datetime | None) -> str | None:
     """Return an instant as text, or None."""
     return None if instant is None else format_time(instant)
 
@@ -311,11 +311,11 @@ def rolling_timeline(bindings: Iterable[JsonObject]) -> Timeline:
     """
     bars = _recent([_bar(binding) for binding in bindings if _counts(binding)])
     bars.sort(key=lambda bar: (bar.started is None, bar.started.timestamp() if bar.started else 0, bar.cluster))
-    started = earliest(bar.started for bar in bars)
+    start = earliest(bar.started for bar in bars)
     is_over = all(bar.state is BarState.UPDATED for bar in bars)
-    ended = latest(bar.ended for bar in bars) if is_over else None
+    end = latest(bar.ended for bar in bars) if is_over else None
     state = next((word for kind, word in _STATES if any(bar.state is kind for bar in bars)), "done")
-    return Timeline((Band(BAND, state, tuple(bars), started=started, ended=ended),), started, ended)
+    return Timeline((Band(BAND, state, tuple(bars), started=start, ended=end),), start, end)
 
 
 def _counts(binding: JsonObject) -> bool:
@@ -345,26 +345,28 @@ def _without_times(bar: Bar) -> Bar:
 
 def _bar(binding: JsonObject) -> Bar:
     cluster = text_at(binding, "spec", "targetCluster")
-    begun = _current(binding, ROLLOUT_STARTED)
-    if begun.get("status") != TRUE:
-        return Bar(cluster, BarState.WAITING, detail=_words(begun) or "nothing has happened yet")
-    started = _started(binding, begun)
+    started_condition = _current(binding, ROLLOUT_STARTED)
+    if started_condition.get("status") != TRUE:
+        return Bar(cluster, BarState.WAITING, detail=_words(started_condition) or "nothing has happened yet")
+    start = _start_time(binding, started_condition)
     for kind in (AVAILABLE, DIFF_REPORTED):
         outcome = _current(binding, kind)
         if outcome.get("status") == TRUE:
-            return Bar(cluster, BarState.UPDATED, started, latest((started, time_at(outcome, "lastTransitionTime"))))
+            return Bar(cluster, BarState.UPDATED, start, latest((start, time_at(outcome, "lastTransitionTime"))))
     state, detail = outcome_in_flight(binding)
-    return Bar(cluster, state, started, detail=detail)
+    return Bar(cluster, state, start, detail=detail)
 
 
-def _started(binding: JsonObject, begun: JsonObject) -> datetime | None:
+def _start_time(binding: JsonObject, started_condition: JsonObject) -> datetime | None:
     """Return when a cluster got its release.
 
     A cluster of the first batch gets one release after the other. RolloutStarted remains True, with the transition time
     of the first release, while the next condition gets a new transition time with each.
     """
     return latest(
-        time_at(condition, "lastTransitionTime") for condition in (begun, _current(binding, OVERRIDDEN)) if condition
+        time_at(condition, "lastTransitionTime")
+        for condition in (started_condition, _current(binding, OVERRIDDEN))
+        if condition
     )
 
 
@@ -373,10 +375,12 @@ def outcome_in_flight(binding: JsonObject) -> tuple[BarState, str]:
     if failure := failure_of(binding):
         return BarState.FAILED, failure
     steps = [condition for kind in (*_STEPS, AVAILABLE, DIFF_REPORTED) if (condition := _current(binding, kind))]
-    is_open = next((step for step in steps if step.get("status") != TRUE), {})
-    named = {"failedPlacements": dicts_at(status_of(binding), "failedPlacements")}
-    detail = failed_object(named) or _words(is_open)
-    failed = is_open.get("type") in _STEPS and is_open.get("status") == FALSE and is_open.get("reason") != _IN_PROGRESS
+    open_step = next((step for step in steps if step.get("status") != TRUE), {})
+    failures = {"failedPlacements": dicts_at(status_of(binding), "failedPlacements")}
+    detail = failed_object(failures) or _words(open_step)
+    failed = (
+        open_step.get("type") in _STEPS and open_step.get("status") == FALSE and open_step.get("reason") != _IN_PROGRESS
+    )
     return (BarState.FAILED if failed else BarState.UPDATING), detail
 
 

@@ -137,7 +137,7 @@ def placement_tree(sources: Sources) -> JsonObject:
         key = (MEMBER_NAMESPACE_PREFIX + str(spec_of(binding).get("targetCluster")), name_of(binding))
         clusters.append(_cluster(binding, works.pop(key, []), latest))
     clusters += [
-        _left_over(namespace.removeprefix(MEMBER_NAMESPACE_PREFIX), owner, left)
+        _orphaned_cluster(namespace.removeprefix(MEMBER_NAMESPACE_PREFIX), owner, left)
         for (namespace, owner), left in works.items()
     ]
     clusters.sort(key=_badness)
@@ -146,7 +146,7 @@ def placement_tree(sources: Sources) -> JsonObject:
         "placement": _placement(placement, clusters, latest, state, reason),
         "summary": _summary(clusters),
         "clusters": clusters,
-        "missing": _missing(placement),
+        "missing": _missing_clusters(placement),
     }
 
 
@@ -155,9 +155,9 @@ def _latest(sources: Sources) -> int | None:
 
     While the label moves to a new snapshot, none has it: then the greatest index that a binding names counts.
     """
-    labelled = [index_of(snapshot, RESOURCE_INDEX) for snapshot in sources.snapshots]
-    named = [index for binding in sources.bindings if (index := _index(binding)) is not None]
-    return max(labelled or named, default=None)
+    labelled_indices = [index_of(snapshot, RESOURCE_INDEX) for snapshot in sources.snapshots]
+    bound_indices = [index for binding in sources.bindings if (index := _index(binding)) is not None]
+    return max(labelled_indices or bound_indices, default=None)
 
 
 def _index(binding: JsonObject) -> int | None:
@@ -177,7 +177,7 @@ def _badness(cluster: JsonObject) -> tuple[int, bool, str, str]:
 
 
 def _placement(
-    document: JsonObject, clusters: Sequence[JsonObject], latest: int | None, state: str, why: str
+    document: JsonObject, clusters: Sequence[JsonObject], latest: int | None, state: str, detail: str
 ) -> JsonObject:
     policy = spec_of(document).get("policy") or {}
     kind = policy.get("placementType") or "PickAll"
@@ -193,14 +193,14 @@ def _placement(
         "wanted": requested,
         "picked": sum(cluster["state"] not in _DROPPED for cluster in clusters),
         "state": state,
-        "why": why,
+        "why": detail,
         "resourceIndex": latest,
         "conditions": [_condition(document, condition) for condition in conditions_of(document)],
-        **_ending(document),
+        **_removal_state(document),
     }
 
 
-def _ending(document: JsonObject) -> JsonObject:
+def _removal_state(document: JsonObject) -> JsonObject:
     """Return whether the object is being deleted, and the finalizers that hold it."""
     return {"deleting": is_deleting(document), "finalizers": finalizers_of(document)}
 
@@ -225,14 +225,14 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
         return "invalid", str(scheduled.get("message", ""))
     if failure:
         return "failed", failure
-    judged_again = is_decision_pending(document) and any(cluster["state"] not in _DROPPED for cluster in clusters)
-    if not judged_again and scheduled.get("status") in (None, UNKNOWN):
+    is_decision_due = is_decision_pending(document) and any(cluster["state"] not in _DROPPED for cluster in clusters)
+    if not is_decision_due and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
     state, reason = _progress_of_all(document, clusters)
-    if judged_again:
+    if is_decision_due:
         return state, f"{JUDGED_AGAIN}; last known: {reason}" if reason else JUDGED_AGAIN
-    if state == "rolling out" and (stalled := current_condition(document, condition_type(document, STALLED))):
-        return "stalled", str(stalled.get("message", ""))
+    if state == "rolling out" and (stalled_condition := current_condition(document, condition_type(document, STALLED))):
+        return "stalled", str(stalled_condition.get("message", ""))
     if state != "available":
         return state, reason
     if scheduled["status"] == FALSE and not is_removal_pending(document):
@@ -242,8 +242,8 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
 
 def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
     """Return the combined rollout state of a placement's clusters, and the worst obstacle."""
-    resting = (*_DONE, ClusterState.REMOVAL_PENDING)
-    busy = [cluster for cluster in clusters if cluster["state"] not in resting]
+    resting_states = (*_DONE, ClusterState.REMOVAL_PENDING)
+    busy = [cluster for cluster in clusters if cluster["state"] not in resting_states]
     if busy and busy[0]["state"] == ClusterState.FAILED:
         return "failed", f"{busy[0]['cluster']}: {busy[0]['detail']}"
     if busy and (spec_of(document).get("strategy") or {}).get("type") == "External":
@@ -265,9 +265,9 @@ def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
     }
 
 
-def _missing(placement: JsonObject) -> list[JsonObject]:
+def _missing_clusters(placement: JsonObject) -> list[JsonObject]:
     """Return the status entries for the clusters that are missing from the decision."""
-    unnamed = (each for each in dicts_at(placement, "status", "placementStatuses") if not each.get("clusterName"))
+    unnamed = (entry for entry in dicts_at(placement, "status", "placementStatuses") if not entry.get("clusterName"))
     firsts: Iterator[Mapping[str, Any]] = (next(iter(entry.get("conditions") or ()), {}) for entry in unnamed)
     return [{key: str(condition.get(key, "")) for key in ("reason", "message")} for condition in firsts]
 
@@ -278,7 +278,7 @@ def _cluster(binding: JsonObject, works: Iterable[JsonObject], latest: int | Non
     objects = [content for work in entries for content in work["objects"]]
     index = _index(binding)
     up_to_date = None if latest is None or index is None else index == latest
-    state, detail, deciding = _state(binding, entries)
+    state, detail, deciding_condition = _state(binding, entries)
     if state in _DONE and up_to_date is False and not detail:
         detail = f"on resources {index}, the latest are {latest}"
     drifts, diffs = (sum(len(entry[key]) for entry in objects) for key in ("drifts", "diffs"))
@@ -299,14 +299,14 @@ def _cluster(binding: JsonObject, works: Iterable[JsonObject], latest: int | Non
             "resourceIndex": index,
             "policySnapshot": str(spec.get("schedulingPolicySnapshotName") or ""),
             "rollout": None if rollout is None else _condition(binding, rollout),
-            "condition": None if deciding is None else _condition(binding, deciding),
-            **_ending(binding),
+            "condition": None if deciding_condition is None else _condition(binding, deciding_condition),
+            **_removal_state(binding),
         },
         "works": entries,
     }
 
 
-def _left_over(cluster: str, owner: str, works: Iterable[JsonObject]) -> JsonObject:
+def _orphaned_cluster(cluster: str, owner: str, works: Iterable[JsonObject]) -> JsonObject:
     """Return the entry of Works whose binding no longer exists."""
     return {
         "cluster": cluster,
@@ -327,17 +327,17 @@ _Verdict = tuple[ClusterState, str, Mapping[str, Any] | None]
 def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
     """Return the rollout state of one binding, the obstacle, and the deciding condition."""
     rollout = current_condition(binding, ROLLOUT_STARTED)
-    held_back = rollout is not None and rollout.get("status") == FALSE
-    message = str((rollout or {}).get("message", "")).removeprefix("waits: ") if held_back else ""
+    is_held_back = rollout is not None and rollout.get("status") == FALSE
+    message = str((rollout or {}).get("message", "")).removeprefix("waits: ") if is_held_back else ""
     if is_deleting(binding):
         return ClusterState.REMOVING, _removal(works), None
     failure = failure_of(binding)
     match spec_of(binding).get("state"):
         case BindingState.UNSCHEDULED:
             waits = waits_on_removal(binding, message)
-            asked = pending_reason(binding) is PendingReason.CONFIRMATION
-            dropped = ClusterState.REMOVAL_PENDING if asked else ClusterState.REMOVING
-            return dropped, f"no longer wanted here; {waits}", rollout if held_back else None
+            needs_confirmation = pending_reason(binding) is PendingReason.CONFIRMATION
+            removal_state = ClusterState.REMOVAL_PENDING if needs_confirmation else ClusterState.REMOVING
+            return removal_state, f"no longer wanted here; {waits}", rollout if is_held_back else None
         case _ if failure:
             return ClusterState.FAILED, failure, None
         case BindingState.BOUND:
@@ -345,7 +345,7 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
         case _:
             return ClusterState.WAITING, message or "picked; the rollout has not reached it yet", rollout
     verdict = _progress(binding, works)
-    if verdict[0] in _DONE and held_back:
+    if verdict[0] in _DONE and is_held_back:
         return ClusterState.WAITING, message or "waits for the rollout", rollout
     return verdict
 
@@ -353,8 +353,8 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
 def _removal(works: Sequence[JsonObject]) -> str:
     if not works:
         return "is being removed; its Works are gone"
-    deleting = sum(work["deleting"] for work in works)
-    return f"is being removed; {len(works)} of its Works left, {deleting} of them going"
+    deleting_count = sum(work["deleting"] for work in works)
+    return f"is being removed; {len(works)} of its Works left, {deleting_count} of them going"
 
 
 def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
@@ -370,7 +370,7 @@ def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
         failed = kind in (OVERRIDDEN, WORK_SYNCHRONIZED) or any(
             entry["state"] == ObjectState.FAILED for entry in objects
         )
-        detail = _trouble(objects) or _waiting(works) or _words(condition)
+        detail = _trouble(objects) or _waiting_text(works) or _words(condition)
         return ClusterState.FAILED if failed else ClusterState.APPLYING, detail, condition
     return ClusterState.REPORTED if reports_diff(binding) else ClusterState.AVAILABLE, "", None
 
@@ -389,7 +389,7 @@ def _trouble(objects: Sequence[JsonObject]) -> str:
     return ""
 
 
-def _waiting(works: Sequence[JsonObject]) -> str:
+def _waiting_text(works: Sequence[JsonObject]) -> str:
     silent = [work for work in works if work["waitingForAgent"]]
     if not silent:
         return ""
@@ -409,7 +409,7 @@ def _works(works: Iterable[JsonObject]) -> list[JsonObject]:
 
 def _work(work: JsonObject) -> JsonObject:
     decisive = DIFF_REPORTED if reports_diff(work) else APPLIED
-    condition = next((each for each in conditions_of(work) if each.get("type") == decisive), None)
+    condition = next((condition for condition in conditions_of(work) if condition.get("type") == decisive), None)
     envelope = _envelope(work)
     return {
         "name": name_of(work),
@@ -419,7 +419,7 @@ def _work(work: JsonObject) -> JsonObject:
         "waitingForAgent": current_condition(work, decisive) is None,
         "envelope": envelope,
         "conditions": [_condition(work, condition) for condition in conditions_of(work)],
-        **_ending(work),
+        **_removal_state(work),
         "objects": _objects(work, envelope),
     }
 
@@ -433,12 +433,12 @@ def _envelope(work: JsonObject) -> JsonObject | None:
 
 def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
     """Return the objects of a Work, the worst first. An object without a report of the agent is waiting."""
-    reported = {}
+    reports = {}
     for entry in dicts_at(work, "status", "manifestConditions"):
-        reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
+        reports[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
     manifests = list_at(work, "spec", "workload", "manifests")
-    objects = [_object(ordinal, item, reported.get(ordinal), envelope) for ordinal, item in enumerate(manifests)]
-    return sorted(objects, key=lambda each: (_OBJECT_RANK[ObjectState(each["state"])], each["ordinal"]))
+    objects = [_object(ordinal, item, reports.get(ordinal), envelope) for ordinal, item in enumerate(manifests)]
+    return sorted(objects, key=lambda item: (_OBJECT_RANK[ObjectState(item["state"])], item["ordinal"]))
 
 
 def _object(
@@ -460,7 +460,7 @@ def _object(
         for key in ("kind", "namespace", "name")
     ):
         entry = {}  # an older generation had another object at this position, and the agent's report is about that one
-    state, condition = _object_state({each.get("type"): each for each in entry.get("conditions") or ()})
+    state, condition = _object_state({condition.get("type"): condition for condition in entry.get("conditions") or ()})
     reason = str(condition.get("reason") or "")
     quiet = state in (ObjectState.APPLIED, ObjectState.AVAILABLE, ObjectState.SAME)
     return {
@@ -477,18 +477,18 @@ def _object(
 
 def _object_state(conditions: Mapping[Any, Mapping[str, Any]]) -> tuple[ObjectState, Mapping[str, Any]]:
     """Return the state of one object and the condition that decides it."""
-    if (compared := conditions.get(DIFF_REPORTED)) is not None:
-        if compared.get("status") != TRUE:
-            return ObjectState.FAILED, compared
-        return (ObjectState.SAME if compared.get("reason") == "NoDiffFound" else ObjectState.DIFFERS), compared
-    applied = conditions.get(APPLIED)
-    if applied is None or applied.get("reason") == "PreparingToProcess":
-        return ObjectState.WAITING, applied or {}
-    if applied.get("status") != TRUE:
-        return ObjectState.FAILED, applied
+    if (diff := conditions.get(DIFF_REPORTED)) is not None:
+        if diff.get("status") != TRUE:
+            return ObjectState.FAILED, diff
+        return (ObjectState.SAME if diff.get("reason") == "NoDiffFound" else ObjectState.DIFFERS), diff
+    applied_condition = conditions.get(APPLIED)
+    if applied_condition is None or applied_condition.get("reason") == "PreparingToProcess":
+        return ObjectState.WAITING, applied_condition or {}
+    if applied_condition.get("status") != TRUE:
+        return ObjectState.FAILED, applied_condition
     available = conditions.get(AVAILABLE)
     if available is None:
-        return ObjectState.APPLIED, applied
+        return ObjectState.APPLIED, applied_condition
     if available.get("status") != TRUE:
         return (ObjectState.FAILED if available.get("reason") == "Failed" else ObjectState.NOT_YET), available
     return (ObjectState.APPLIED if available.get("reason") == _UNTRACKED else ObjectState.AVAILABLE), available

@@ -75,11 +75,11 @@ def _untrackable(message: str) -> Availability:
 def _field(document: Mapping[str, Any], path: str, kind: type, default: Any) -> Any:
     """Return the field at dotted *path*; absent or null is *default*."""
     value: Any = document
-    walked: list[str] = []
+    segments: list[str] = []
     for part in path.split("."):
         if not isinstance(value, Mapping):
-            raise _ShapeError(f"{'.'.join(walked)} is not an object")
-        walked.append(part)
+            raise _ShapeError(f"{'.'.join(segments)} is not an object")
+        segments.append(part)
         value = value.get(part)
         if value is None:
             return default
@@ -103,7 +103,7 @@ def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
     return {}
 
 
-def _lagging(document: JsonObject) -> str:
+def _lag_message(document: JsonObject) -> str:
     """Return why the status is not for the present spec, or an empty string."""
     observed_generation, generation = (
         _count(document, "status.observedGeneration"),
@@ -116,13 +116,13 @@ def _lagging(document: JsonObject) -> str:
     )
 
 
-def _all_of(document: JsonObject, *wanted: tuple[str, str | int, str | int]) -> Availability:
+def _all_of(document: JsonObject, *checks: tuple[str, str | int, str | int]) -> Availability:
     """Return available when the status is for this generation and each (what, is, should be) agrees."""
-    if lag := _lagging(document):
+    if lag := _lag_message(document):
         return _not_yet(lag)
-    for what, now, target in wanted:
+    for subject, now, target in checks:
         if now != target:
-            return _not_yet(f"{what} is {now}, not yet {target}")
+            return _not_yet(f"{subject} is {now}, not yet {target}")
     return _available("all replicas are up to date and available")
 
 
@@ -178,14 +178,16 @@ def _custom_resource_definition(document: JsonObject) -> Availability:
 
 
 def _disruption_budget(document: JsonObject) -> Availability:
-    if lag := _lagging(document):
+    if lag := _lag_message(document):
         return _not_yet(lag)
-    allowed = _count(document, "status.disruptionsAllowed")
-    expected = (TRUE, "SufficientPods") if allowed > 0 else (FALSE, "InsufficientPods")
+    allowed_disruptions = _count(document, "status.disruptionsAllowed")
+    expected = (TRUE, "SufficientPods") if allowed_disruptions > 0 else (FALSE, "InsufficientPods")
     condition = _condition(document, "DisruptionAllowed")
     if (condition.get("status"), condition.get("reason")) == expected:
-        return _available(f"allows {allowed} disruptions")
-    return _not_yet(f"condition DisruptionAllowed does not yet report that {allowed} disruptions are allowed")
+        return _available(f"allows {allowed_disruptions} disruptions")
+    return _not_yet(
+        f"condition DisruptionAllowed does not yet report that {allowed_disruptions} disruptions are allowed"
+    )
 
 
 _JUDGES: Mapping[tuple[str, str], Callable[[JsonObject], Availability]] = MappingProxyType(

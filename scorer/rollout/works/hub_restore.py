@@ -71,9 +71,9 @@ class WorkRevision:
 
 def work_revision(work: Mapping[str, Any]) -> WorkRevision:
     """Return the revision of a Work."""
-    created = str(metadata_of(work).get("creationTimestamp") or "")
-    written_at = _time(annotation(work, WRITTEN)) or _time(created)
-    return WorkRevision(uid_of(work), generation_of(work), written_at)
+    creation_text = str(metadata_of(work).get("creationTimestamp") or "")
+    write_time = _time(annotation(work, WRITTEN)) or _time(creation_text)
+    return WorkRevision(uid_of(work), generation_of(work), write_time)
 
 
 def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | None, bool]:
@@ -82,55 +82,64 @@ def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | No
     The revision is None if the AppliedWork has no record, or if the record cannot be read.
     """
     try:
-        recorded = orjson.loads(annotation(applied_work, APPLIED_REVISION) or "{}")
+        record = orjson.loads(annotation(applied_work, APPLIED_REVISION) or "{}")
         return WorkRevision(
-            str(recorded["uid"]), int(recorded["generation"]), _time(str(recorded.get("written") or ""))
-        ), "held" in recorded
+            str(record["uid"]), int(record["generation"]), _time(str(record.get("written") or ""))
+        ), "held" in record
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return None, False
 
 
 def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
     """Return whether a Work is older than the one that was last applied, or succeeds one that is held for that."""
-    applied, held = applied_revision(applied_work)
+    applied_work_revision, is_held = applied_revision(applied_work)
     current = work_revision(work)
-    if applied is None or current == applied:
+    if applied_work_revision is None or current == applied_work_revision:
         return False
-    return held or _is_restored(work, applied) or _is_put_back(work, applied)
+    return is_held or _is_restored(work, applied_work_revision) or _is_put_back(work, applied_work_revision)
 
 
-def _is_restored(work: Mapping[str, Any], applied: WorkRevision) -> bool:
+def _is_restored(work: Mapping[str, Any], applied_work_revision: WorkRevision) -> bool:
     """Return whether the hub was restored to a state before the Work that was applied."""
     current = work_revision(work)
-    if current.uid == applied.uid:
-        return min(current.generation, _reported(work, current.generation)) < applied.generation
+    if current.uid == applied_work_revision.uid:
+        return (
+            min(current.generation, _reported_generation(work, current.generation)) < applied_work_revision.generation
+        )
     return (
-        current.written is not None and applied.written is not None and current.written < applied.written - CLOCKS_APART
+        current.written is not None
+        and applied_work_revision.written is not None
+        and current.written < applied_work_revision.written - CLOCKS_APART
     )
 
 
-def _is_put_back(work: Mapping[str, Any], applied: WorkRevision) -> bool:
+def _is_put_back(work: Mapping[str, Any], applied_work_revision: WorkRevision) -> bool:
     """Return whether a user has applied an older file over a Work.
 
     The loop never writes an earlier time over a later one.
     A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
     """
-    written_at = _time(annotation(work, WRITTEN))
-    changed = uid_of(work) == applied.uid and generation_of(work) > applied.generation
-    return changed and written_at is not None and applied.written is not None and written_at < applied.written
+    write_time = _time(annotation(work, WRITTEN))
+    changed = uid_of(work) == applied_work_revision.uid and generation_of(work) > applied_work_revision.generation
+    return (
+        changed
+        and write_time is not None
+        and applied_work_revision.written is not None
+        and write_time < applied_work_revision.written
+    )
 
 
 def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
     """Return the AppliedWork with the record that *work* was applied; None when it has that already."""
-    return _saying(applied_work, work_revision(work), held=False)
+    return _with_stand(applied_work, work_revision(work), is_held=False)
 
 
 def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
     """Return the AppliedWork with the record that a Work of a restored hub is held; None when nothing changes."""
-    applied, _ = applied_revision(applied_work)
-    if applied is None or not _is_restored(work, applied):
+    applied_work_revision, _ = applied_revision(applied_work)
+    if applied_work_revision is None or not _is_restored(work, applied_work_revision):
         return None
-    return _saying(applied_work, applied, held=True)
+    return _with_stand(applied_work, applied_work_revision, is_held=True)
 
 
 def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
@@ -142,12 +151,12 @@ def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
 
 def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> str:
     """Return the message about a Work that is held."""
-    applied, _ = applied_revision(applied_work)
-    assert applied is not None
-    before, current = _words(applied), _words(work_revision(work))
+    applied_work_revision, _ = applied_revision(applied_work)
+    assert applied_work_revision is not None
+    old_words, current = _words(applied_work_revision), _words(work_revision(work))
     return (
-        f"this Work ({current}) is older than what was applied ({before}), as on a hub restored from a backup: nothing"
-        f" on the member is changed; {NEXT_STEP}"
+        f"this Work ({current}) is older than what was applied ({old_words}), as on a hub restored from a backup: "
+        f"nothing on the member is changed; {NEXT_STEP}"
     )
 
 
@@ -162,15 +171,15 @@ def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
     return until is not None and now < until <= now + LONGEST_ACCEPTANCE
 
 
-def _reported(work: Mapping[str, Any], otherwise: int) -> int:
+def _reported_generation(work: Mapping[str, Any], otherwise: int) -> int:
     generations = [condition.get("observedGeneration") for condition in conditions_of(work)]
     return max((number for number in generations if isinstance(number, int)), default=otherwise)
 
 
-def _saying(applied_work: JsonObject, stand: WorkRevision, *, held: bool) -> JsonObject | None:
+def _with_stand(applied_work: JsonObject, stand: WorkRevision, *, is_held: bool) -> JsonObject | None:
     record = {"uid": stand.uid, "generation": stand.generation}
     suffix = {"written": format_time(stand.written)} if stand.written else {}
-    text = dump_json({**record, **suffix, **({"held": True} if held else {})}).decode()
+    text = dump_json({**record, **suffix, **({"held": True} if is_held else {})}).decode()
     if annotation(applied_work, APPLIED_REVISION) == text:
         return None
     return with_metadata(applied_work, annotations={APPLIED_REVISION: text})

@@ -56,13 +56,13 @@ def orphaned_works(
         works: Works labelled with the name of the placement. Those of a placement in another namespace are left out.
     """
     clusters = {str(spec_of(binding).get("targetCluster") or "") for binding in bindings}
-    orphaned: dict[str, list[JsonObject]] = defaultdict(list)
+    works_by_cluster: dict[str, list[JsonObject]] = defaultdict(list)
     for work in works:
         cluster = namespace_of(work).removeprefix(MEMBER_NAMESPACE_PREFIX)
         parent = label(work, PARENT_PLACEMENT), label(work, PARENT_PLACEMENT_NAMESPACE)
         if parent == (name_of(placement), namespace_of(placement)) and cluster not in clusters:
-            orphaned[cluster].append(work)
-    return dict(orphaned)
+            works_by_cluster[cluster].append(work)
+    return dict(works_by_cluster)
 
 
 def as_works_say(binding: JsonObject, works: Collection[JsonObject]) -> JsonObject:

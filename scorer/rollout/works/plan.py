@@ -266,14 +266,14 @@ class _WorkPlanner:
             return WorkPlan(problem=WorkProblem(WorkCause.NOT_YET, message, retry=True))
         try:
             if group is None or group.master is None:
-                return WorkPlan(tuple(self._stranded()))
+                return WorkPlan(tuple(self._plan_stranded()))
             return self._follow(group)
         except _ProblemError as error:
             return WorkPlan(problem=error.problem)
         except _NeedsManifestsError:
             return WorkPlan(needs_manifests=True)
 
-    def _stranded(self) -> Iterator[Write]:
+    def _plan_stranded(self) -> Iterator[Write]:
         """Refresh the strategy of Works whose snapshot was dropped from the history."""
         works = self._works.values()
         if not works or not all(
@@ -292,13 +292,13 @@ class _WorkPlanner:
         slots = list(self._slots(group))
         desired_names = {names[slot.envelope] for slot in slots if slot.envelope in names}
         writes: list[Write] = []
-        waiting = False
+        is_waiting = False
         for slot in slots:
             name = names.get(slot.envelope) or self._free_name(slot, desired_names)
             desired_names.add(name)
             work = self._works.get(name)
             if work is not None and is_deleting(work):
-                waiting = True
+                is_waiting = True
             elif work is not None and self._is_current(work, group.index):
                 writes += self._refresh(work)
             elif work is not None or self._grows:
@@ -306,17 +306,17 @@ class _WorkPlanner:
                 writes.append(create(new_work) if work is None else replace(new_work))
         # Deletions come last: an object that moves between Works is in its new Work before it is missing from the old
         # one. The agent would otherwise delete it as unwanted, and then apply it again.
-        unwanted = []
+        unwanted_works = []
         for name in sorted(self._works.keys() - desired_names):
             work = self._works[name]
             if not self._holds_left_out(work) and not self._releases(name):
-                unwanted.append(work)
+                unwanted_works.append(work)
             elif self._is_current(work, group.index) or EnvelopeKey.of_work(work):
                 writes += self._refresh(work)
             elif not is_deleting(work):
                 writes.append(replace(self._make(_Slot(name, ()), name, work, group.index)))
-        writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_marked_for_removal(work)))
-        return WorkPlan(tuple(writes), waiting)
+        writes += (delete(work) for work in unwanted_works if not (is_deleting(work) and is_marked_for_removal(work)))
+        return WorkPlan(tuple(writes), is_waiting)
 
     def _holds_left_out(self, work: JsonObject) -> bool:
         """Return whether a Work holds selected objects that are too large for a snapshot. No cluster loses them."""
@@ -324,7 +324,7 @@ class _WorkPlanner:
             return False
         if (key := EnvelopeKey.of_work(work)) is not None:
             return key.identity in self._left_out or bool(self._retained_in(name_of(work)))
-        return bool(self._kept(name_of(work)))
+        return bool(self._kept_manifests(name_of(work)))
 
     def _releases(self, name: str) -> frozenset[ObjectIdentity]:
         """Return the objects that the agent is to release because of a Work: those that it holds, or held before.
@@ -335,19 +335,19 @@ class _WorkPlanner:
         if not self._released or name not in self._works:
             return self._released
         try:
-            before = parse_left_out(annotation(self._works[name], RELEASE))
+            old_release = parse_left_out(annotation(self._works[name], RELEASE))
         except (ValueError, TypeError):  # another client wrote it
-            before = self._released
-        return self._released & (self._present(name).keys() | before)
+            old_release = self._released
+        return self._released & (self._present(name).keys() | old_release)
 
-    def _kept(self, name: str) -> list[JsonObject]:
+    def _kept_manifests(self, name: str) -> list[JsonObject]:
         """Return the objects of a Work that are selected, but too large for a snapshot, or retained."""
         retained_objects = self._retained_in(name)
         if not self._left_out or name not in self._works:
             return retained_objects
         present = self._present(name)
-        left_out = self._left_out - self._placeable.retained
-        return [*(present[identity] for identity in sorted(left_out & present.keys())), *retained_objects]
+        left_out_objects = self._left_out - self._placeable.retained
+        return [*(present[identity] for identity in sorted(left_out_objects & present.keys())), *retained_objects]
 
     def _retained_in(self, name: str) -> list[JsonObject]:
         """Return the objects of a Work whose removal waits for confirmation."""
@@ -356,7 +356,7 @@ class _WorkPlanner:
         present = self._present(name)
         return [present[identity] for identity in sorted(self._placeable.retained & present.keys())]
 
-    def _free_name(self, slot: _Slot, used: Collection[str]) -> str:
+    def _free_name(self, slot: _Slot, used_names: Collection[str]) -> str:
         """Return the name of the existing Work of a slot, else the first name that no other Work has.
 
         By the rules of the reference, the names are the same for a ClusterResourcePlacement ``kiosk.e`` and for a
@@ -364,7 +364,7 @@ class _WorkPlanner:
         which no other name has: those end in ``-work``, a number or 16 hexadecimal digits.
         """
         suffix = family_in(namespace_of(self._binding)).placement.short_names[0]
-        names = [name for name in (slot.name, f"{slot.name}-{suffix}") if name not in used] or [slot.name]
+        names = [name for name in (slot.name, f"{slot.name}-{suffix}") if name not in used_names] or [slot.name]
         existing = (name for name in names if name in self._works)
         free = (name for name in names if not self._is_taken(name))
         return next(existing, None) or next(free, names[-1])
@@ -408,15 +408,15 @@ class _WorkPlanner:
         }
         if is_deleting(work):
             return
-        unmarked = without_marks(work)
+        clean_work = without_marks(work)
         if annotation(work, OVERRIDES) != (self._overrides[OVERRIDES] or ""):
-            unmarked = with_metadata(unmarked, annotations=self._overrides)
+            clean_work = with_metadata(clean_work, annotations=self._overrides)
         if desired_spec != self._strategy:
-            unmarked = with_spec(with_signature(unmarked, self._now), **self._strategy)
+            clean_work = with_spec(with_signature(clean_work, self._now), **self._strategy)
         elif signed_generation(work) > generation_of(work):  # the last write did not change the spec, see `is_edited`
-            unmarked = with_metadata(unmarked, annotations={WORK_GENERATION: str(generation_of(work))})
-        if unmarked is not work:
-            yield replace(unmarked)
+            clean_work = with_metadata(clean_work, annotations={WORK_GENERATION: str(generation_of(work))})
+        if clean_work is not work:
+            yield replace(clean_work)
 
     def _make(self, slot: _Slot, name: str, work: JsonObject | None, index: int) -> JsonObject:
         namespace = namespace_of(self._binding)
@@ -427,21 +427,21 @@ class _WorkPlanner:
             **({PARENT_PLACEMENT_NAMESPACE: namespace} if namespace else {}),
             **(slot.envelope.labels() if slot.envelope else {}),
         }
-        retained = self._retained_in(name)
-        kept = retained if slot.envelope else self._kept(name)
-        fitting = self._fitting(name, [*self._manifests(slot), *kept])
-        released = self._releases(name)
+        retained_objects = self._retained_in(name)
+        kept_manifests = retained_objects if slot.envelope else self._kept_manifests(name)
+        content = self._fit(name, [*self._manifests(slot), *kept_manifests])
+        released_objects = self._releases(name)
         annotations: dict[str, str | None] = {
             PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
             **self._hashes,
             **self._overrides,
-            WORK_OBJECTS: objects_digest(fitting.objects),
-            TOO_LARGE: describe(fitting.too_large) or None,
+            WORK_OBJECTS: objects_digest(content.objects),
+            TOO_LARGE: describe(content.too_large) or None,
             # The agent keeps them: their content is on the member alone, if a Work that held it was lost.
             # So does an agent of an earlier release with objects that it is to release.
-            LEFT_OUT: format_left_out(fitting.too_large, self._left_out | released) or None,
-            RELEASE: format_left_out((), released) or None,
-            RETAINED: format_left_out((), map(object_identity, retained)) or None,
+            LEFT_OUT: format_left_out(content.too_large, self._left_out | released_objects) or None,
+            RELEASE: format_left_out((), released_objects) or None,
+            RETAINED: format_left_out((), map(object_identity, retained_objects)) or None,
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
         document = work or {
@@ -449,30 +449,30 @@ class _WorkPlanner:
             "kind": WORK.kind,
             "metadata": {"name": name, "namespace": member_namespace(cluster)},
         }
-        workload = {"manifests": list(fitting.objects)}
+        workload = {"manifests": list(content.objects)}
         work = with_signature(with_metadata(without_marks(document), labels=labels, annotations=annotations), self._now)
         return with_spec(work, workload=workload, **self._strategy)
 
     def _manifests(self, slot: _Slot) -> list[JsonObject]:
         if slot.envelope is None:
-            return list(self._overridden(slot.contents))
+            return list(self._override_all(slot.contents))
         contents = unwrap(slot.contents[0], self._placeable.kinds, self._placeable.settings)
         if isinstance(contents, EnvelopeError):
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
-        return sorted(self._overridden(contents), key=dump_json, reverse=True)
+        return sorted(self._override_all(contents), key=dump_json, reverse=True)
 
-    def _fitting(self, name: str, manifests: Sequence[JsonObject]) -> StorableContent:
+    def _fit(self, name: str, manifests: Sequence[JsonObject]) -> StorableContent:
         """Return the manifests that fit into a Work.
 
         Only overrides, and objects that the snapshot leaves out, make a Work larger than what it is made from.
         """
         if not (self._overrides[OVERRIDES] or self._left_out) or fits_together(manifests):
             return StorableContent(tuple(manifests))
-        fitting = fit_together(manifests, self._present(*self._works))
-        if fitting is None:
+        content = fit_together(manifests, self._present(*self._works))
+        if content is None:
             message = f"Work {name} would be too large, even with the last content of its objects"
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, message))
-        return fitting
+        return content
 
     def _present(self, *names: str) -> Mapping[ObjectIdentity, JsonObject]:
         """Return the content that Works of the binding hold now.
@@ -486,7 +486,7 @@ class _WorkPlanner:
         manifests = (manifest for work in works for manifest in manifests_of(work))
         return by_identity(manifest for manifest in manifests if isinstance(manifest, dict))
 
-    def _overridden(self, contents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    def _override_all(self, contents: Iterable[JsonObject]) -> Iterator[JsonObject]:
         for content in contents:
             result = self._override(content)
             if isinstance(result, OverrideError):

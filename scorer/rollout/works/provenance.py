@@ -61,13 +61,13 @@ class Provenance:
         names = {write.name for write in plan.writes}
         remaining = (work for work in works if name_of(work) not in names and not is_deleting(work))
         pairs = ((work, self.sign(work)) for work in remaining)
-        signatures = tuple(replace(signed) for work, signed in pairs if signed is not work)
-        return dataclasses.replace(plan, writes=tuple(map(self._signed, plan.writes)), signatures=signatures)
+        signatures = tuple(replace(signed_work) for work, signed_work in pairs if signed_work is not work)
+        return dataclasses.replace(plan, writes=tuple(map(self._sign, plan.writes)), signatures=signatures)
 
-    def _signed(self, write: Write) -> Write:
+    def _sign(self, write: Write) -> Write:
         return write if write.verb is Verb.DELETE else Write(write.verb, self.sign(write.document))
 
     def _proof(self, key: bytes, work: JsonObject) -> str:
         content = annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME), annotation(work, OVERRIDES)
-        signed = dump_json([self.placement_uid, namespace_of(work), name_of(work), *content])
-        return hmac.new(key, signed, sha256).hexdigest()
+        payload = dump_json([self.placement_uid, namespace_of(work), name_of(work), *content])
+        return hmac.new(key, payload, sha256).hexdigest()

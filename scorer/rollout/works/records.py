@@ -34,11 +34,11 @@ from scorer.rollout.removal.marks import unmeant
 def overrides_of(work: JsonObject) -> Overrides | None:
     """Return the override lists that a Work was made with; None if the record is missing or contradicts the hashes."""
     try:
-        recorded = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
+        overrides = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
     except (ValueError, TypeError, AttributeError):  # another client wrote it
         return None
-    made_with = all(annotation(work, key) == value for key, value in override_hashes(recorded.fields()).items())
-    return recorded if made_with else None
+    matches_hashes = all(annotation(work, key) == value for key, value in override_hashes(overrides.fields()).items())
+    return overrides if matches_hashes else None
 
 
 def format_overrides(overrides: Overrides) -> str | None:
@@ -76,7 +76,7 @@ def with_signature(work: JsonObject, now: datetime | None) -> JsonObject:
     # client has written since: so a stored generation above the signed one proves an edit by another client.
     record: dict[str, str | None] = {WORK_GENERATION: str(generation_of(work) + 1)}
     if now is not None:  # never earlier than before: the clock of a new leader may be behind
-        record[WRITTEN] = max(format_time(now), _written(work))
+        record[WRITTEN] = max(format_time(now), _write_time(work))
     return with_metadata(work, annotations=record)
 
 
@@ -85,7 +85,7 @@ def without_marks(work: JsonObject) -> JsonObject:
     return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
 
 
-def _written(work: JsonObject) -> str:
+def _write_time(work: JsonObject) -> str:
     """Return when the hub wrote the Work last. Empty: unknown."""
     text = annotation(work, WRITTEN)
     try:
@@ -109,7 +109,9 @@ def signed_generation(work: JsonObject) -> int:
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
-def has_current_records(work: JsonObject, contents: Iterable[JsonObject], retained: frozenset[ObjectIdentity]) -> bool:
+def has_current_records(
+    work: JsonObject, contents: Iterable[JsonObject], retained_objects: frozenset[ObjectIdentity]
+) -> bool:
     """Return whether the objects that a Work leaves out, or retains, are still those to leave out, or to retain.
 
     If another client wrote the records and they cannot be read, the Work is written again.
@@ -117,10 +119,10 @@ def has_current_records(work: JsonObject, contents: Iterable[JsonObject], retain
     Args:
         work: The Work.
         contents: The objects of its snapshot.
-        retained: The objects whose removal waits for confirmation.
+        retained_objects: The objects whose removal waits for confirmation.
     """
     try:
-        return not _lacks_carried(work, contents) and parse_left_out(annotation(work, RETAINED)) <= retained
+        return not _lacks_carried(work, contents) and parse_left_out(annotation(work, RETAINED)) <= retained_objects
     except (ValueError, TypeError):
         return False
 
@@ -130,7 +132,7 @@ def _lacks_carried(work: JsonObject, contents: Iterable[JsonObject]) -> bool:
 
     What a Work leaves out for its size does not count.
     """
-    left_out = annotation(work, LEFT_OUT)
-    if not left_out or annotation(work, TOO_LARGE):
+    left_out_record = annotation(work, LEFT_OUT)
+    if not left_out_record or annotation(work, TOO_LARGE):
         return False
-    return not parse_left_out(left_out).isdisjoint(map(object_identity, contents))
+    return not parse_left_out(left_out_record).isdisjoint(map(object_identity, contents))

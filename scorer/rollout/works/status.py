@@ -122,7 +122,7 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
     report_diff = reports_diff(work)
     entries = dicts_at(work, "status", "manifestConditions")
     previous = dict(zip(_identities(entry.get("identifier") or {} for entry in entries), entries, strict=True))
-    before = [previous.get(identity) for identity in _identities(result.identifier() for result in results)]
+    old_entries = [previous.get(identity) for identity in _identities(result.identifier() for result in results)]
     conditions = work_conditions(
         results,
         report_diff=report_diff,
@@ -134,11 +134,11 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
         "conditions": conditions,
         "manifestConditions": [
             manifest_status(result, old, report_diff=report_diff, now=now)
-            for result, old in zip(results, before, strict=True)
+            for result, old in zip(results, old_entries, strict=True)
         ],
     }
     size = stored_size({**work, "status": full})
-    return full if size <= OBJECT_SIZE_LIMIT else _trimmed(work, full, before, size, now)
+    return full if size <= OBJECT_SIZE_LIMIT else _trim(work, full, old_entries, size, now)
 
 
 def work_conditions(
@@ -171,17 +171,19 @@ def work_conditions(
         return complete
 
     if report_diff:
-        reported = sum(manifest.diff_reported for manifest in manifests)
+        reported_count = sum(manifest.diff_reported for manifest in manifests)
         reasons = ("AllManifestsDiffReported", "SomeManifestsHaveNotReportedDiff")
-        add("DiffReported", reported, reasons, "have reported their differences")
+        add("DiffReported", reported_count, reasons, "have reported their differences")
         return merge_conditions(old, conditions)
-    applied = sum(manifest.applied for manifest in manifests)
-    if add("Applied", applied, ("AllManifestsApplied", "SomeManifestsAreNotApplied"), "are applied"):
+    applied_count = sum(manifest.applied for manifest in manifests)
+    if add("Applied", applied_count, ("AllManifestsApplied", "SomeManifestsAreNotApplied"), "are applied"):
         answers = [manifest.availability for manifest in manifests]
         available = sum(answer is not None and answer.status == TRUE for answer in answers)
-        untracked = sum(answer is not None and answer.reason is AvailabilityReason.NOT_TRACKABLE for answer in answers)
-        words = f"are available, {untracked} of them cannot be tracked" if untracked else "are available"
-        good = "WorkNotTrackable" if untracked else "AllManifestsAvailable"
+        untracked_count = sum(
+            answer is not None and answer.reason is AvailabilityReason.NOT_TRACKABLE for answer in answers
+        )
+        words = f"are available, {untracked_count} of them cannot be tracked" if untracked_count else "are available"
+        good = "WorkNotTrackable" if untracked_count else "AllManifestsAvailable"
         add("Available", available, (good, "SomeManifestsAreNotAvailable"), words)
     return merge_conditions(old, conditions)
 
@@ -220,7 +222,7 @@ def manifest_status(
             "firstDriftedObservedTime": first,
             "observedDrifts": [dict(detail) for detail in result.drifts[:DETAIL_LIMIT]],
         }
-        entry["driftDetails"] = _observed(details, previous.get("driftDetails"), now)
+        entry["driftDetails"] = _with_observation_time(details, previous.get("driftDetails"), now)
     if result.diffs:
         first = (previous.get("diffDetails") or {}).get("firstDiffedObservedTime") or format_time(now)
         details = {
@@ -229,10 +231,10 @@ def manifest_status(
         }
         if result.observed_generation is not None:
             details["observedInMemberClusterGeneration"] = generation
-        entry["diffDetails"] = _observed(details, previous.get("diffDetails"), now)
+        entry["diffDetails"] = _with_observation_time(details, previous.get("diffDetails"), now)
     if result.observed_status is not None:
-        reported = {"observedStatus": result.observed_status}
-        entry["backReportedStatus"] = _observed(reported, previous.get("backReportedStatus"), now)
+        observation = {"observedStatus": result.observed_status}
+        entry["backReportedStatus"] = _with_observation_time(observation, previous.get("backReportedStatus"), now)
     return entry
 
 
@@ -245,16 +247,16 @@ def _comparison(result: ManifestResult) -> tuple[ConditionStatus, str, str]:
     return FALSE, str(failed), message
 
 
-def _observed(found: JsonObject, old: Mapping[str, Any] | None, now: datetime) -> JsonObject:
-    """Return *found* with its observation time: the one of *old* while nothing else has changed and it is recent."""
-    before = (old or {}).get("observationTime")
-    if old is not None and before is not None and {**found, "observationTime": before} == old:
+def _with_observation_time(details: JsonObject, old: Mapping[str, Any] | None, now: datetime) -> JsonObject:
+    """Return *details* with its observation time: the one of *old* while nothing else has changed and it is recent."""
+    old_time = (old or {}).get("observationTime")
+    if old is not None and old_time is not None and {**details, "observationTime": old_time} == old:
         try:
-            if timedelta(0) <= now - parse_time(before) < OBSERVED_AGAIN_AFTER:
-                return {**found, "observationTime": before}
+            if timedelta(0) <= now - parse_time(old_time) < OBSERVED_AGAIN_AFTER:
+                return {**details, "observationTime": old_time}
         except ValueError:  # another client wrote it
             pass
-    return {"observationTime": format_time(now), **found}
+    return {"observationTime": format_time(now), **details}
 
 
 def _identities(identifiers: Iterable[Mapping[str, Any]]) -> list[tuple[object, ...]]:
@@ -272,22 +274,22 @@ def _identities(identifiers: Iterable[Mapping[str, Any]]) -> list[tuple[object, 
     return identities
 
 
-def _trimmed(
-    work: JsonObject, full: JsonObject, before: Sequence[Mapping[str, Any] | None], size: int, now: datetime
+def _trim(
+    work: JsonObject, full: JsonObject, old_entries: Sequence[Mapping[str, Any] | None], size: int, now: datetime
 ) -> JsonObject:
     entries = []
-    for entry, old in zip(full["manifestConditions"], before, strict=True):
+    for entry, old in zip(full["manifestConditions"], old_entries, strict=True):
         previous = old or {}
         short = {key: value for key, value in entry.items() if key != "backReportedStatus"}
-        for details, observed in (("driftDetails", "observedDrifts"), ("diffDetails", "observedDiffs")):
+        for details, field in (("driftDetails", "observedDrifts"), ("diffDetails", "observedDiffs")):
             if details in short:
-                found = {name: value for name, value in short[details].items() if name != "observationTime"}
-                summary = {**found, observed: [_summary(found[observed])]}
-                short[details] = _observed(summary, previous.get(details), now)
+                detail_fields = {name: value for name, value in short[details].items() if name != "observationTime"}
+                summary = {**detail_fields, field: [_summary(detail_fields[field])]}
+                short[details] = _with_observation_time(summary, previous.get(details), now)
         entries.append(short)
     message = f"details are left out: the object would have {size} bytes, the limit is {OBJECT_SIZE_LIMIT}"
-    trimmed = make_condition("StatusTrimmed", TRUE, "Oversized", message, generation=generation_of(work), now=now)
-    conditions = [*full["conditions"], *merge_conditions(conditions_of(work), [trimmed])]
+    condition = make_condition("StatusTrimmed", TRUE, "Oversized", message, generation=generation_of(work), now=now)
+    conditions = [*full["conditions"], *merge_conditions(conditions_of(work), [condition])]
     return {"conditions": conditions, "manifestConditions": entries}
 
 

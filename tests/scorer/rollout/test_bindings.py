@@ -104,17 +104,17 @@ def test_binding_writes_the_state_the_snapshot_and_both_lists():
 
 def test_why_a_binding_is_held_back_is_renewed_and_why_it_has_started_is_not():
     document = make_binding(("Applied", "True", "AllWorkHaveBeenApplied", ago(100)))
-    status = rollout_started_status(document, started=False, message="held back", now=NOW)
+    status = rollout_started_status(document, is_started=False, message="held back", now=NOW)
     assert status is not None
     assert [condition["type"] for condition in status["conditions"]] == ["RolloutStarted", "Applied"]
     after = {**document, "status": status}
-    assert rollout_started_status(after, started=False, message="held back", now=NOW + MINUTE) is None
-    renewed = rollout_started_status(after, started=False, message="other words", now=NOW + MINUTE)
+    assert rollout_started_status(after, is_started=False, message="held back", now=NOW + MINUTE) is None
+    renewed = rollout_started_status(after, is_started=False, message="other words", now=NOW + MINUTE)
     assert renewed is not None
     assert renewed["conditions"][0] == status["conditions"][0] | {"message": "other words"}
-    started = rollout_started_status(after, started=True, message="", now=NOW)
+    started = rollout_started_status(after, is_started=True, message="", now=NOW)
     assert started is not None
-    assert rollout_started_status({**after, "status": started}, started=True, message="more", now=NOW) is None
+    assert rollout_started_status({**after, "status": started}, is_started=True, message="more", now=NOW) is None
 
 
 def test_an_apply_strategy_that_only_spells_out_defaults_is_not_pushed():
@@ -148,5 +148,5 @@ def test_an_unknown_state_is_refused():
     ],
 )
 def test_a_binding_on_a_superseded_incomplete_group_has_failed(conditions, superseded, failed):
-    (view,) = views([make_binding(*conditions, resourceSnapshotName="shop-1-snapshot")], superseded={superseded})
+    (view,) = views([make_binding(*conditions, resourceSnapshotName="shop-1-snapshot")], superseded_names={superseded})
     assert is_failed(view) is failed

@@ -23,7 +23,7 @@ def names(bindings):
 
 def plan(bindings, held, **strategy):
     wanted = RequestedClusters.of({"placementType": "PickN", "numberOfClusters": 4})
-    return plan_rollout(wanted, {"rollingUpdate": strategy}, bindings, "new", NOW, held=held)
+    return plan_rollout(wanted, {"rollingUpdate": strategy}, bindings, "new", NOW, held_clusters=held)
 
 
 def test_a_held_member_leaves_its_turn_to_the_next():

@@ -16,7 +16,7 @@ from scorer.rollout.object_size import (
     by_identity,
     describe,
     etcd_bytes,
-    fit_each,
+    fit_objects,
     fit_together,
     parse_left_out,
     stored_size,
@@ -141,7 +141,7 @@ def test_near_the_limit(size, fits):
 
 def test_content_that_was_stored_at_another_limit_is_not_reported():
     content = sized("a", CONTENT_LIMIT + 1)
-    assert fit_each([content], [stored_size(content)], by_identity([content])).too_large == ()
+    assert fit_objects([content], [stored_size(content)], by_identity([content])).too_large == ()
 
 
 def test_objects_that_fit_alone_get_as_many_snapshots_as_they_need():

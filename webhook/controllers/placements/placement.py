@@ -331,7 +331,7 @@ class PlacementController:
             latest,
             self._now(),
             snapshots=snapshots,
-            stalled_after=self._settings.stalled_after,
+            stall_timeout=self._settings.stalled_after,
             too_large=too_large,
         )
 

@@ -203,7 +203,7 @@ class Selectables:
             return
         home = self._cache.get(NAMESPACE, namespace) if namespace else None
         for ref, placement in all_placements(self._cache):
-            if is_concerned(placement, change.document, home, deleted=change.new is None):
+            if is_concerned(placement, change.document, home, is_deleted=change.new is None):
                 self._touched.publish(Touched(ref, change.old is None))
 
     async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:

@@ -388,7 +388,7 @@ class RolloutController:
         self.say_started(family, await self._hub.replace(family.binding, document))
 
     def _mark(self, family: Family, document: JsonObject, *, started: bool, message: str, renew: bool = True) -> None:
-        status = rollout_started_status(document, started=started, message=message, now=self._now(), renew=renew)
+        status = rollout_started_status(document, is_started=started, message=message, now=self._now(), renew=renew)
         if status is not None:
             self._hub.report(family.binding, document, status)
 

@@ -113,7 +113,7 @@ class RolloutState:
             now,
             overrides=self.overrides,
             removal_needs_budget=removal_needs_budget,
-            held={*held, *promised},
+            held_clusters={*held, *promised},
         )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.rollout.overrides.application import VariableError, binding_override, substituted
+from scorer.rollout.overrides.application import VariableError, binding_override, substitute
 from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.works.plan import OverrideError, WorkCause, plan_works
 from tests.scorer.builders import modest
@@ -154,7 +154,7 @@ def test_whatever_a_label_holds_it_stays_one_text(name, label, prefix):
     value = [prefix, "${MEMBER-CLUSTER-LABEL-KEY-k}", "${MEMBER-CLUSTER-NAME}"]
     if any("${MEMBER" in text for text in (name, label, prefix)):
         return
-    assert substituted(value, name, {"k": label}) == [prefix, label, name]
+    assert substitute(value, name, {"k": label}) == [prefix, label, name]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_whatever_a_label_holds_it_stays_one_text(name, label, prefix):
 )
 def test_variables_without_meaning(value, words):
     with pytest.raises(VariableError, match=words):
-        substituted(value, "a", MEMBER["metadata"]["labels"])
+        substitute(value, "a", MEMBER["metadata"]["labels"])
 
 
 @pytest.mark.parametrize(

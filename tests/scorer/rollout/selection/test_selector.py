@@ -410,7 +410,7 @@ SETTINGS = HUB[5]
     ],
 )
 def test_which_placements_a_change_concerns(placement, changed, deleted, concerned):
-    assert is_concerned(placement, changed, SHOP_NAMESPACE, deleted=deleted) is concerned
+    assert is_concerned(placement, changed, SHOP_NAMESPACE, is_deleted=deleted) is concerned
 
 
 def test_the_order_of_the_hub_does_not_matter():

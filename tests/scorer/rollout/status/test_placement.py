@@ -469,7 +469,7 @@ class TestStalled:
         """Decide at an instant, on the status that an earlier report has left."""
         placement = make_placement(2, status=before.status if before else None, **more)
         placement["metadata"]["creationTimestamp"] = NOW.isoformat()
-        return placement_status(placement, make_policy("ab"), bindings, LATEST, now, stalled_after=STALLED_AFTER)
+        return placement_status(placement, make_policy("ab"), bindings, LATEST, now, stall_timeout=STALLED_AFTER)
 
     def bindings(self):
         return make_binding("a", "Available", good=False, failedPlacements=[BROKEN]), make_binding(
@@ -560,7 +560,7 @@ class TestStalled:
             report = invalid_selection(placement, "no such kind", then)
         else:
             report = placement_status(
-                placement, make_policy("ab", observed=3), self.bindings(), LATEST, then, stalled_after=STALLED_AFTER
+                placement, make_policy("ab", observed=3), self.bindings(), LATEST, then, stall_timeout=STALLED_AFTER
             )
         assert self.said(report) is None
         kept = [each["type"] for each in late.status["conditions"] if not each["type"].endswith("Stalled")]

@@ -59,7 +59,9 @@ def steps(preview):
 
 def test_clusters_whose_windows_are_closed_come_after_the_others():
     bindings = [outdated("a"), outdated("b"), outdated("c"), binding("d")]
-    preview = preview_rollout(placement(4, **rolling(maxUnavailable=1)), bindings, LATEST, NOW, held={"a", "d"})
+    preview = preview_rollout(
+        placement(4, **rolling(maxUnavailable=1)), bindings, LATEST, NOW, held_clusters={"a", "d"}
+    )
     assert [step.update for step in preview.steps] == [("b",), ("c",), ("a",)]
     assert (preview.held, preview.blocked) == (("a",), None)
 
