@@ -109,6 +109,8 @@ class ContestedObjects:
             after: The object as stored. None: unknown, the other writer was faster.
             now: Time of the pass.
         """
+        # Example: the other writer sets ``replicas: 5``. All writes of one pass over it fail, because the status is
+        # updated in between. The next pass finds the same content and succeeds. Together they revert one change.
         undoes, undoes_digest = mark(before, ""), b"" if after is None else mark(after, "")
         record = self._of(item)
         if record is None:  # new content: the object differs because the agent has not applied it yet

@@ -5,6 +5,10 @@ admission, and drops unknown fields. An object may therefore differ from its man
 last apply, and would be written again in every pass. The fingerprint of the stored result distinguishes the two cases:
 while it matches, writing the same manifest in the same way is a no-op.
 
+Example: the manifest has ``cpu: 1000m``, and the member stores ``cpu: "1"``. A comparison with the manifest always
+finds a difference. The fingerprint is that of the stored object, so it changes only when a client of the member changes
+it.
+
 Status, versions and field managers are ignored, because controllers write them all the time. A restart loses all
 fingerprints, which costs at most one dry run per object.
 """

@@ -3,8 +3,9 @@
 An apply neither sets nor removes such a field. A whole object that is sent repeats the member's values. A server-side
 apply omits them, with three exceptions:
 
-- A field that would be removed by its omission is first removed from our entry in ``managedFields``. Without
-``spec.replicas``, an apply whose manager alone owns that field would reset a Deployment to one replica.
+- A field that would be removed by its omission is first removed from our entry in ``managedFields``. Example: we have
+  applied ``replicas: 8``, and the author of the Deployment now leaves the field to an autoscaler. As we alone own it,
+  an apply without it would remove it, and the API server would default it to one replica.
 - Finalizers that an earlier release set are repeated, so that ``managedFields`` lists them when the object is removed.
 - A list or map that the API server replaces as a whole is sent with the member's values in it.
 

@@ -240,7 +240,9 @@ class Steps:
             if comparison.details:
                 message = f"{len(comparison.details)} fields differ, and whenToTakeOver is IfNoDiff"
                 raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, comparison.details)
-        # At the version that was checked: an owner added since then causes a conflict and a retry.
+        # At the version that was checked: an owner added since then causes a conflict and a retry. Example: a Helm
+        # operator adds itself as the owner between our read and our write. Without the version, its reference would be
+        # overwritten, and the object would be deleted with our placement.
         return await self.member.replace(item.kind, unfreed(with_owners(live, [*owner_references, self._owner])))
 
     async def _left_behind(self, owner: Mapping[str, Any]) -> bool:

@@ -6,6 +6,10 @@ live object comes from other writers and is kept.
 Lists of built-in kinds whose items have a merge key are merged item by item, as ``kubectl apply`` does. Every other
 list is one value. So is a list with items that lack the merge key or share it (a port number for TCP and for UDP).
 
+Example: the last manifest had the labels ``app`` and ``tier``, the present one has ``app`` only, and a user of the
+member has added ``team``. The merge removes ``tier`` and keeps ``team``. Without the last manifest, the two would look
+alike: either ``tier`` would remain forever, or ``team`` would be removed in each pass.
+
 Source: rollout.md 11.6; Kubernetes strategic merge patch (``patchMergeKey`` in ``k8s.io/api``).
 """
 
@@ -98,6 +102,8 @@ def _merge_maps(
     dropped = {name for name in last if name not in desired} | {
         name for name, value in desired.items() if value is None
     }
+    # A dropped map of labels or annotations loses our keys only. Example: the manifest had one annotation, and its
+    # author deletes the whole map. The revision that the Deployment controller keeps in the same map must remain.
     result = {name: value for name, value in live.items() if name not in dropped}
     for name in dropped & _SHARED & live.keys():
         if isinstance(last.get(name), Mapping) and isinstance(live[name], Mapping):

@@ -95,8 +95,9 @@ class Writer:
         before, last = live or {}, last_manifest(live) if live else {}
         result = three_way_merge(item.kind, last, whole_object(item.document, live), before)
         if live is not None and member_fields(item.document, result) != member_fields(item.document, live):
-            # The write decides which side owns a field: without its aggregationRule, a ClusterRole has its author's
-            # rules.
+            # The write decides which side owns a field. Example: with an aggregationRule, the member fills in the rules
+            # of a ClusterRole. A manifest that drops it has rules of its own, and those must replace the member's in
+            # the same write.
             result = three_way_merge(item.kind, last, whole_object(item.document, live, outcome=result), before)
         annotations = _annotations(item.document, annotations_of(result), live or {})
         if annotations[LAST_APPLIED] == "":
@@ -119,6 +120,8 @@ class Writer:
         return response
 
     async def _server_side(self, item: Manifest, live: JsonObject | None, *, force: bool) -> JsonObject:
+        # Without other managers, an apply can only conflict with our own writes and with ``before-first-apply``, the
+        # manager of fields that no manager was recorded for. Neither is a value of another writer.
         force = force or (live is not None and has_no_other_managers(live))
         applied = self._applied(item, f"applied force={force}")
         if live is not None and self.fingerprints.matches(live, applied):
@@ -130,6 +133,9 @@ class Writer:
             outcome = await self.member.apply(item.kind, body, manager=MANAGER, force=force, dry_run=True)
             if self._is_unchanged(live, outcome, applied):
                 return live
+        # Server-side apply never removes a field that our earlier ordinary write owns. Example: the Work changes from
+        # ClientSideApply to ServerSideApply, and the manifest drops a volume. Unless that write is turned into an
+        # apply first, the volume remains forever.
         if live is not None and (converted := as_applied(live)) is not None:
             live = await self.member.replace(item.kind, converted)
             body = self._configuration(item, live)  # the replace has changed the resourceVersion
