@@ -5,6 +5,9 @@ and it has no annotation to be kept. The hub can create such an object again. It
 controllers of the member, those that an earlier Work left there, those of another hub, or those that are missing on a
 restored hub.
 
+Example: a placement drops the definition of ``backups.example.com``. A user of the member has created the Backup
+``nightly``, which no Work can recreate. The definition is released instead of deleted, and an Event names ``nightly``.
+
 The definition is deleted right after its objects were listed. An object that is created in the milliseconds in between
 is deleted with it: an API server offers no precondition on the objects of a definition.
 

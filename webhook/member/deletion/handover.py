@@ -5,9 +5,8 @@ the split: an object that grows moves others into the next Work. On the member s
 Deleting and recreating it would lose state that only the member has (the data of a volume, the objects of a
 definition).
 
-Example: snapshot 0 holds ConfigMap ``a`` and PersistentVolumeClaim ``data``. ``a`` grows, and ``data`` moves to
-snapshot
-1. Work 0 sees ``data`` as a left-over. Its owner changes to the AppliedWork of Work 1, and the volume is kept.
+Example: Work 0 holds ConfigMap ``a`` and PersistentVolumeClaim ``data``. ``a`` grows, so that ``data`` moves to Work 1.
+Work 0 sees ``data`` as a left-over. Its owner changes to the AppliedWork of Work 1, and the volume is kept.
 
 The loop stores the Works of a new snapshot before it deletes unneeded ones. If a Work has left-overs, and all other
 Works are of the same snapshot, their manifests therefore show which left-overs are still needed.

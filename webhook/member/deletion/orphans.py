@@ -7,6 +7,10 @@ finalizer. If the Work still exists, the agent recreates the AppliedWork as owne
 objects have no owner, but a mark that names their future owner. The garbage collector ignores objects without owners,
 but deletes one whose only owner no longer exists.
 
+Example: a user deletes the CustomResourceDefinition of AppliedWorks on a member. All AppliedWorks get a deletion
+timestamp, and their finalizers keep them until the agent has removed their references from all objects. Otherwise the
+garbage collector would delete the content of every placement on that member.
+
 This does not help against a foreground deletion (``--cascade=foreground``), for which the garbage collector starts to
 delete immediately.
 """

@@ -222,7 +222,9 @@ async def remove_content(
                 kind, Key(identity.name, identity.namespace), member, keeping, is_collected=True
             )
         except ForbiddenError:
-            if identity in ours:  # it may be marked to be kept, in an annotation that we may not read: remove nothing
+            # It may be marked to be kept, in an annotation that we may not read. Deleting the AppliedWork would delete
+            # it, so nothing is removed. An object that is only in the Work's status was perhaps never applied.
+            if identity in ours:
                 raise
     if not all_inherited:  # the heir has no AppliedWork yet: deleting ours now would delete the object
         return False
@@ -329,6 +331,10 @@ class _Keeping:
         Return False if that Work has no AppliedWork on the member, or one that is being deleted. The object has both
         owners until the heir has recorded it. If the heir is removed concurrently, either it sees the object when it
         reads its objects, or its delete fails because its record has changed, and the next pass retries.
+
+        A crash between two of the writes leaves both owners, and the next pass repeats them. If our reference were
+        removed first, a crash would leave an object without an owner, and the heir could not apply it with
+        ``whenToTakeOver: Never``.
         """
         about = live["metadata"]
         identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
@@ -376,7 +382,12 @@ async def _mark_space(content: RemovalFacts, live: JsonObject, member: MemberSto
 
 
 def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdentity]:
-    """Return objects in namespaces before the namespaces, and definitions last: their objects are deleted with them."""
+    """Return objects in namespaces before the namespaces, and definitions last: their objects are deleted with them.
+
+    Example: ConfigMap ``team/a`` is marked to be kept, and the Work also holds Namespace ``team``. `_Keeping` learns
+    from the ConfigMap that the namespace must be kept. In the other order, the namespace would already be deleted, and
+    the ConfigMap with it.
+    """
     definition = CUSTOM_RESOURCE_DEFINITION.group_kind
     return sorted(
         identities, key=lambda identity: (not identity.namespace, (identity.group, identity.kind) == definition)
@@ -471,6 +482,9 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
 
 async def _unblock(identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore) -> None:
     """Unblock a stuck deletion of an AppliedWork from objects with other owners.
+
+    The garbage collector deletes an owner in the foreground only after every dependent with ``blockOwnerDeletion`` is
+    deleted. An object with another owner may not be deleted for as long as that one lives.
 
     Source: rollout.md 20.
     """
