@@ -216,6 +216,8 @@ class CronSchedule:
         """Return the days of a month with a fire, as bits."""
         if not self.months >> month & 1:
             return 0
+        # The set of weekdays is repeated for six weeks, and shifted so that bit 1 is the first day of the month.
+        # Example: July 2026 starts on a Wednesday, so bit 3 moves to bit 1, and the bits of earlier weekdays drop out.
         first, within = _month(year, month)
         weekdays = self.weekdays * _SIX_WEEKS >> first << 1
         return (self.days | weekdays if self.either else self.days & weekdays) & within
@@ -378,6 +380,8 @@ def _read_fields(text: str, words: list[str]) -> CronSchedule:
         (_parse_field_cached if len(word) <= _LONGEST_WORD else _parse_field)(word, field)
         for word, field in zip(words, _FIELDS, strict=True)
     )
+    # Two restricted day fields are alternatives, as in crontab(5): ``0 0 13 * 5`` fires on each 13th and each Friday.
+    # With a star in one of them, both must match: ``0 0 * * 5`` would otherwise fire on every day.
     either = not (days.star or weekdays.star)
     if either and not (days.allowed and weekdays.allowed):  # of the two, the field that is not empty decides
         either = False

@@ -51,6 +51,8 @@ def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
         second -= cycles * _CYCLE
     last_year = min((second + _SECOND).year + HORIZON_YEARS, MAXYEAR - cycles * _CYCLE_YEARS)
     today, times = second.replace(hour=0, minute=0, second=0), schedule.firing_minutes()
+    # Today's minutes up to now are cleared. Example: at 14:30 the schedule ``0 9,18 * * *`` has only 18:00 left today.
+    # If the day search then finds a later day, all of its times count again, and the first one is 9:00.
     next_minute = second.hour * 60 + second.minute + 1
     remaining = times >> next_minute << next_minute
     first = today if remaining else today + _DAY
