@@ -1,1 +1,1 @@
-"""Admission: reviews in, verdicts out; the registry says which kinds are judged, and how."""
+"""Admission: verdicts on reviews, by the registry of kinds."""

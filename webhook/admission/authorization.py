@@ -1,26 +1,27 @@
-"""Which rights the author of a placement needs for the objects that it places.
+"""Rights that the author of a placement needs for the placed objects.
 
-A powerful agent carries placements out: a user with the right to write one could have ClusterRoles, webhooks or whole
-namespaces with their Secrets applied to every member, or copied there to be read. So the author needs the right to read
-what is selected, and the verb ``place`` for objects that grant power: those of the groups of RBAC, admission,
-definitions, aggregated APIs, flow control and runtime classes, and the system's namespaces. Rights are reviewed
+A powerful agent executes placements. Without this check, a user with the right to write one could apply ClusterRoles or
+webhooks to every member, or copy whole namespaces with their Secrets to a member in order to read them there. The
+author therefore needs the right to read the selected objects. Objects that grant power also need the verb ``place``:
+those of the groups of RBAC, admission, definitions, aggregated APIs, flow control and runtime classes, and those in
+system namespaces. Rights are reviewed for:
 
-* for overrides, which rewrite what is placed: the author needs the right to ``update`` what a rule patches, and to
-  ``delete`` what a rule of type Delete leaves out, or the verb ``place``. Any change of ``spec`` counts. An update that
-  only drops selectors or rules is never refused: what was there before keeps its effect, and the author gets a warning;
-* for where a placement places, and how it writes there, not only for what it selects;
-* for envelopes, entry by entry: their content is placed as written, and no API server has checked it, so that the
-  author needs the right to ``create`` it as well;
-* for snapshots written by hand, which hold what is placed, what rewrites it, or where it goes, and for bindings and
-  Works.
+* overrides, which modify placed objects. The author needs the right to ``update`` the objects that a rule patches, and
+  to ``delete`` those that a rule of type Delete drops, or the verb ``place``. Any change of ``spec`` counts. An update
+  that only drops selectors is never refused: the rest was in effect before, and the author gets a warning.
+* the policy and the apply strategy of a placement, not only its selectors.
+* envelopes, entry by entry. Their content is placed as written, and no API server has checked it, so the author also
+  needs the right to ``create`` it.
+* bindings, Works and snapshots that are written by hand, which have the placed objects, their overrides or their
+  clusters.
 
-A run is carried out stage by stage, and others may have to approve that. Whoever has the loop do so, by an annotation
-on the run, needs the right to approve: a query such as ``vector(1)`` is met at once.
+A run is executed stage by stage, and stages may need approval. An author who lets the loop approve, by an annotation on
+the run, needs the right to approve: a query such as ``vector(1)`` is always true.
 
-An upgrade run that ignores the maintenance windows of members needs the verb ``ignorewindows`` on upgrade runs. That
-has nothing to do with placements, so no setting turns it off.
+An upgrade run that ignores the maintenance windows of members needs the verb ``ignorewindows`` on upgrade runs. This is
+independent of placements, so no setting disables it.
 
-This module works out what to ask; `webhook.kube.access.authorization` asks.
+This module determines the rights to review. `webhook.kube.access.authorization` reviews them.
 
 Source: serving.md 8, "Escalation through placement", "Escalation through envelopes and overrides"; upgrade-runs.md 4.4
     for windows. Differs from it: a placement's author is also reviewed when the policy changes, since a policy that
@@ -72,12 +73,12 @@ POWERFUL_GROUPS: Final = frozenset(
 
 
 def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tuple[Access, ...]:
-    """Return what the author of a write must be allowed to do; empty when no rights need to be reviewed.
+    """Return the rights that the author of a write needs, empty if no rights need to be reviewed.
 
     Args:
-        request: Of a review; nothing in it has been checked yet.
+        request: ``request`` of a review, unvalidated.
         user: Its author.
-        context: The kinds of the hub, the switches.
+        context: Kinds of the hub, and settings.
     """
     author, document, old = _asked_about(request, user, context), request.get("object"), request.get("oldObject")
     if author is None or not isinstance(document, dict):
@@ -88,28 +89,26 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
     accesses: dict[Access, None] = {}
     for access in author.needs(document, context):
         accesses[replace(access, advisory=advisory)] = None
-        if (
-            len(accesses) > MOST_REVIEWED
-        ):  # too many to review: none of them is asked about, so the rest does not matter
+        if len(accesses) > MOST_REVIEWED:  # too many: none of them is reviewed, so the rest does not matter
             break
     return tuple(accesses)
 
 
 def may_need_access(request: JsonObject, user: UserInfo, context: Context) -> bool:
-    """Say whether the author of a write may need rights at all.
+    """Return whether the author of a write may need any rights.
 
-    That depends on the user, the kind and the operation: the objects, which may be made up, are not read.
+    This depends on the user, the kind and the operation. The objects, which may be forged, are not read.
 
     Args:
-        request: Of a review; nothing in it has been checked yet.
+        request: ``request`` of a review, unvalidated.
         user: Its author.
-        context: The switches.
+        context: Settings.
     """
     return _asked_about(request, user, context) is not None
 
 
 def _asked_about(request: JsonObject, user: UserInfo, context: Context) -> "_Authored | None":
-    """Return the kind that is written; None: the author's rights need no review."""
+    """Return the written kind, or None if the author's rights need no review."""
     kind = request.get("kind")
     if (
         request.get("operation") not in ("CREATE", "UPDATE")  # not a set: the value may be unhashable
@@ -135,16 +134,16 @@ def _never(_document: JsonObject, _old: JsonObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Authored:
-    """A kind through which an author has objects placed. Nothing in its documents has been checked.
+    """A kind that lets its author place objects. Its documents are unvalidated.
 
     Args:
         kind: The kind.
-        needs: Yields what the author of a document needs.
-        matters: The fields of a document that say what is placed, where, and how it is written there; an update that
-            leaves them alone needs no rights.
-        always: The rights are needed whatever the operator has set for placements.
-        is_narrower: Returns whether an update only takes away from what the old document does. Its author gets a
-            warning for rights that are missing.
+        needs: Yields the rights that the author of a document needs.
+        matters: Fields that determine the placed objects, their clusters, and how they are applied. An update that
+            does not change them needs no rights.
+        always: The rights are needed regardless of the setting for placements.
+        is_narrower: Returns whether an update only reduces the effect of the old document. Its author gets a warning
+            about missing rights.
     """
 
     kind: Kind
@@ -155,9 +154,9 @@ class _Authored:
 
 
 def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> bool:
-    """Say whether an update changes nothing that matters. Spelling out a default is no change.
+    """Return whether an update changes no field that matters. Writing out a default is no change.
 
-    In an object with very many values it counts as a change: filling in its defaults would take too long.
+    In an object with very many values it is one, because adding the defaults would take too long.
     """
 
     def same(new: JsonObject, stored: JsonObject) -> bool:
@@ -172,7 +171,7 @@ def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> 
 
 
 def _at(document: JsonObject, path: Sequence[str]) -> Any:
-    """Return a field of a document, None where it is missing; of a policy, without the number of clusters."""
+    """Return a field of a document, or None if it is missing. A policy is returned without its number of clusters."""
     value: Any = document
     for member in path:
         value = value.get(member) if isinstance(value, dict) else None
@@ -183,7 +182,7 @@ def _at(document: JsonObject, path: Sequence[str]) -> Any:
 
 _POLICY: Final = ("spec", "policy")
 _OF_A_PLACEMENT: Final = (("spec", "resourceSelectors"), _POLICY, ("spec", "strategy", "applyStrategy"))
-"""A user who scales a placement, or changes its pace, need not have the right to read what it places."""
+"""A user who scales a placement, or changes the pace of its rollout, need not have the right to read its objects."""
 
 
 def _of_placement(document: JsonObject, context: Context) -> Iterator[Access]:
@@ -195,7 +194,7 @@ def _of_placement(document: JsonObject, context: Context) -> Iterator[Access]:
 
 
 def _overriding(*path: str) -> Needs:
-    """Return the rights for rewriting the objects that the selectors under *path* name, in either of the two fields."""
+    """Return the rights to override the objects that the selectors under *path* name, in either of the two fields."""
 
     def needs(document: JsonObject, context: Context) -> Iterator[Access]:
         namespace = namespace_of(document)
@@ -215,7 +214,7 @@ _DELETES: Final = frozenset({OverrideType.DELETE.value})
 
 
 def _rules(document: JsonObject, *path: str) -> list[JsonObject]:
-    """Return the rules of an override, each with its type; the schema refuses one that is no text."""
+    """Return the rules of an override, each with its type. The schema refuses a type that is not a string."""
     rules = (without_nulls(rule) for rule in dicts_at(document, *path, "policy", "overrideRules"))
     return [{**rule, "overrideType": text_at(rule, "overrideType") or OverrideType.JSON_PATCH.value} for rule in rules]
 
@@ -223,8 +222,8 @@ def _rules(document: JsonObject, *path: str) -> list[JsonObject]:
 def _overrides_less(document: JsonObject, old: JsonObject) -> bool:
     """Return whether an override only drops selectors of the old one.
 
-    Dropping a rule is no less: of two rules that write the same field, the first takes effect without the second, and
-    without a rule of type Delete, the objects are placed.
+    Dropping a rule does not count as less. Of two rules that write the same field, the first takes effect without the
+    second. Without a rule of type Delete, the objects are placed.
     """
     same = ((_at(document, _FOR), _at(old, _FOR)), (_rules(document, "spec"), _rules(old, "spec")))
     if not all(json_equal(new, stored) for new, stored in same):
@@ -233,13 +232,13 @@ def _overrides_less(document: JsonObject, old: JsonObject) -> bool:
 
 
 def _selected(document: JsonObject, member: str) -> set[tuple[str, ...]]:
-    """Return which objects an override selects, as they are matched: the version counts."""
+    """Return the objects that an override selects. As in matching, the version counts."""
     terms = dicts_at(document, "spec", member)
     return {tuple(str(term.get(part) or "") for part in ("group", "version", "kind", "name")) for term in terms}
 
 
 def _of_envelope(document: JsonObject, context: Context) -> Iterator[Access]:
-    """Yield for every entry the rights that a selector of that object would need; a Namespace without its content."""
+    """Yield for every entry the rights that a selector of that object would need, for a Namespace without content."""
     namespace = namespace_of(document)
     for entry in dict_at(document, "data").values():
         if isinstance(entry, dict):
@@ -262,9 +261,9 @@ def _of_work(document: JsonObject, context: Context) -> Iterator[Access]:
 
 
 def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access]:
-    """Yield the rights for a binding or policy snapshot written by hand: it sends what its placement selects.
+    """Yield the rights for a binding or policy snapshot written by hand: it sends the objects of its placement.
 
-    Where that placement is not known, the only right left to ask for is the one to place it.
+    If the placement is unknown, its objects are too, and the only right to review is ``place`` on the placement.
     """
     name, namespace = label(document, PARENT_PLACEMENT), namespace_of(document)
     if not name:
@@ -281,7 +280,7 @@ def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access
 
 
 def _of_analysis(document: JsonObject, _context: Context) -> Iterator[Access]:
-    """Yield the right to approve, for a run that says by itself what approves its stages."""
+    """Yield the right to approve, for a run whose annotation names the queries that approve its stages."""
     if annotation(document, ANALYSIS):
         namespace = namespace_of(document)
         kind = family_in(namespace).approval_request
@@ -289,7 +288,7 @@ def _of_analysis(document: JsonObject, _context: Context) -> Iterator[Access]:
 
 
 def _of_windows(document: JsonObject, _context: Context) -> Iterator[Access]:
-    """Yield the right to upgrade members outside their maintenance windows, for a run that does."""
+    """Yield the right to upgrade members outside their maintenance windows, for a run that ignores them."""
     if text_at(document, "spec", "windowPolicy", "mode") == WindowMode.IGNORE:
         kind = kinds.UPGRADE_RUN
         yield Access(IGNORE_WINDOWS, kind.group, kind.plural, name_of(document))
@@ -297,19 +296,19 @@ def _of_windows(document: JsonObject, _context: Context) -> Iterator[Access]:
 
 _PARENT: Final = ("metadata", "labels", PARENT_PLACEMENT)
 _OF_A_MACHINE: Final = (("spec",), _PARENT)
-"""For objects that the loop writes: with another label they belong to another placement."""
+"""Fields of objects that the loop writes. With another label, they belong to another placement."""
 
 _OF_A_VERSION: Final = (
     ("spec",),
     *(("metadata", "labels", key) for key in (PARENT_OVERRIDE, OVERRIDE_INDEX, IS_LATEST_SNAPSHOT)),
 )
-"""The labels of an override snapshot decide which one has effect."""
+"""Fields of override snapshots. The labels determine which one is in effect."""
 
 _OF_AN_UPGRADE: Final = (
     ("spec", "windowPolicy", "mode"),
     *(("spec", field) for field in ("upgrade", "strategy", "strategyRef", "memberSelector")),
 )
-"""Anyone who may update such a run can start and stop it; what it does to which members is its author's."""
+"""Fields of an upgrade run that its author decides. Any user who may update the run can start and stop it."""
 
 _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
     each.kind.group_kind: each
@@ -350,10 +349,10 @@ def _of_term(term: JsonObject, namespace: str, context: Context) -> Iterator[Acc
 
 
 def _of_overridden(term: JsonObject, namespace: str, verbs: Sequence[str], context: Context) -> Iterator[Access]:
-    """Yield the rights for rewriting an object or, where a Namespace is named, everything that is placed in it.
+    """Yield the rights to override an object or, for a Namespace, everything that is placed in it.
 
-    An override has no scope, and the object that it rewrites may come out of an envelope: then the hub may not know its
-    kind, and no API server has checked what a role from there allows.
+    An override has no selection scope, and its object may come from an envelope. In that case the hub may not know its
+    kind, and no API server has checked the permissions of a role.
     """
     if not isinstance(term.get("group", ""), str):
         return
@@ -378,9 +377,9 @@ def _of_overridden(term: JsonObject, namespace: str, verbs: Sequence[str], conte
 
 
 def _of_object(entry: JsonObject, namespace: str, context: Context) -> Iterator[Access]:
-    """Yield the rights for placing one object that its author has written out, and so creates on members.
+    """Yield the rights to place one object that its author has written, and thus creates on members.
 
-    The hub may not know its kind, though members do: then the author needs the right to all kinds of that group.
+    If only members know its kind, the author needs the right to all kinds of the group.
     """
     if not entry.get("kind"):  # refused by the rules
         return
@@ -403,33 +402,33 @@ def _of_named(group: str, plural: str, name: str, namespace: str) -> Iterator[Ac
 
 
 def _of_system_namespace(name: str, context: Context) -> Iterator[Access]:
-    """Yield the right to place in a system namespace, or in ours: the right to read there is not enough."""
+    """Yield the right to place objects in a system namespace or in ours. The right to read there is not enough."""
     if name.startswith(SYSTEM_NAMESPACE_PREFIXES) or name in context.settings.unblocked_namespaces:
         yield Access("place", "", "namespaces", name)
 
 
 def is_binding(needed: Iterable[Access]) -> bool:
-    """Say whether nothing goes on without these rights, whatever the operator has set for placements."""
+    """Return whether a write without these rights is refused regardless of the setting for placements."""
     return any(access.verb == IGNORE_WINDOWS for access in needed)
 
 
 def weighed(reviewed: Reviewed, needed: Sequence[Access]) -> Reviewed:
-    """Return the review of *needed*, and whether a right that is missing refuses the write or only warns."""
+    """Return the review of *needed*, with the effect of a missing right: a refusal, or only a warning."""
     advisory = bool(needed) and all(access.advisory for access in needed)
     return replace(reviewed, binding=is_binding(needed), advisory=advisory)
 
 
 def is_enforced(reviewed: Reviewed, mode: PlacementAuthorization) -> bool:
-    """Return whether a write is refused for a right that its author lacks, and must wait for one that is not known."""
+    """Return whether a missing right refuses a write, so that the write must wait for the review."""
     return reviewed.binding or (mode is PlacementAuthorization.ENFORCE and not reviewed.advisory)
 
 
 def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: PlacementAuthorization) -> Judgement:
-    """Return the verdict once the author's rights are known; a refusal stays as it is.
+    """Return the verdict after the review of the author's rights. A refusal is returned unchanged.
 
     Args:
-        judgement: Of the rules.
-        reviewed: The review of the rights; with ``Enforce``, it has an answer for each.
+        judgement: Verdict of the rules.
+        reviewed: The review of the rights. With ``Enforce``, it has an answer for each.
         user: The author.
         mode: Warn or refuse.
     """

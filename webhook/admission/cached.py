@@ -1,4 +1,4 @@
-"""The context of admission from a cache: what `harbormaster up` and `harbormaster serve` judge by."""
+"""The context of admission from a cache, for `harbormaster up` and `harbormaster serve`."""
 
 import time
 from collections import Counter
@@ -35,7 +35,7 @@ LIVE_KINDS: Final = (
         )
     ),
 )
-"""The kinds that live checks read."""
+"""Kinds that live checks read."""
 WANTED_KINDS: Final = (
     kinds.UPGRADE_STRATEGY,
     kinds.UPGRADE_RUN,
@@ -43,7 +43,7 @@ WANTED_KINDS: Final = (
     kinds.VERSION_CATALOG,
     kinds.KINDS["batch", "Job"],
 )
-"""Further kinds that live checks read, where the account may: roles of an older release do not have them."""
+"""Further kinds that live checks read if the account may read them. Roles of older releases do not include them."""
 ADMISSION_KINDS: Final = (
     kinds.CUSTOM_RESOURCE_DEFINITION,
     *(family.override for family in FAMILIES),
@@ -53,16 +53,16 @@ ADMISSION_KINDS: Final = (
 
 
 _MOST_COLUMNS: Final = 256
-"""How many columns the reviews' copy of the fleet may have before it is replaced by a new copy."""
+"""Maximum number of columns of the reviews' copy of the fleet. Beyond it, a new copy is made."""
 
 
 class CachedHub:
-    """What a cache knows of the hub.
+    """A view of the hub from a cache.
 
     Args:
-        cache: The hub's objects.
-        shelves: Those of the kinds that reviews may ask about; a kind without a shelf, or one that has not been listed
-            yet, is not known. A review never makes the cache watch another kind.
+        cache: Cache of the hub.
+        shelves: Caches of the kinds that reviews may read. Any other kind, and one that was not listed yet, is unknown.
+            A review never makes the cache watch another kind.
         fleet: Returns the fleet.
     """
 
@@ -102,14 +102,14 @@ class CachedContext:
     """Makes the context of each review.
 
     Attributes:
-        failures: How often each live check has broken.
+        failures: Number of failures per live check.
 
     Args:
-        cache: The hub's objects, still empty; it is told to watch the kinds that admission needs.
-        settings: The switches of admission.
+        cache: Cache of the hub, still empty. The kinds that admission needs are added to its watches.
+        settings: Settings of admission.
         now: The clock.
-        selectable: Kinds that placements select and that are watched, too; live checks are silent about others.
-        clock: A monotonic clock, for the time that live checks may take.
+        selectable: Further kinds to watch, which placements select. Live checks ignore all others.
+        clock: Monotonic clock for the time limit of live checks.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class CachedContext:
         cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)
 
     def __call__(self) -> Context:
-        """Return the present context, without an author."""
+        """Return the current context, without an author."""
         if self._known is None:
             self._known = HubKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
         return Context(

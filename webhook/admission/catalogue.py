@@ -1,8 +1,8 @@
-"""The catalogue of rules: what admission demands, of which kinds, when, and which layer enforces it.
+"""The catalogue of rules: the requirements of admission by kind and operation, and the layer that enforces each.
 
-Nothing is stated twice. Every module of rules has its list beside the code, tied to the functions that the registry of
-kinds calls; kinds and operations come from the registry, and the API server's own checks come from the CRDs. Only the
-rules that belong to no kind, and those of the live checks, are here.
+Nothing is stated twice. Every module of rules lists its rules beside the code, tied to the functions that the registry
+of kinds calls. Kinds and operations come from the registry, and the checks of the API server come from the CRDs. Only
+the rules without a kind and those of the live checks are listed here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ from webhook.validation.placement import override
 
 
 class Layer(StrEnum):
-    """Who enforces a rule."""
+    """Layer that enforces a rule."""
 
     SCHEMA = "schema"
     CEL = "CEL"
@@ -44,8 +44,8 @@ class RuleEnforcement:
 
     Args:
         kind: The kind.
-        operations: When it holds.
-        layers: Who enforces it: the schema or the CEL rules of the CRD, in the API server; the webhook; the webhook's
+        operations: Operations that it applies to.
+        layers: Layers that enforce it: the schema or the CEL rules of the CRD (in the API server), the webhook, or its
             live checks, which read the rest of the hub.
         subresource: ``status`` for a rule on writes of the status.
     """
@@ -58,7 +58,7 @@ class RuleEnforcement:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """One rule of the catalogue; a rule that is left to other systems is enforced for no kind."""
+    """One rule of the catalogue. A rule that other systems enforce has no kinds."""
 
     rule: Rule
     enforced: tuple[RuleEnforcement, ...] = ()
@@ -81,7 +81,7 @@ CHANGE_RULES: Final = (
         on=UPDATE,
     ),
 )
-"""Rules for every kind that is not judged as a whole."""
+"""Rules for every kind whose updates are only reviewed for what they change."""
 
 _LOSSES: Final = (warn(impact.RULE, "Warns of the clusters and objects that an update removes.", on=UPDATE),)
 _ONE_GROUP: Final = warn("C-42", "Every member of a run is in one group of it.")
@@ -147,7 +147,7 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("X-93", "A member that is deleted has no placements.", on=DELETE),
     ),
 }
-"""The rules of the live checks, by check."""
+"""Rules of the live checks, by check."""
 
 _ORDER: Final[tuple[Operation, ...]] = get_args(Operation)
 _WRITES: Final = CREATE | UPDATE
@@ -199,7 +199,7 @@ def _enforcements(group: Iterable[_Found]) -> Iterator[RuleEnforcement]:
 
 
 def _in_webhook() -> Iterator[_Found]:
-    """Yield what the functions of the registry enforce, and what the schema of a kind enforces besides."""
+    """Yield the rules that functions of the registry enforce, and those that the schema of a kind enforces as well."""
     for entry in REGISTRY.values():
         for rule, asked, layer, subresource in _rules_of_kind(entry):
             operations = asked & rule.operations if rule.operations else asked
@@ -231,14 +231,14 @@ def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Laye
 
 
 def _is_asked(entry: Admitted, rule: Rule, operations: frozenset[str], subresource: str) -> bool:
-    """Say whether the API server calls the webhook for a rule; one that allows is listed even where it does not."""
+    """Return whether the API server calls the webhook for a rule. A rule that allows is listed in any case."""
     if subresource or Severity.ALLOW in rule.severity or rule in (*rules_of(entry.default), *rules_of(entry.stamp)):
         return True
     return bool(operations & entry.operations)
 
 
 def _in_definitions(rules: Mapping[str, Rule]) -> Iterator[_Found]:
-    """Yield what the CRDs make an API server enforce: defaults, and CEL rules by their ids."""
+    """Yield the rules that an API server enforces by the CRDs: defaults, and CEL rules by their ids."""
     for kind in OUR_KINDS:
         shape = structural_schema(kind)
         for rule in rules.values():

@@ -1,4 +1,4 @@
-"""A hub as a set of documents, which hypothetical changes can overlay: what admission judges a plan by."""
+"""A hub as a set of documents that can be overlaid with hypothetical changes, for reviews of a plan."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,13 +14,13 @@ _Shelf = Mapping[Key, JsonObject]
 
 
 class DocumentSet:
-    """The objects of a hub at one moment, as `webhook.validation.framework.context.HubView` shows them; never changed.
+    """The objects of a hub at one moment, as a `webhook.validation.framework.context.HubView`. Immutable.
 
     Lists are sorted by namespace and name, so that answers about a hub do not depend on its history.
 
     Args:
-        shelves: By group and kind.
-        known: The kinds whose objects are all known; any other kind without objects is unknown, not empty.
+        shelves: Objects by group and kind.
+        known: Kinds whose objects are complete. Any other kind without objects is unknown, not empty.
         fleet: All member clusters.
     """
 
@@ -38,18 +38,18 @@ class DocumentSet:
 
     @classmethod
     def of(cls, documents: Iterable[JsonObject], fleet: Fleet, known: Iterable[Kind] = ()) -> "DocumentSet":
-        """Return the set of *documents*; a kind that is neither among them nor among *known* is not known."""
+        """Return the set of *documents*. A kind that is neither among them nor in *known* is unknown."""
         shelves: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
         for document in documents:
             shelves[group_kind(document)][Key(name_of(document), namespace_of(document))] = document
         return cls(dict(shelves), {*shelves, *(kind.group_kind for kind in known)}, fleet)
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object; None also when its kind is not known."""
+        """Return one object, or None if it is missing or its kind is unknown."""
         return self._shelves.get(kind.group_kind, {}).get(Key(name, namespace))
 
     def existing(self, kind: Kind) -> Sequence[JsonObject]:
-        """Return the objects of *kind*; none when it is not known."""
+        """Return the objects of *kind*, empty if the kind is unknown."""
         if kind.group_kind not in self._sorted:
             shelf = self._shelves.get(kind.group_kind, {})
             keys = sorted(shelf, key=lambda key: (key.namespace, key.name))
@@ -57,7 +57,7 @@ class DocumentSet:
         return self._sorted[kind.group_kind]
 
     def others(self, left_out: Collection[tuple[str, str]]) -> Iterator[JsonObject]:
-        """Yield every object but those of the kinds *left_out*."""
+        """Yield every object except those of the kinds in *left_out*."""
         for kind, shelf in self._shelves.items():
             if kind not in left_out:
                 yield from shelf.values()
@@ -92,7 +92,7 @@ class DocumentSet:
     def overlaid(
         self, given: Iterable[JsonObject], gone: Iterable[tuple[tuple[str, str], Key]], fleet: Fleet
     ) -> "DocumentSet":
-        """Return the set with the *given* objects and without those *gone*, on another fleet."""
+        """Return the set with the objects in *given* and without those in *gone*, with another fleet."""
         touched: dict[tuple[str, str], dict[Key, JsonObject]] = {}
         for document in given:
             kind = group_kind(document)
@@ -103,7 +103,7 @@ class DocumentSet:
         return DocumentSet({**self._shelves, **touched}, self._known | touched.keys(), fleet)
 
     def limited(self, shown: Collection[tuple[str, str]]) -> "DocumentSet":
-        """Return the set with the objects of these kinds only. All other kinds are not known."""
+        """Return the set with only the objects of these kinds. All other kinds are unknown."""
         shelves = {kind: shelf for kind, shelf in self._shelves.items() if kind in shown}
         return DocumentSet(shelves, self._known & frozenset(shown), self._fleet)
 

@@ -1,18 +1,18 @@
-"""Holds manual deletions and drains of nodes to the disruption budgets of their pool: opt-in.
+"""Enforces the disruption budgets of a node pool on manual deletions and drains of its nodes. Opt-in.
 
-Budgets bind only clients that ask for them, and ``kubectl delete node`` does not ask. With ``enforce_budgets`` the API
-server asks us about such deletions, and we refuse those that exceed the budgets. A manual deletion gives no reason, so
-only budgets for every reason count; a rule against the disruption of a single node does not prevent its deletion.
+Budgets only bind clients that check them, and ``kubectl delete node`` does not. With ``enforce_budgets`` the API server
+calls this webhook for such deletions, and the webhook refuses those that exceed the budgets. A manual deletion has no
+reason, so only budgets for all reasons apply. A rule against the disruption of a single node does not prevent its
+deletion.
 
-A write that is allowed is reserved on the pool's Lease until the cluster shows it, so that two deletions at the same
-time, judged by two replicas, share one budget. A drain is the disruption of its node: evictions from a cordoned node
-need what its deletion needs, once for the node, and evictions from other nodes need nothing.
+An allowed write is reserved on the pool's Lease until the cluster shows it. Two concurrent deletions that two replicas
+review therefore share one budget. A drain counts as the disruption of its node: evictions from a cordoned node need
+the same budget as its deletion, once for the node. Evictions from other nodes need none.
 
-It is a guard rail, not a lock. The API server carries on without us when we do not answer, and where a pool, a node or
-a Lease cannot be read or written, the write is allowed with a warning. Strangers, whose reviews may be made up, get no
-answer from here (`webhook.endpoints.admission.authentication`). Besides, nothing is reserved for a deletion whose
-object is not the stored one, by uid and resourceVersion; and a reservation for a deletion that is not carried out soon
-ends.
+This is a guard rail, not a lock. The API server continues without an answer, and if a pool, a node or a Lease cannot be
+read or written, the write is allowed with a warning. Unverified callers, whose reviews may be forged, are not answered
+here (`webhook.endpoints.admission.authentication`). Nothing is reserved for a deletion whose object differs from the
+stored one by uid or resourceVersion. The reservation for a deletion that is not carried out expires soon.
 
 Source: nodepool-disruption.md 4, 10 and 13.
 """
@@ -41,12 +41,12 @@ from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.settings.admission import AdmissionSettings
 
 DELETION_HELD: Final = timedelta(seconds=5)
-"""How long an allowed deletion counts while the cluster does not show it."""
+"""Time that an allowed deletion counts while the cluster does not show it."""
 DRAIN_HELD: Final = timedelta(seconds=60)
-"""How long an eviction that drains a node counts: usually until the next one, since no watch shows a drain."""
+"""Time that an eviction which drains a node counts: usually until the next one, since no watch shows a drain."""
 RULE: Final = "disruption-budget"
 MOST_NODES: Final = 5
-"""How many nodes in flight a refusal names."""
+"""Maximum number of disrupted nodes that a refusal names."""
 
 Held = tuple[Reservation, ...]
 
@@ -57,52 +57,52 @@ class Pools(Protocol):
     """The node pools of the hub."""
 
     def pool(self, name: str) -> PoolView | None:
-        """Return a pool without its reservations; None: there is no such pool."""
+        """Return a pool without its reservations. None: unknown pool."""
         ...
 
     def node(self, name: str) -> tuple[str, PoolNode] | None:
-        """Return the pool of a node and the node; None: it is in no pool, or not known."""
+        """Return the pool of a node, and the node. None: unknown node, or in no pool."""
         ...
 
     def node_of_claim(self, claim: str) -> str:
-        """Return the name of the node of a claim; empty when it has none."""
+        """Return the name of the node of a claim, empty if it has none."""
         ...
 
 
 class Reservations(Protocol):
-    """The reservations; see `webhook.gate.reservations.LeaseReservations`."""
+    """Reservations of nodes. See `webhook.gate.reservations.LeaseReservations`."""
 
     def cached(self, gate: str, thing: str) -> Held:
-        """Return the reservations in force, as far as this replica knows them."""
+        """Return the active reservations, according to the cache of this replica."""
         ...
 
     async def change(self, gate: str, thing: str, decide: Callable[[Held], Held | None]) -> Held:
-        """Change the reservations; *decide* runs again when another replica writes first."""
+        """Change the reservations. *decide* runs again if another replica writes first."""
         ...
 
 
 class Objects(Protocol):
-    """The hub itself."""
+    """Live reads of the hub."""
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
-        """Return an object as it is stored. Raises `NotFoundError`, other `StoreError`."""
+        """Return an object as stored. Raises `NotFoundError` or another `StoreError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Disruption:
-    """A write that takes a node away.
+    """A write that disrupts a node.
 
     Args:
-        node: Its name.
-        deed: The write in words.
-        user: The author of the write.
-        code: Of a refusal.
-        reason: The reason that belongs to *code*.
-        held: How long it counts while the cluster does not show it.
-        kind: Of the object that is deleted; None: the node is drained.
-        name: Of that object.
-        old: That object, as the review has it.
+        node: Name of the node.
+        deed: Human-readable description of the write.
+        user: Author of the write.
+        code: HTTP status of a refusal.
+        reason: Reason for *code*.
+        held: Time that it counts while the cluster does not show it.
+        kind: Kind of the deleted object. None: unset, the node is drained.
+        name: Name of the deleted object.
+        old: The deleted object according to the review.
     """
 
     node: str
@@ -117,12 +117,12 @@ class _Disruption:
 
 
 class DisruptionEnforcement:
-    """Judges deletions of nodes and node claims, and evictions.
+    """Allows or refuses evictions, and deletions of nodes and node claims.
 
     Args:
-        pools: The pools, as the watch shows them.
-        reservations: What is reserved already.
-        hub: Where pods, and the objects that a refusal depends on, are read.
+        pools: The pools, from the cache.
+        reservations: Reservations of nodes.
+        hub: Live reads of pods and of objects that a refusal depends on.
         settings: Whether budgets are enforced, and which users are exempt.
         now: The clock.
     """
@@ -146,7 +146,7 @@ class DisruptionEnforcement:
 
         Args:
             asked: ``request`` of the review.
-            deadline: When the answer is due, by the clock of the event loop.
+            deadline: Deadline of the answer, on the clock of the event loop.
         """
         user = UserInfo.read(asked.get("userInfo")).username
         if not self._settings.enforce_budgets or self._is_exempt(user):
@@ -164,7 +164,7 @@ class DisruptionEnforcement:
         return user in self._settings.enforcement_exempt_users or user in self._settings.controllers
 
     async def _disruption(self, asked: JsonObject, user: str) -> _Disruption | None:
-        """Return which node a write disrupts; None: none."""
+        """Return the disruption that a write causes, or None if it causes none."""
         operation, plural = asked.get("operation"), text_at(asked, "resource", "resource")
         name, old = str(asked.get("name") or ""), dict_at(asked, "oldObject")
         if operation == "CREATE" and plural == POD.plural and asked.get("subResource") == "eviction":
@@ -182,10 +182,10 @@ class DisruptionEnforcement:
         return None
 
     async def _drain(self, key: Key, user: str) -> _Disruption | None:
-        """Return the node that an eviction drains; None: it drains none.
+        """Return the drain that an eviction is part of, or None if it drains no node.
 
-        Reads from the hub, not the cache: ``kubectl drain`` cordons the node and evicts at once, before the watch may
-        have delivered the cordon.
+        Reads from the hub, not from the cache: ``kubectl drain`` cordons the node and evicts immediately, often before
+        the watch has delivered the cordon.
         """
         try:
             pod = await self._hub.get(POD, key)
@@ -205,12 +205,13 @@ class DisruptionEnforcement:
         pool, node = known
         if not node.counts or node.disrupting or not node.ready:  # uses no budget, or uses it already
             return ALLOWED
-        # First by what this replica knows, without a request: a loop of refused deletions costs no writes.
+        # First by the cache of this replica, without a request: a client that repeats a refused deletion causes no
+        # writes.
         refusal = self._refusal(disruption, pool, self._reservations.cached(DISRUPTION, pool))
         if not refusal and not dry_run:
             if reason := await self._differs(disruption):
                 return _unguarded(reason)
-            # Then by the Lease as it is stored: another replica may have given the last of the budget away.
+            # Then by the stored Lease: another replica may have used up the budget.
             refusal = await self._reserve(disruption, pool)
         if not refusal or await self._is_leaving(pool):
             return ALLOWED
@@ -219,13 +220,12 @@ class DisruptionEnforcement:
         )
 
     def _refusal(self, disruption: _Disruption, pool: str, held: Held) -> str:
-        """Return why the node must not go; empty when it may."""
+        """Return why the node must not be disrupted, empty if it may be."""
         view = self._pools.pool(pool)
         if view is None or _is_held(disruption, held):
             return ""
-        underway = tuple(
-            reservation for reservation in held if reservation.holder == ADMISSION_HOLDER
-        )  # when these expire, their nodes still go
+        # After these expire, their nodes are still being disrupted.
+        underway = tuple(reservation for reservation in held if reservation.holder == ADMISSION_HOLDER)
         view = view.with_reservations(reservation for reservation in held if reservation not in underway).with_held(
             *held_nodes(underway)
         )
@@ -234,7 +234,7 @@ class DisruptionEnforcement:
         return "" if allowed.remaining else _explain(disruption, view, allowed, now)
 
     async def _differs(self, disruption: _Disruption) -> str:
-        """Return why the review is not about the object that is stored; empty when it is."""
+        """Return why the review is not about the stored object, empty if it is."""
         if disruption.kind is None:  # `_drain` has just read both pod and node
             return ""
         reviewed, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
@@ -250,7 +250,7 @@ class DisruptionEnforcement:
         return ""
 
     async def _reserve(self, disruption: _Disruption, pool: str) -> str:
-        """Reserve the node; return why it must not go, empty when it may."""
+        """Reserve the node. Return why it must not be disrupted, empty if it is reserved."""
         refusal = ""
 
         def decide(held: Held) -> Held | None:  # runs once per attempt, on what the Lease holds then
@@ -263,7 +263,7 @@ class DisruptionEnforcement:
         return refusal
 
     async def _is_leaving(self, pool: str) -> bool:
-        """Say whether the whole pool is being deleted, and its nodes with it."""
+        """Return whether the whole pool is being deleted, with all of its nodes."""
         try:
             return is_deleting(await self._hub.get(NODE_POOL, Key(pool)))
         except NotFoundError:
@@ -280,7 +280,7 @@ def _unguarded(why: str) -> Judgement:
 
 
 def _is_held(disruption: _Disruption, held: Held) -> bool:
-    """Say whether the node is reserved already, by name, or by this user by number."""
+    """Return whether the node is reserved already: by name, or by this user as one of a number of nodes."""
     return _named(disruption, held) is not None or _by_number(disruption, held) is not None
 
 
@@ -301,7 +301,7 @@ def _named(disruption: _Disruption, held: Held) -> Reservation | None:
 
 
 def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
-    """Return a reservation of the user that names no nodes: the node counts as one of them."""
+    """Return a reservation of the user for a number of nodes, without names. The node counts as one of them."""
     return next(
         (
             reservation
@@ -315,7 +315,10 @@ def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
 
 
 def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) -> Held | None:
-    """Return *held* with the node, taken off a reservation by number; None when it is held for long enough already."""
+    """Return *held* with the node, or None if it is already reserved for long enough.
+
+    The node is subtracted from a reservation by number.
+    """
     if _is_held_for_long(disruption, held, now):
         return None
     expires = end_of(now, disruption.held)
@@ -376,7 +379,7 @@ def _in_flight(pool: PoolView) -> str:
 
 
 def _state(node: PoolNode, pool: PoolView) -> str:
-    """Return how a node uses the budget, empty when it does not."""
+    """Return how a node uses the budget, empty if it does not."""
     if not node.counts:
         return ""
     if node.disrupting:
@@ -398,11 +401,11 @@ def _state(node: PoolNode, pool: PoolView) -> str:
 
 
 def _is_over(pod: JsonObject) -> bool:
-    """Say whether a pod has finished or is being deleted already."""
+    """Return whether a pod has finished or is already being deleted."""
     return text_at(pod, "status", "phase") in {"Succeeded", "Failed"} or is_deleting(pod)
 
 
 def _is_dry_run(asked: JsonObject) -> bool:
-    """Say whether the write is a dry run; an eviction may say so in its body."""
+    """Return whether the write is a dry run. An eviction may declare that in its body."""
     eviction, options = dict_at(asked, "object", "deleteOptions"), dict_at(asked, "options")
     return bool(asked.get("dryRun") or eviction.get("dryRun") or options.get("dryRun"))

@@ -1,4 +1,4 @@
-"""Logs live checks that break."""
+"""Logs failures of live checks."""
 
 import logging
 
@@ -6,5 +6,5 @@ _log = logging.getLogger(__name__)
 
 
 def log_failure(check: str, error: Exception) -> None:
-    """Log for the operators that a live check broke; the author of the write gets no warning from it."""
+    """Log the failure of a live check. The author of the write gets no warning about it."""
     _log.error("live check failed", exc_info=error, extra={"check": check})

@@ -1,11 +1,11 @@
-"""What an update of a placement takes away: the clusters that it leaves, and the objects that it removes (X-26).
+"""Warnings about the removals by an update of a placement: lost clusters, and objects removed from clusters (X-26).
 
-The answer to the update itself says so, not its effects later. The clusters come from the decision that the scheduler
-is about to make: the new policy on the present fleet, bindings and policy snapshots.
+The answer to the update has the warnings, before the removals take effect. The clusters come from the decision that the
+scheduler is about to make: the new policy on the current fleet, bindings and policy snapshots.
 
-An update may lose clusters by a shorter ``clusterNames``, a smaller ``numberOfClusters``, and any other edit of the
-policy that makes a new snapshot, because the scheduler then judges all earlier bindings again. Rollout settings lose
-none, and a cluster that is gone or leaving does not count, since it is lost without the update, too.
+An update may lose clusters by a shorter ``clusterNames``, by a smaller ``numberOfClusters``, and by any other change of
+the policy that makes a new snapshot, because the scheduler then evaluates all earlier bindings again. Rollout settings
+lose no clusters. A cluster that is deleted or leaving does not count, since it is lost without the update, too.
 
 Source: scheduling.md 4, 14 to 16.
 """
@@ -53,7 +53,7 @@ def warn_about_lost_clusters(
 def warn_about_lost_objects(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Warn about objects, selected by name until now, that are taken off the clusters."""
+    """Warn about objects that were selected by name, and that the update removes from clusters."""
     if document is None or old is None:
         return
     terms = dicts_at(document, "spec", "resourceSelectors")
@@ -73,7 +73,7 @@ CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_lost_clusters, warn_about_los
 
 
 def changes_policy(document: JsonObject, old: JsonObject) -> bool:
-    """Return whether an update means another policy, not just another spelling of it.
+    """Return whether an update changes the policy, not just its spelling.
 
     Raises:
         UnknownStateError: One of the policies is malformed and cannot be compared.
@@ -84,10 +84,10 @@ def changes_policy(document: JsonObject, old: JsonObject) -> bool:
 
 
 def current_clusters(document: JsonObject, context: Context) -> frozenset[str]:
-    """Return the clusters that the placement holds now.
+    """Return the current clusters of the placement.
 
     Raises:
-        UnknownStateError: The bindings are not known.
+        UnknownStateError: The bindings are unknown.
     """
     family = family_of(document)
     bindings = children(family.binding, name_of(document), namespace_of(document), context)
@@ -98,7 +98,7 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
     """Return the clusters that the scheduler would give the placement as written.
 
     Raises:
-        UnknownStateError: Something that the decision depends on is not known, or cannot be read.
+        UnknownStateError: An input of the decision is unknown or malformed.
     """
     family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     bindings = children(family.binding, name, namespace, context)
@@ -114,10 +114,10 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
 
 
 def named_clusters(*documents: JsonObject | None) -> frozenset[str]:
-    """Return the clusters that a review names itself, in a policy or in a status.
+    """Return the clusters that a review itself names, in a policy or in a status.
 
-    An answer names no others. The API server sends the stored object along, whose status names the clusters of the
-    placement; a client that makes a review up learns no name from us (serving.md 8).
+    An answer names no others. A review of the API server includes the stored object, whose status names the clusters of
+    the placement. A client that forges a review learns no names (serving.md 8).
     """
     found: set[str] = set()
     for document in documents:
@@ -144,7 +144,10 @@ def _stays_in_fleet(name: str, fleet: Fleet) -> bool:
 
 
 def _may_reach(term: JsonObject, lost: JsonObject, context: Context) -> bool:
-    """Say whether *term* may select what the term *lost* names: by label always, or as content of a namespace."""
+    """Return whether *term* may select the object that the term *lost* names.
+
+    A term with labels always may. A term of a Namespace may, for the content of the namespace.
+    """
     kind = context.kinds.find(str(lost.get("group") or ""), str(lost.get("kind")))
     if kind is None:
         return True

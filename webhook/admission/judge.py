@@ -1,7 +1,7 @@
-"""The verdict on one write: which row of the admission contract decides, and what the rules say.
+"""The verdict on one write, by the rows of the admission contract.
 
-`decide` walks `ROWS`, the order of serving.md 1.8 part B; the first row with a verdict is the answer. `judge` and
-`mutate` ask the same without a review around it, for the embedded store and the command line.
+`decide` calls `ROWS` in the order of serving.md 1.8 part B, and returns the first verdict. `judge` and `mutate` do the
+same without a review, for the embedded store and the command line.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,9 +40,9 @@ OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
 SHORTEST_MEMBER: Final = 2
-"""Bytes of the shortest member of a JSON list, with what separates it from the next."""
+"""Bytes of the shortest item of a JSON list, with its separator."""
 _MOST_FINDINGS: Final = 1000
-"""How many findings are collected: far more than an answer shows, far fewer than a hostile object may have."""
+"""Maximum number of collected findings: far more than an answer shows, far fewer than a hostile object may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,16 @@ class Judgement:
     """One verdict.
 
     Args:
-        allowed: Whether the write may go on.
-        errors: All reasons why not, sorted by path.
-        warnings: Warnings for the user; `webhook.admission.review.for_headers` makes them fit for a header.
-        code: 200, or that of the refusal: 422, 403, 409, 429, 400.
-        reason: The machine-readable reason that belongs to *code*.
-        message: The refusal in one text.
-        patch: What the mutating hook changes.
-        retry_after_seconds: When a retry may succeed, 0 when waiting does not help.
-        rule: The rule that refused, for the audit log, where no error names it.
-        removals: For programs: what a refused write would remove, as causes of the ``Status``.
+        allowed: Whether the write is allowed.
+        errors: All errors, sorted by path.
+        warnings: Warnings for the user. `webhook.admission.review.for_headers` makes them fit into a header.
+        code: 200, or the HTTP status of the refusal: 422, 403, 409, 429 or 400.
+        reason: Machine-readable reason for *code*.
+        message: Human-readable refusal.
+        patch: Changes of the mutating hook.
+        retry_after_seconds: Delay before a retry may succeed, 0 if waiting does not help.
+        rule: The rule that refused, for the audit log, if no error names it.
+        removals: Machine-readable removals by a refused write, as causes of the ``Status``.
     """
 
     allowed: bool = True
@@ -75,13 +75,13 @@ class Judgement:
 
     @property
     def rules(self) -> str:
-        """The ids of the rules that refused, separated by commas."""
+        """Ids of the rules that refused, comma-separated."""
         return ",".join(sorted({error.rule for error in self.errors if error.rule} or {self.rule} - {""}))
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """What the mutating hook makes of an object."""
+    """Result of the mutating hook for one object."""
 
     document: JsonObject
     patch: Patch = ()
@@ -90,20 +90,20 @@ class Mutation:
 
 @dataclass(slots=True)
 class AdmissionRequest:
-    """One write to be judged; nothing in it has been checked yet.
+    """One write to review, unvalidated.
 
     Args:
-        hook: The hook that is called.
+        hook: The called hook.
         operation: As received.
         kind: ``request.kind``.
         resource: ``request.resource``.
-        document: The object, None on DELETE.
-        old: The stored object, None on CREATE.
+        document: The object. None: unset, on DELETE.
+        old: The stored object. None: unset, on CREATE.
         subresource: Empty for the object itself.
-        context: What rules may read.
-        uid: That of the request; empty: it is no request, so nothing is filled in that depends on one.
-        entry: Filled in once the kind is known.
-        size: Bytes of the text that both objects were read from; inf: not known.
+        context: Inputs of the rules.
+        uid: Uid of the request. Empty without a request: defaults that depend on one are not set.
+        entry: Set once the kind is known.
+        size: Size in bytes of the text of both objects, infinite if unknown.
     """
 
     hook: Hook
@@ -139,9 +139,9 @@ def judge(
 
     Args:
         operation: ``CREATE``, ``UPDATE`` or ``DELETE``.
-        document: The object, None on DELETE.
-        old: The stored object, None on CREATE.
-        context: What rules may read.
+        document: The object. None: unset, on DELETE.
+        old: The stored object. None: unset, on CREATE.
+        context: Inputs of the rules.
         subresource: ``status`` for a write of the status.
     """
     if _is_too_deep(document) or _is_too_deep(old):
@@ -158,7 +158,7 @@ def mutate(
         document: The object.
         old: The stored object on UPDATE.
         operation: ``CREATE`` or ``UPDATE``.
-        occasion: The request; None: there is none, and nothing is filled in that depends on one.
+        occasion: The request. None: unset, defaults that depend on a request are not set.
     """
     if _is_too_deep(document) or _is_too_deep(old):
         return Mutation(document)
@@ -306,11 +306,11 @@ def _being_deleted(question: AdmissionRequest) -> Judgement | None:
 
 
 def _is_bounded(question: AdmissionRequest) -> Judgement | None:
-    """Refuse an object that is too large for the rules; where the stored one is, judge the update like a creation."""
+    """Refuse an object that is too large for the rules. If only the stored one is, review the update as a creation."""
     entry = question.entry
     if entry is None or (entry.validate is None and entry.default is None):
         return ALLOWED
-    if question.size < SHORTEST_MEMBER * entry.most_values:  # almost every write: nothing has to be counted
+    if question.size < SHORTEST_MEMBER * entry.most_values:  # almost always: no need to count
         return None
     if has_more_values(wish(question.document), entry.most_values):
         if question.hook == "mutate":
@@ -347,7 +347,7 @@ def _default(question: AdmissionRequest) -> tuple[Judgement, JsonObject]:
 
 
 def _rules(question: AdmissionRequest) -> Judgement | None:
-    """Apply the rules of the kind; an update is refused only for what it changed (X-21)."""
+    """Apply the rules of the kind. An update is only refused for fields that it changed (X-21)."""
     entry = question.entry
     if entry is None or entry.validate is None:
         return ALLOWED
@@ -373,10 +373,10 @@ def _rules(question: AdmissionRequest) -> Judgement | None:
 
 
 def _live_findings(question: AdmissionRequest) -> list[FieldWarning]:
-    """Run the live checks on a write that is allowed.
+    """Run the live checks on an allowed write.
 
-    Not on our own writes, nor on an update that leaves the body alone: the answers would repeat earlier ones, and the
-    removal of a finalizer should not wait.
+    Our own writes are skipped. So are updates that do not change the body: the warnings would repeat earlier ones, and
+    the removal of a finalizer should not wait.
     """
     entry, context, old = question.entry, question.context, _object(question.old)
     if entry is None or context.is_ours or not context.settings.live_warnings:
@@ -409,17 +409,17 @@ ROWS: Final[tuple[Callable[[AdmissionRequest], Judgement | None], ...]] = (
     _defaults,
     _rules,
 )
-"""The rows that may answer, in this order."""
+"""Rows of the admission contract, in order."""
 
 
 def _separate(
     errors: Sequence[FieldError], document: JsonObject, old: JsonObject, entry: Admitted, context: Context
 ) -> tuple[list[FieldError], list[FieldError]]:
-    """Separate the mistakes that an update made from those that it left alone.
+    """Separate the errors that an update introduced from existing ones.
 
-    An update that leaves the whole body alone makes no mistake in it. Otherwise a mistake counts as old when the stored
-    object has the same one, and the fields that it depends on have the same values; it may have moved within a list.
-    Spelling out a default is no change.
+    An update that does not change the body introduces no error in it. Otherwise, an error counts as existing if the
+    stored object has the same one, and the fields that it depends on have the same values. It may have moved within a
+    list: a new rule refuses two stored terms, and a user removes the first. Writing out a default is no change.
     """
     assert entry.validate is not None
     old = _defaulted_like(document, old, entry)
@@ -450,14 +450,14 @@ def _defaulted_like(document: JsonObject, old: JsonObject, entry: Admitted) -> J
 
 
 def _spelled_out(document: JsonObject, entry: Admitted, context: Context) -> JsonObject:
-    """Return *document* with the defaults of the schema and without nulls: what an API server would store."""
+    """Return *document* as an API server would store it: with the defaults of the schema, and without nulls."""
     state = context.settings.staged_run_default_state.value
     plain: JsonObject = without_nulls(apply_schema_defaults(entry.kind, document, staged_run_default_state=state))
     return plain
 
 
 def _signature(error: FieldError) -> tuple[Any, ...]:
-    """Return what two findings of the same mistake have in common, at whatever position of a list."""
+    """Return the part of an error that is equal for the same error at another position of a list."""
     path = tuple("*" if isinstance(part, int) else part for part in error.field.parts)
     return error.rule, error.cause, error.message, path
 
@@ -471,7 +471,7 @@ def _same_parts(new: FieldError, document: JsonObject, old: FieldError, stored: 
 
 
 def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[str, Any]) -> str:
-    """Word a refusal as an API server does."""
+    """Return the message of a refusal, in the form of an API server."""
     messages = [str(error) for error in errors[:MOST_CAUSES]]
     if len(errors) > MOST_CAUSES:
         messages.append(f"and {len(errors) - MOST_CAUSES} more")
@@ -480,7 +480,7 @@ def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[st
 
 
 def as_warnings(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
-    """Return warnings as texts: few, without control characters, as long as they are."""
+    """Return warnings as texts without control characters: a limited number, of any length."""
     texts = list(dict.fromkeys(printable(str(note)) for note in islice(notes, _MOST_FINDINGS)))
     if len(texts) > MOST_WARNINGS:
         rest = len(texts) - MOST_WARNINGS + 1

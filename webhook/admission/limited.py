@@ -1,9 +1,9 @@
-"""The context of admission as far as a caller may read the hub: what ``/v1`` judges proposed writes by.
+"""The context of admission limited to the caller's rights, for reviews of proposed writes in ``/v1``.
 
-Rules and live checks compare an object with others, and name them: an override that selects the same object, a
-placement on the same clusters. The hooks answer the author of a write. A caller of ``/v1`` writes nothing, so a verdict
-must not depend on an object of a kind that the caller may not list. Such an object counts as absent for rules, and as
-unknown for live checks. Member clusters are an exception, since each path of ``/v1`` is about them.
+Rules and live checks compare an object with others and name them, such as an override that selects the same object, or
+a placement on the same clusters. The hooks answer the author of a write. A caller of ``/v1`` writes nothing, so a
+verdict must not depend on an object of a kind that the caller may not list. Such an object counts as absent for rules,
+and as unknown for live checks. Member clusters are an exception, since all of ``/v1`` is about them.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -28,11 +28,11 @@ _WITH_PLACEMENTS: Final = {
     for family in FAMILIES
     for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)
 }
-"""The kinds that tell of placements: they are shown to callers who may list those."""
+"""Kinds that describe placements. They are visible to callers who may list placements."""
 
 
 def compared_kinds(documents: Iterable[JsonObject], known: HubKinds) -> frozenset[Kind]:
-    """Return the kinds that a caller has to be allowed to list, if a verdict on *documents* is to depend on them."""
+    """Return the kinds that a caller must be allowed to list for a verdict on *documents* to depend on them."""
     found: set[Kind | None] = {*ADMISSION_KINDS, *WANTED_KINDS, INTERNAL_SERVICE_EXPORT}
     for document in documents:
         for term in dicts_at(document, "spec", "resourceSelectors"):
@@ -41,18 +41,18 @@ def compared_kinds(documents: Iterable[JsonObject], known: HubKinds) -> frozense
 
 
 def shown_with(listed: Collection[Kind]) -> frozenset[Kind]:
-    """Return the kinds whose objects are shown to a caller who may list these kinds."""
+    """Return the kinds whose objects are visible to a caller who may list *listed*."""
     return frozenset({OPEN, *listed, *(kind for kind, parent in _WITH_PLACEMENTS.items() if parent in listed)})
 
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """What a caller may list.
+    """Kinds that a caller may list.
 
     Args:
-        kinds: Kinds that the caller may list everywhere; as `shown_with`.
-        namespace: Of the object that is judged; empty: it is cluster-scoped.
-        inside: Kinds that the caller may list in that namespace only; as `shown_with`.
+        kinds: Kinds that the caller may list in all namespaces, as `shown_with`.
+        namespace: Namespace of the reviewed object, empty if it is cluster-scoped.
+        inside: Kinds that the caller may list only in that namespace, as `shown_with`.
     """
 
     kinds: Collection[Kind]
@@ -60,19 +60,19 @@ class Readable:
     inside: Collection[Kind] = frozenset()
 
     def shows(self, kind: Kind, namespace: str = "") -> bool:
-        """Return whether the caller may list a kind, in one namespace or, with none, everywhere."""
+        """Return whether the caller may list a kind in a namespace, or everywhere if *namespace* is empty."""
         if kind in self.kinds:
             return True
         return bool(namespace) and namespace == self.namespace and kind in self.inside
 
 
 def limited(context: Context, readable: Readable, hidden: set[Kind] | None = None) -> Context:
-    """Return the same context for a caller who may list no more than that.
+    """Return the same context, limited to the kinds that a caller may list.
 
     Args:
-        context: What the rules may read.
-        readable: What the caller may list.
-        hidden: Gets the kinds whose objects a rule looked for and did not see; None: not needed.
+        context: Inputs of the rules.
+        readable: Kinds that the caller may list.
+        hidden: Receives the kinds whose objects were hidden from a rule. None: disabled.
     """
 
     def existing(kind: Kind) -> Sequence[JsonObject]:
@@ -88,7 +88,7 @@ def limited(context: Context, readable: Readable, hidden: set[Kind] | None = Non
 
 
 class _LimitedHub:
-    """A hub that knows nothing of the kinds that a caller may not list."""
+    """A hub without the kinds that a caller may not list."""
 
     def __init__(self, hub: HubView, readable: Readable) -> None:
         self._hub = hub

@@ -1,10 +1,10 @@
-"""The webhook configurations: which writes the API server asks us about, generated from the registry of kinds.
+"""The webhook configurations, generated from the registry of kinds: the writes that the API server sends for review.
 
-One entry per kind, so that the API server's metrics and errors name the kind. Entries for writes that must never pass
-unjudged fail closed; entries that only yield warnings, or guard what machines write, fail open. There are no wildcards,
-and no built-in kinds unless a guard rail for one, or the enforcement of budgets, is switched on: a broken webhook must
-leave the rest of the cluster alone. Deletions of our own definitions, of members' namespaces and of the namespace that
-we are installed in are the exception.
+There is one entry per kind, so that metrics and errors of the API server name the kind. Entries for writes that must
+always be reviewed fail closed. Entries that only yield warnings, or that guard objects written by controllers, fail
+open. A broken webhook must not affect the rest of the cluster. There are therefore no wildcards, and no built-in kinds
+unless a guard rail for one or the enforcement of budgets is enabled. Exceptions are deletions of our own definitions,
+of members' namespaces and of the installation's namespace.
 
 Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
 """
@@ -27,14 +27,14 @@ from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings, Placem
 from webhook.validation.guard_rails.deletions import GUARDED_GROUPS
 
 CONFIGURATION: Final = "harbormaster"
-"""Name of both objects."""
+"""Name of both configurations."""
 DOMAIN: Final = "harbormaster.dev"
 
 SECONDS: Final = 5
 DELETION_SECONDS: Final = 2
 GUARD_SECONDS: Final = 1
 ENFORCEMENT_SECONDS: Final = 3
-"""Longer, because the answer waits until a reservation is read and written."""
+"""Timeout of the hooks that enforce budgets. Longer, because a reservation is read and written before the answer."""
 ENFORCEMENT_PATH: Final = "/validate/disruption"
 
 FailurePolicy = Literal["Fail", "Ignore"]
@@ -44,7 +44,7 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
     for family in FAMILIES
     for kind in (family.binding, family.policy_snapshot, family.resource_snapshot, family.override_snapshot)
 )
-"""Their content is placed, or says how and where: the rights of a user who writes one by hand are reviewed."""
+"""Kinds whose content is placed or determines how and where. The rights of a user who writes one are reviewed."""
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _JUDGED_BY_REMOVALS: Final = frozenset(
     {
@@ -52,7 +52,7 @@ _JUDGED_BY_REMOVALS: Final = frozenset(
         *(kind for each in FAMILIES for kind in (each.envelope, each.resource_snapshot, each.policy_snapshot)),
     }
 )
-"""Their deletion has no rules of its own: it may take content off members."""
+"""Kinds whose deletion may remove content from members. No other rules apply to it."""
 _CONFIRMED_BY: Final = frozenset(kind for family in FAMILIES for kind in (family.placement, family.binding))
 """Annotations of these kinds confirm removals, also while the object is being deleted."""
 _LABELLED_BY: Final = ("namespaces/finalize", "namespaces/status")
@@ -62,16 +62,16 @@ _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """Where the API server reaches us: a Service in the cluster, or a URL.
+    """Address of the webhook for the API server: a Service in the cluster, or a URL.
 
     Args:
-        namespace: The namespace that we are installed in.
+        namespace: Namespace of the installation.
         service: Name of the Service.
-        port: Its port.
-        url: ``https://host:port`` instead of the Service; empty: the Service.
-        ca_pem: The CA that the API server is to trust; empty: injected at run time.
-        user: The user name of the reconcile loop: the API server does not ask about its writes.
-        secret_path: Prefix of the path of every hook; see `webhook.settings.secret_files`.
+        port: Port of the Service.
+        url: ``https://host:port``. Empty: the Service is used.
+        ca_pem: CA that the API server trusts. Empty: injected at run time.
+        user: User name of the reconcile loop. Its writes are not sent for review.
+        secret_path: Path prefix of every hook. See `webhook.settings.secret_files`.
     """
 
     namespace: str = "harbormaster-system"
@@ -83,7 +83,7 @@ class WebhookEndpoint:
     secret_path: str = ""
 
     def client(self, path: str) -> JsonObject:
-        """Write ``clientConfig``."""
+        """Return ``clientConfig`` of a hook."""
         path = self.secret_path + path
         address: JsonObject = (
             {"url": self.url.rstrip("/") + path}
@@ -97,8 +97,8 @@ def webhook_configurations(endpoint: WebhookEndpoint, settings: AdmissionSetting
     """Return the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
     Args:
-        endpoint: Where the API server reaches us.
-        settings: Which guard rails are switched on.
+        endpoint: Address of the webhook.
+        settings: The enabled guard rails.
     """
     validating: list[JsonObject] = []
     if settings.protect_deletions:
@@ -160,7 +160,7 @@ def _hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettin
 
 
 def _guard_hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
-    """Yield the entry of a guard rail on a built-in kind, where it is switched on; never for our own namespace."""
+    """Yield the entry of a guard rail on a built-in kind, if enabled. It never applies to our own namespace."""
     kind = entry.kind
     switched_on = {
         "Pod": settings.block_workloads,
@@ -201,8 +201,9 @@ def _deletion_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> I
 def _removal_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
     """Yield the entries for writes of Kubernetes' kinds that may take content off members.
 
-    They fail open and wait for a short time. Reserved namespaces, and the controllers that finish deletions, never
-    wait. The guard rail's entries are asked about Namespaces and definitions already, subresources aside.
+    They fail open after a short timeout. Writes in reserved namespaces, and those of the controllers that finish
+    deletions, are not sent for review. Namespaces and definitions, subresources aside, already have entries of the
+    guard rail.
     """
     judged: tuple[tuple[Kind, tuple[Operation, ...], tuple[str, ...]], ...] = (
         (kinds.NAMESPACE, ("UPDATE", "DELETE"), ("namespaces", *_LABELLED_BY)),
@@ -229,7 +230,7 @@ def _removal_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> It
 
 
 def _exemption_hook(endpoint: WebhookEndpoint, key: str, value: str) -> JsonObject:
-    """Return the entry for Namespaces that are created exempt from confirmation. No other creation waits for us."""
+    """Return the entry for Namespaces that are created exempt from confirmation. It matches no other creation."""
     name, seconds = "namespaces.exemption", DELETION_SECONDS
     hook = _hook(endpoint, name, "/validate", kinds.NAMESPACE, ("CREATE",), ("namespaces",), "Ignore", seconds)
     labels, quoted = "object.metadata.labels", json.dumps(key)
@@ -246,10 +247,10 @@ def _not_reserved(name: str, endpoint: WebhookEndpoint) -> JsonObject:
 
 
 def _enforcement_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
-    """Yield the entries that hold deletions and drains of nodes to the budgets of their pool.
+    """Yield the entries that enforce the budgets of pools on deletions and drains of nodes.
 
-    Exempt users never wait for us, nor does the deletion of an object that belongs to no pool or is being deleted
-    already.
+    Writes of exempt users are not sent for review. Neither are deletions of objects without a pool, or of objects that
+    are already being deleted.
     """
     exempt = json.dumps(sorted(settings.enforcement_exempt_users), ensure_ascii=False)
     not_exempt = {"name": "not-exempt", "expression": f"!(request.userInfo.username in {exempt})"}
@@ -286,7 +287,8 @@ _NOT_BEING_DELETED: Final = {
     "name": "not-being-deleted",
     "expression": 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)',
 }
-"""Such an update is always allowed; with this condition, finalizers can be removed even while no replica answers."""
+"""An update of an object that is being deleted is always allowed. With this condition, finalizers can be removed even
+while no replica answers."""
 
 _NOT_DELETED_OR_CONFIRMED: Final = {
     "name": _NOT_BEING_DELETED["name"],
@@ -303,7 +305,7 @@ _NEW_CONTENT: Final = {
         "object.metadata.labels != oldObject.metadata.labels"
     ),
 }
-"""An object that is being deleted is placed until it is gone, so an update of it is reviewed as well."""
+"""An object that is being deleted is placed until it is deleted, so updates of it are reviewed as well."""
 
 _NOT_DELETED_YET: Final = {
     "name": "not-deleted-yet",

@@ -1,6 +1,6 @@
-"""The registry of admission, by kind: which writes are registered, how the kind is defaulted and judged.
+"""The registry of admission: per kind, the registered writes, the defaults and the rules.
 
-One entry per kind; the code that renders webhook configurations, documents rules or answers reviews reads this table.
+Webhook configurations, the documentation of rules and the answers to reviews are all made from this table.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -49,11 +49,11 @@ Default: TypeAlias = Callable[[JsonObject, JsonObject | None], DefaultedObject]
 Stamp: TypeAlias = Callable[[JsonObject, JsonObject | None, DefaultingContext], JsonObject]
 
 MOST_VALUES: Final = 10_000
-"""How many JSON values an object may have for rules to read it, without its status: far more than people write."""
+"""Maximum number of JSON values in an object without its status: far more than users write."""
 MOST_VALUES_OF_MANY: Final = 20_000
-"""The same where the schema allows thousands of objects: groups in stages, versions in regions."""
+"""As `MOST_VALUES`, for kinds whose schema allows thousands of objects: groups in stages, versions in regions."""
 MOST_VALUES_OF_MANIFESTS: Final = 50_000
-"""The same where there are manifests, whose values no rule reads; manifests of 1.5 MB have fewer."""
+"""As `MOST_VALUES`, for kinds with manifests, whose values no rule reads. Manifests of 1.5 MB have fewer."""
 
 _CU: Final = frozenset[Operation]({"CREATE", "UPDATE"})
 _CUD: Final = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
@@ -66,25 +66,25 @@ _NEVER: Final = frozenset[Operation]()
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What admission does with one kind.
+    """Admission of one kind.
 
     Args:
         kind: The kind.
-        validate: Yields what is wrong or odd about an object; None where only guard rails apply.
-        default: Fills in defaults; None where the schema does all of it.
-        operations: What the validating hook is registered for (serving.md 1.3).
-        body: The field that carries the user's intent; an update that leaves it alone is not judged again.
-        judged_whole: An update is judged on the whole object, not on what it changed (serving.md 1.8 part B).
-        refuse_deletion: Returns why an object cannot be deleted now, empty when it can.
-        warn_about_deletion: Yields what a deletion will do.
-        warn_about_status: Yields what is odd about a write of the status subresource.
-        validate_status: Yields what is wrong with a write of the status subresource, and refuses it.
-        validate_deleted: Yields what is wrong with an update of an object that is being deleted, and refuses it.
-        stamp: Fills in what depends on the request, once the defaults are there: a date, a token.
-        guards: Yield why this user may not make this write, in this order; for subresources and deletions, too.
+        validate: Yields errors and warnings about an object. None: disabled, only guard rails apply.
+        default: Sets defaults. None: disabled, the schema has all defaults.
+        operations: Operations that the validating hook is registered for (serving.md 1.3).
+        body: Field with the user's intent. An update that does not change it is not validated again.
+        judged_whole: An update is validated as a whole, not only its changes (serving.md 1.8 part B).
+        refuse_deletion: Returns why an object must not be deleted now, empty if it may be.
+        warn_about_deletion: Yields warnings about the effects of a deletion.
+        warn_about_status: Yields warnings about a write of the status subresource.
+        validate_status: Yields errors that refuse a write of the status subresource.
+        validate_deleted: Yields errors that refuse an update of an object that is being deleted.
+        stamp: Sets values that depend on the request, such as a date or a token. Runs after the defaults.
+        guards: Yield why the user must not make a write, in this order. Also run for subresources and deletions.
         live: Checks of a creation, or of an update of the body, against the rest of the hub, most important first.
-        live_on_deletion: The same for a deletion.
-        most_values: An object with more JSON values is refused without being judged.
+        live_on_deletion: Checks of a deletion against the rest of the hub.
+        most_values: An object with more JSON values is refused without validation.
     """
 
     kind: Kind
@@ -274,6 +274,6 @@ REGISTRY: Final[Mapping[tuple[str, str], Admitted]] = {entry.kind.group_kind: en
 
 
 def find(group: str, version: str, kind: str) -> Admitted | None:
-    """Return the entry for a kind in a version that is judged, None otherwise."""
+    """Return the entry for a kind, or None if it has no rules in this version."""
     entry = REGISTRY.get((group, kind))
     return entry if entry is not None and version in entry.kind.versions else None

@@ -1,7 +1,7 @@
 """Rehearsals: every step of a write to the hub except the write itself.
 
-The steps are those of an API server with both hooks: it drops unknown fields and nulls, fills in the defaults of the
-schema, calls the mutating hook and then the validating one; its own rules for ``metadata`` apply, too.
+The steps are those of an API server with both hooks: it drops unknown fields and nulls, sets the defaults of the
+schema, and calls the mutating hook, then the validating one. Its own rules for ``metadata`` apply, too.
 
 Source: serving.md 3.1; placement-api.md 2.8.
 """
@@ -49,9 +49,9 @@ class RehearsalVerdict:
 
     Args:
         document: The object as it would be stored.
-        errors: All reasons why it is refused, by path.
-        refusal: Why it is refused where no field is to blame.
-        reason: The machine-readable reason of *refusal*.
+        errors: All errors that refuse it, by path.
+        refusal: Message of a refusal that no field causes.
+        reason: Machine-readable reason of *refusal*.
         warnings: Warnings for the author.
     """
 
@@ -83,13 +83,13 @@ def rehearse(
     context: Context,
     reviewed: Reviewed = UNDISPUTED,
 ) -> RehearsalVerdict:
-    """Return the outcome of a write; a kind without rules is allowed, with a warning.
+    """Return the outcome of a write. A kind without rules is allowed, with a warning.
 
     Args:
         document: The object as its author wrote it, with ``apiVersion`` and ``kind``.
         old: The stored object on an update.
         operation: The operation.
-        context: What rules may read, the author included.
+        context: Inputs of the rules, including the author.
         reviewed: The review of the author's rights.
     """
     kind = _kind_of(document, context)
@@ -116,7 +116,7 @@ def rehearse(
 
 
 def default(document: JsonObject, old: JsonObject | None, operation: WriteOperation) -> MutationResult:
-    """Return what the mutating hook makes of *document*; it depends on nothing else."""
+    """Return the result of the mutating hook for *document*, which depends only on the arguments."""
     kind = dict(zip(("group", "version"), split_api_version(str(document.get("apiVersion", ""))), strict=True))
     kind["kind"] = str(document.get("kind", ""))
     judgement = decide(AdmissionRequest("mutate", operation, kind, {}, document, old, "", Context()))
@@ -134,14 +134,14 @@ def _has_rules(document: JsonObject) -> bool:
 
 
 def _spelled_out(kind: Kind, document: JsonObject, context: Context) -> JsonObject:
-    """Return *document* with the defaults of the schema, as an API server fills them in on every read."""
+    """Return *document* with the defaults of the schema, which an API server sets on every read."""
     return apply_schema_defaults(
         kind, document, staged_run_default_state=context.settings.staged_run_default_state.value
     )
 
 
 def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
-    """Return *document* without a deletionTimestamp that its author made up; it would let the write past every rule."""
+    """Return *document* without a deletionTimestamp of its author, with which the write would bypass all rules."""
     if "deletionTimestamp" not in metadata_of(document) or is_deleting(old or {}):
         return document
     metadata = {name: value for name, value in document["metadata"].items() if name != "deletionTimestamp"}
@@ -149,7 +149,7 @@ def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
 
 
 def _demands(kind: Kind, document: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:
-    """Yield what an API server itself refuses about ``metadata``; the namespace may come from the URL of the write."""
+    """Yield the errors of an API server about ``metadata``. The namespace may come from the URL of the write."""
     metadata: dict[str, Any] = {name: value for name, value in metadata_of(document).items() if value is not None}
     stored = dict(metadata_of(old)) if old is not None else {}
     if kind.namespaced:
@@ -161,7 +161,7 @@ def _demands(kind: Kind, document: JsonObject, old: JsonObject | None) -> Iterat
 
 
 def _refusal(judgement: Judgement) -> tuple[str, str]:
-    """Return message and reason of a refusal that blames no field."""
+    """Return message and reason of a refusal that no field causes."""
     if judgement.allowed or judgement.code == _INVALID:
         return "", ""
     return judgement.message, judgement.reason

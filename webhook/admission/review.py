@@ -1,7 +1,6 @@
 """AdmissionReview in, AdmissionReview out.
 
-Until a ``uid`` is known, a bad body causes an HTTP error (`InvalidReviewError`); after that, every refusal is part of
-the answer.
+A body without a valid ``uid`` causes an HTTP error (`InvalidReviewError`). With a uid, every refusal is a review.
 
 Source: serving.md 1.4 to 1.8; Kubernetes ``admission.k8s.io/v1``.
 """
@@ -34,13 +33,13 @@ LONGEST_UID: Final = 256
 LONGEST_ANNOTATION: Final = 256
 MOST_DIGITS: Final = 4300
 MOST_VALUES: Final = 300_000
-"""How many JSON values a body may have: enough for an object and its old version, as large as an API server stores."""
+"""Maximum number of JSON values in a body: enough for the largest object that an API server stores, twice."""
 LARGE_BYTES: Final = 256 * 1024
-"""A longer body must be plain JSON: no API server sends JSON that only the slow parser understands."""
+"""A longer body must be JSON for the fast parser. No API server sends any that only the slow parser accepts."""
 LONGEST_NAME: Final = 253
-"""How many characters of a name, a group or a kind an answer repeats."""
+"""Maximum length of a name, a group or a kind in an answer."""
 _SHORTEST_TAIL: Final = 24
-"""How many characters a path has room for at least, however long the message is."""
+"""Minimum room for a path in characters, regardless of the length of the message."""
 _LARGEST_EXACT: Final = 2**64
 
 
@@ -59,10 +58,10 @@ class InvalidReviewError(ValueError):
 
 
 def parse_review(body: bytes) -> JsonObject:
-    """Read the body of a request as strictly as serving.md 1.8 part A demands.
+    """Parse the body of a request as strictly as serving.md 1.8 part A requires.
 
     Returns:
-        The review; ``request`` is an object and ``request.uid`` a usable string.
+        The review. ``request`` is an object, and ``request.uid`` a valid string.
 
     Raises:
         InvalidReviewError: Anything else.
@@ -85,7 +84,7 @@ def parse_review(body: bytes) -> JsonObject:
 
 
 def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
-    """Read one JSON object, as `parse_json`. Raises `InvalidReviewError` for any other value as well."""
+    """Parse one JSON object, as `parse_json`. Raises `InvalidReviewError` for any other value, too."""
     value = parse_json(body, most_values)
     if not isinstance(value, dict):
         raise InvalidReviewError(400, f"the body must be a JSON object, not {quote(value)}")
@@ -93,18 +92,18 @@ def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
 
 
 def parse_json(body: bytes, most_values: int | None = None) -> Any:
-    """Read one JSON value.
+    """Parse one JSON value.
 
-    The fast parser goes first. It refuses more than it must (lone surrogates, integers beyond any double), so when it
+    The fast parser runs first. It refuses more than JSON does (lone surrogates, integers beyond any double). If it
     refuses, the standard library decides, with the hooks below.
 
     Args:
         body: The body as received.
-        most_values: A body with more JSON values is refused unread; None: no limit.
+        most_values: A body with more JSON values is refused before it is parsed. None: unlimited.
 
     Raises:
-        InvalidReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, or nested deeper than
-            100 levels; with code 413: too many values.
+        InvalidReviewError: Empty, not UTF-8, not one JSON text, numbers beyond any double, or nested deeper than 100
+            levels. With code 413: too many values.
     """
     if most_values is not None and len(body) > most_values and _has_more_values(body, most_values):
         raise InvalidReviewError(413, f"the body has more than {most_values} JSON values")
@@ -121,15 +120,17 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
 
 
 def _has_more_values(body: bytes, most: int) -> bool:
-    """Say whether *body* has more than *most* values, before it is parsed: the parser blocks the event loop.
+    """Return whether *body* has more than *most* values. Runs before the parser, which blocks the event loop.
 
-    Values are counted by the characters that separate and open them. Strings may contain the same characters; where
-    that could matter, strings are left out, unless there are so many that they alone are too many. Each step takes
-    time linear in the body, also where a string has no end, which no regular expression for strings does.
+    Values are counted by the characters that separate and open them. Strings may contain the same characters. If that
+    could change the result, strings are dropped, unless they alone are too many. Each step is linear in the body, even
+    if a string is not closed. A regular expression for strings would not be.
+
+    Example: ``{"data": {"a": ",,,,,,"}}`` has 3 values, but 6 commas in a string and 2 braces.
     """
     if _separators(body) < most:
         return False
-    bare = body.replace(rb"\\", b"").replace(rb"\"", b"")  # each quote that is left begins or ends a string
+    bare = body.replace(rb"\\", b"").replace(rb"\"", b"")  # every remaining quote opens or closes a string
     if bare.count(b'"') > 4 * most:  # each has two, and at most every other one is a key
         return True
     return _separators(b"".join(bare.split(b'"')[::2])) >= most
@@ -140,7 +141,7 @@ def _separators(body: bytes) -> int:
 
 
 def _may_be_deeper(body: bytes) -> bool:
-    """Say whether *body* has enough brackets to nest too deeply; any path contains at most one empty container."""
+    """Return whether *body* has enough brackets to nest too deeply. A path has at most one empty container."""
     openings = body.count(b"{") + body.count(b"[")
     return openings > DEEPEST and openings - body.count(b"{}") - body.count(b"[]") >= DEEPEST
 
@@ -176,7 +177,7 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int | float:
-    """Read an integer as the fast parser does: exact up to 64 bits, a double beyond, at most the largest double."""
+    """Parse an integer like the fast parser: exact up to 64 bits, otherwise a double, at most the largest one."""
     if len(text) > MOST_DIGITS + text.startswith("-"):
         raise ValueError(f"an integer of {len(text)} characters is too long")
     number = int(text)
@@ -198,16 +199,16 @@ def answer(
     removals: RemovalVerdict = NOTHING_REMOVED,
     size: float = inf,
 ) -> JsonObject:
-    """Return the whole answer to a review that `parse_review` let through.
+    """Return the complete answer to a review that `parse_review` returned.
 
     Args:
-        review: The decoded body.
-        hook: Which hook was called.
-        context: The hub and the switches. Defaults depend on none of them.
-        user: The author to judge by; None: the user that the review names.
+        review: The parsed body.
+        hook: The called hook.
+        context: The hub and the settings. Defaults do not depend on them.
+        user: The author. None: unset, the user in the review counts.
         reviewed: The review of the user's rights.
         removals: Content that the write removes from clusters.
-        size: Bytes of the body; inf: not known.
+        size: Size of the body in bytes, infinite if unknown.
     """
     request = review["request"]
     if hook == "validate":
@@ -229,7 +230,7 @@ def answer(
 
 
 def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
-    """Write a verdict as the AdmissionReview that answers *request*."""
+    """Return a verdict as the AdmissionReview that answers *request*."""
     response: JsonObject = {"uid": request["uid"], "allowed": judgement.allowed}
     if not judgement.allowed:
         response["status"] = status_of(judgement, request)
@@ -244,7 +245,7 @@ def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
 
 
 def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
-    """Write a refusal as the ``Status`` that kubectl prints; of an Invalid one, kubectl shows only the causes."""
+    """Return a refusal as the ``Status`` that kubectl prints. If it is Invalid, kubectl only prints the causes."""
     status: JsonObject = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -276,7 +277,7 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
 
 
 def for_headers(warnings: Iterable[str]) -> list[str]:
-    """Return warnings each short enough for a header: first the path of the field loses its first parts."""
+    """Return warnings that are short enough for a header. The path of the field is shortened first, from its start."""
     return [_fitted(text) for text in warnings]
 
 
@@ -298,5 +299,5 @@ def _tail(path: str, room: int) -> str:
 
 
 def _short(name: str) -> str:
-    """Return a name for an answer; one that is too long for any object is cut."""
+    """Return a name for an answer, truncated if it is too long for any object."""
     return printable(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "...")

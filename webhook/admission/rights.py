@@ -1,6 +1,6 @@
-"""Whether authors may place what they write: the hub's API server knows; a hub without RBAC has no rights to ask about.
+"""Reviews of the rights of authors by the API server of the hub. A hub without RBAC has no rights to review.
 
-`webhook.admission.authorization` works out what to ask about a write.
+`webhook.admission.authorization` determines the rights that a write needs.
 
 Source: serving.md 3.4.
 """
@@ -17,33 +17,33 @@ from webhook.validation.framework.context import Context
 
 
 class Rights(Protocol):
-    """Finds out what authors may place."""
+    """Reviews the rights of authors."""
 
     def may_need(self, write: JsonObject, user: UserInfo, context: Context) -> bool:
-        """Say whether the author of a write may need rights at all."""
+        """Return whether the author of a write may need any rights."""
         ...
 
     def needed(self, write: JsonObject, user: UserInfo, context: Context) -> tuple[Access, ...]:
-        """Return what the author of a write must be allowed to do; empty when no rights need to be reviewed.
+        """Return the rights that the author of a write needs, empty if no rights need to be reviewed.
 
         Args:
-            write: ``request`` of a review; nothing in it has been checked yet.
+            write: ``request`` of a review, unvalidated.
             user: Its author.
-            context: The kinds of the hub, the switches.
+            context: Kinds of the hub, and settings.
         """
         ...
 
     def cached(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
-        """Return what `review` would, if that is known without asking."""
+        """Return the result of `review` from the cache. None: unknown, a review is needed."""
         ...
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
-        """Return which of *needed* the user may not do; a right that could not be reviewed is never taken as given."""
+        """Return the rights among *needed* that the user lacks. A right that could not be reviewed is never granted."""
         ...
 
 
 class AuthorRights:
-    """Rights that a reviewer knows.
+    """Reviews rights by access reviews.
 
     Args:
         reviewer: Answers access reviews.
@@ -66,14 +66,14 @@ class AuthorRights:
         return None if reviewed is None else weighed(reviewed, needed)
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
-        """Ask the reviewer, unless nothing is needed."""
+        """See `Rights.review`. Sends no access review if no rights are needed."""
         if not needed:
             return UNDISPUTED
         return weighed(await self._reviewer.review(user, needed), needed)
 
 
 class UndisputedRights:
-    """Rights on a hub with a single owner, which has no access reviews: every author may place everything."""
+    """Rights on a hub with a single owner, which has no access reviews. Every author may place all objects."""
 
     def may_need(self, _write: JsonObject, _user: UserInfo, _context: Context) -> bool:
         """Nothing is ever needed."""

@@ -1,17 +1,18 @@
-"""Which objects that were on members before a write of a placement makes ours (X-29).
+"""Warnings about existing objects of members that a placement would take over (X-29).
 
-By default a placement takes over the objects that it finds, and they later go with the placement. Of the objects that
-are there before anything is applied, the hub knows
+By default a placement takes over objects that already exist on a member, and they are later deleted with the placement.
+The hub knows only some of the existing objects:
 
-* namespaces, where agents report them: selected by name, or by labels that namespaces of the hub have now;
-* that a namespace is the member's own, in which a ResourcePlacement may find objects of the same names;
-* objects that the placement was told not to take over, which agents report as well.
+* namespaces, if agents report them: selected by name, or by labels that namespaces of the hub have now
+* namespaces that a member created itself, where a ResourcePlacement may find objects of the same names
+* objects that the placement must not take over, which agents report as well
 
 A member that has not reported its namespaces yet, or not all of them, may have any. The warning counts such clusters.
-The hub does not know of any other objects, and there is no warning about them. Namespaces in envelopes do not count,
-because the server does not watch envelopes.
+There is no warning about other objects, which the hub does not know. Namespaces in envelopes do not count, because the
+server does not watch envelopes.
 
-Each distinct report is compared once before the clusters are planned, and the clusters within the time for live checks.
+Each distinct report is compared once before the clusters are planned. The clusters are compared within the time limit
+of live checks.
 
 Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
 """
@@ -65,7 +66,7 @@ _WHAT_MATTERS: Final = ("resourceSelectors", "policy", "strategy")
 def warn_about_taking_over(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Warn about the objects that are on members already and that the placement would own."""
+    """Warn about existing objects of members that the placement would own."""
     if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
         return
     took_over = old is not None and _takes_over(old)
@@ -120,7 +121,7 @@ def _bindings_by_cluster(document: JsonObject, context: Context) -> Mapping[str,
 
 
 def _clusters(document: JsonObject, old: JsonObject | None, context: Context) -> frozenset[str]:
-    """Return the clusters that the placement would get; a new one has neither bindings nor snapshots."""
+    """Return the clusters that the placement would get. A new placement has neither bindings nor snapshots."""
     if old is not None:
         return planned_clusters(document, context)
     try:
@@ -131,7 +132,7 @@ def _clusters(document: JsonObject, old: JsonObject | None, context: Context) ->
 
 
 def _wanted(document: JsonObject, context: Context) -> frozenset[str]:
-    """Return the namespaces that are selected, or for a ResourcePlacement the one that all it selects is in."""
+    """Return the selected namespaces, or the namespace of a ResourcePlacement, which contains all its objects."""
     if namespace := namespace_of(document):
         return frozenset({namespace})
     terms = [
@@ -144,7 +145,7 @@ def _wanted(document: JsonObject, context: Context) -> frozenset[str]:
 
 
 def _labelled(terms: Sequence[JsonObject], context: Context) -> set[str]:
-    """Return the namespaces of the hub that terms without a name select now; none where they are not known."""
+    """Return the namespaces of the hub that terms without a name select now, empty if they are unknown."""
     if not terms:
         return set()
     try:
@@ -161,7 +162,7 @@ def _labelled(terms: Sequence[JsonObject], context: Context) -> set[str]:
 
 
 def _before(document: JsonObject, old: JsonObject, context: Context) -> frozenset[str]:
-    """Return the namespaces for which an update selects nothing new."""
+    """Return the namespaces where an update selects no additional objects."""
     terms, stored = (dicts_at(version, "spec", "resourceSelectors") for version in (document, old))
     if namespace_of(document) and any(term not in stored for term in terms):
         return frozenset()
@@ -173,9 +174,9 @@ class _Reports:
     """Reports of all members of a fleet about namespaces.
 
     Args:
-        names: Every namespace that some member reports, no matter who created it.
-        cut: Reports that may lack some.
-        missing: Some agent has not reported any, and may have any.
+        names: All namespaces that any member reports, regardless of their creator.
+        cut: Reports that may be incomplete.
+        missing: Whether the report of some agent is missing, so that its member may have any namespace.
     """
 
     names: frozenset[str]
@@ -196,9 +197,9 @@ class _Reports:
 
 @lru_cache(maxsize=1)
 def _reports(fleet: Fleet) -> _Reports:
-    """Return what members report, made once for each fleet, not each review.
+    """Return the reports of members, computed once per fleet and not per review.
 
-    Much cheaper than to decide which clusters a placement would get, and in most fleets no report names its namespaces.
+    This is much cheaper than a scheduling decision. In most fleets no report has the namespaces of the placement.
     """
     reports = [reported for _, reported in fleet.namespaces.values if reported is not None]
     missing = (
@@ -213,9 +214,10 @@ def _reports(fleet: Fleet) -> _Reports:
 
 
 def _may_have_others(names: frozenset[str], member: MemberCluster, fleet: Fleet) -> bool:
-    """Return whether a member may have one of these namespaces although its agent, which reports them, has not.
+    """Return whether a member may have one of these namespaces although its agent has not reported it.
 
-    Agents of other projects, and simulated members, never report any: a warning about each placement would say nothing.
+    Agents of other projects and simulated members never report namespaces. A warning about every placement would be
+    useless.
     """
     reported = member.status.namespaces
     if reported is None:
@@ -224,7 +226,7 @@ def _may_have_others(names: frozenset[str], member: MemberCluster, fleet: Fleet)
 
 
 def _to_come(document: JsonObject, context: Context) -> frozenset[str]:
-    """Return the members that the placement may get as soon as they report: no decision names them before."""
+    """Return the members that the placement may get as soon as they report. Until then, no decision names them."""
     fleet = context.hub.fleet
     silent, policy = _silent(fleet), _policy(document)
     if not silent.any():
@@ -250,7 +252,7 @@ def _collects(cluster: str, fleet: Fleet) -> bool:
 
 
 def _silent(fleet: Fleet) -> BoolColumn:
-    """Return the clusters of a hub whose agents do not report yet; a MemberCluster in a file has no agent."""
+    """Return the clusters of a hub whose agents do not report yet. A MemberCluster in a file has no agent."""
     failed = fleet.eligibility.failed
     silent: BoolColumn = (failed == NOT_REPORTING) | (failed == NOT_JOINED)
     for row in np.flatnonzero(silent):
@@ -267,7 +269,7 @@ def _policy(document: JsonObject | None) -> JsonObject:
 
 
 def _refused(binding: JsonObject) -> Iterator[object]:
-    """Yield the objects that the agent found and did not take over; Namespaces by name, as above."""
+    """Yield the existing objects that the agent did not take over. Namespaces are represented by their names."""
     for entry in dicts_at(binding, "status", "failedPlacements"):
         if dict_at(entry, "condition").get("reason") in _REFUSED:
             identity = tuple(str(entry.get(part) or "") for part in ("group", "kind", "namespace", "name"))
