@@ -332,9 +332,8 @@ class _Keeping:
         owners until the heir has recorded it. If the heir is removed concurrently, either it sees the object when it
         reads its objects, or its delete fails because its record has changed, and the next pass retries.
 
-        A crash between two of the writes leaves both owners, and the next pass repeats them. If our reference were
-        removed first, a crash would leave an object without an owner, and the heir could not apply it with
-        ``whenToTakeOver: Never``.
+        A crash between two writes leaves both owners, and the next pass repeats them. If our reference were removed
+        first, a crash would leave an object without owner, which the heir may not apply (``whenToTakeOver: Never``).
         """
         about = live["metadata"]
         identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
@@ -384,9 +383,8 @@ async def _mark_space(content: RemovalFacts, live: JsonObject, member: MemberSto
 def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdentity]:
     """Return objects in namespaces before the namespaces, and definitions last: their objects are deleted with them.
 
-    Example: ConfigMap ``team/a`` is marked to be kept, and the Work also holds Namespace ``team``. `_Keeping` learns
-    from the ConfigMap that the namespace must be kept. In the other order, the namespace would already be deleted, and
-    the ConfigMap with it.
+    Example: ConfigMap ``team/a`` is marked to be kept, and the Work also holds Namespace ``team``. In the other order,
+    the namespace would be deleted, with the ConfigMap in it, before `_Keeping` learns that it must be kept.
     """
     definition = CUSTOM_RESOURCE_DEFINITION.group_kind
     return sorted(
