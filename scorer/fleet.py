@@ -271,7 +271,7 @@ class _LaterFleet(Fleet):
         self._scores: dict[str, QuantityColumn] = {}
 
     def at(self, now: datetime) -> Fleet:
-        """Return the fleet to judge at *now*, which may be another instant."""
+        """Return the same fleet as of *now*: this one, or one for another instant."""
         return self if now == self.now else self._fleet.at(now)
 
     def quantity(self, name: str) -> QuantityColumn:

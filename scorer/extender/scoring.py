@@ -22,7 +22,7 @@ def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> 
     """Answer ``prioritize``: a ``HostPriorityList``, one entry per candidate in the order given.
 
     Raises:
-        MalformedArgsError: There is no pod, or no list of candidates.
+        MalformedArgsError: The pod or the list of candidates is missing.
     """
     candidates = args.candidates
     if args.pod is None:

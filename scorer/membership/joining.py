@@ -50,7 +50,7 @@ class Repair:
 
 
 def plan_member(member: JsonObject) -> JsonObject | None:
-    """Return a MemberCluster with its finalizer and its name as a label, None when it has both."""
+    """Return a MemberCluster with its finalizer and its name as a label, or None if it has both."""
     metadata = member["metadata"]
     labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
     if labels.get(MEMBER_NAME) == metadata["name"] and MEMBER_CLUSTER_FINALIZER in finalizers:

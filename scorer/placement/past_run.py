@@ -131,7 +131,7 @@ class RecordedDecision:
         return {decision.cluster: decision for decision in self.picked}
 
     def repeats(self, other: "RecordedDecision") -> bool:
-        """Return whether both are the same decision. The clusters that were not selected make no difference."""
+        """Return whether both decisions are equal, apart from clusters that were not selected."""
         return (self.snapshot, self.wanted, self.picked, self.satisfied) == (
             other.snapshot,
             other.wanted,

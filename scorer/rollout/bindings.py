@@ -183,7 +183,7 @@ class BindingView:
 
 
 def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the conditions of a binding tell of Works that are older than what its member has applied."""
+    """Return whether the conditions of a binding report Works that are older than the applied state of its member."""
     return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in conditions)
 
 
@@ -259,7 +259,7 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
 
 def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetime) -> JsonObject:
-    """Return a binding that moves to a snapshot, with the time at which its cluster loses content by that.
+    """Return a binding that moves to a snapshot, with the time when its cluster loses content by the move.
 
     Args:
         document: The binding, as it is now.

@@ -26,7 +26,7 @@ REQUEST_LIMIT: Final = 1536 * 1024
 CONTENT_LIMIT: Final = REQUEST_LIMIT - 64 * 1024
 """Bytes of content of one object. The rest is for its metadata, and for the shortest status of a Work."""
 STATUS_BYTES: Final = 512
-"""Bytes that an object counts beside its content: those of its entry in the status of a Work, which may be more."""
+"""Bytes that are counted per object in addition to its content, for its entry in a Work's status. It may be larger."""
 _SHORT_STATUS: Final = 32 * 1024
 """Bytes of status that have room beside content of `CONTENT_LIMIT`."""
 

@@ -206,7 +206,7 @@ def _view(run: ClusterUpgradeRun, timeline: Timeline) -> UpdateRun:
 
 
 def _upgrade(run: ClusterUpgradeRun) -> str:
-    """Return the content of a run in a few words."""
+    """Return a short description of a run: its type and version."""
     upgrade = run.spec.upgrade
     version = run.status.resolved.kubernetes_version or upgrade.kubernetes_version or ""
     return f"{_WORDS[upgrade.type]} {version}".rstrip()

@@ -1,4 +1,4 @@
-"""Defaults of a NodePool: the disruption block, every budget's ``nodes``, and how long a node lives.
+"""Defaults of a NodePool: the disruption block, every budget's ``nodes``, and the lifetime of nodes.
 
 Source: nodepool-disruption.md 2.8 and 16.
 """

@@ -97,7 +97,7 @@ def _problems_of(
 
 
 def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:
-    """Return a hook without the secret in its path, whether right or wrong."""
+    """Return a hook without the secret in its path, whether the secret is valid or not."""
 
     def masked(text: str) -> str:
         return _SECRET.sub(lambda match: f"{ROOT}/…" if match[0] == endpoint.secret_path else f"{ROOT}/(another)", text)

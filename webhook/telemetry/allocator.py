@@ -20,11 +20,10 @@ LIMITS: Final[Mapping[str, int]] = {
     "MALLOC_MMAP_THRESHOLD_": 131_072,
     "MALLOC_TRIM_THRESHOLD_": 131_072,
 }
-"""Variables of glibc.
+"""Environment variables of glibc.
 
-The thresholds are its defaults: a threshold that is set explicitly no longer grows with freed blocks.
-
-So the buffer of a TLS connection, 256 KiB, takes only the pages that it uses.
+Both thresholds have their default values. Setting one explicitly keeps glibc from raising it when large blocks are
+freed. The buffer of a TLS connection, 256 KiB, is therefore always mapped, and takes only the pages that it uses.
 """
 _OPTIONS: Final = {"MALLOC_ARENA_MAX": -8, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1}
 """Their numbers in malloc.h."""

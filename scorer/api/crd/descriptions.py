@@ -91,7 +91,7 @@ def _words_in(model: type) -> Mapping[str, str]:
 
 
 def _bases_of(typed_dict: type) -> Iterator[type]:
-    """Yield a typed dictionary and those that it extends, which are no classes of its resolution order."""
+    """Yield a typed dictionary and those that it extends, which its method resolution order does not have."""
     yield typed_dict
     for base in getattr(typed_dict, "__orig_bases__", ()):
         if is_typeddict(base):

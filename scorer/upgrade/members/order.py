@@ -18,7 +18,7 @@ from scorer.api.upgrade.run import MemberStatus
 from scorer.upgrade.members.member import Member
 
 CANDIDATES: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
-"""States of members that may still have their turn."""
+"""States of members whose upgrade may still be started."""
 
 UpgradeSlot: TypeAlias = tuple[int, datetime]
 """Time-dependent sort key of a member: its tier, then the closing time of its window if that has precedence."""

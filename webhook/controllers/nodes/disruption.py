@@ -479,7 +479,7 @@ def _uid(world: NodeWorld, name: str) -> str | None:
 
 
 def _is_of_others(world: NodeWorld, name: str) -> bool:
-    """Return whether a node has the disruption taint, and not by a command of this controller."""
+    """Return whether a node has the disruption taint of another controller."""
     node = world.cache.get(kinds.NODE, name)
     return node is not None and is_tainted(node) and not is_marked(node)
 

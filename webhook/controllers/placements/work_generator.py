@@ -98,8 +98,8 @@ def without_manifests(work: JsonObject) -> JsonObject:
 def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Write]]:
     """Split writes into Works to create, to replace and to delete, in the order of execution.
 
-    So a moved object is in its new Work before it leaves the old one. Otherwise the agent would remove it in between,
-    see `webhook.member.deletion.handover`.
+    In this order, a moved object is in its new Work before it leaves the old one. Otherwise the agent would remove it
+    in between, see `webhook.member.deletion.handover`.
     """
     order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
     made, kept, gone = ([write for write in writes if write.verb is verb] for verb in order)

@@ -8,7 +8,7 @@ Only the agents are simulated here. Like real ones they follow the InternalMembe
 its status. The hub's part is that of `webhook.controllers.members.membership`, as everywhere.
 
 Three watches on the hub serve all members. All work, due now or later, is an entry of one queue, which a few workers
-process: an idle member costs a place in a heap.
+process: an idle member costs one heap entry.
 
 Source: rollout.md 11 and 21; scheduling.md 18 and 19.
 """

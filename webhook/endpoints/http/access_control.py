@@ -63,7 +63,7 @@ PLACEMENT_KINDS: Final = frozenset(PLACEMENTS)
 DISRUPTING_KINDS: Final = frozenset(
     {EVICTION, UPGRADE_RUN, *(kind for family in FAMILIES for kind in (family.placement, family.run))}
 )
-"""The kinds whose objects disrupt members. Callers who may list all of them see which one does."""
+"""Kinds whose objects disrupt members. A caller who may list all of them sees the name of the disrupting object."""
 
 
 REVIEW_AGAIN_SECONDS: Final = 5

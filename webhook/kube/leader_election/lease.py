@@ -47,8 +47,8 @@ def believed_duration(record: JsonObject, default: float) -> float:
 
     Args:
         record: The Lease.
-        default: The candidate's own duration, and the minimum: the term of a holder that has not noticed a change may
-            last longer than a shorter duration.
+        default: The candidate's own duration, which is the minimum. If a user shortens the one in the Lease, the holder
+            does not notice until its next read, and may still write for the longer time.
     """
     return min(max(duration_of(record, default), default), LONGEST_LEASE)
 

@@ -1,4 +1,1 @@
-"""Apply of one manifest: comparison, three-way merge or server-side apply, and contention with other writers.
-
-Also the order of kinds.
-"""
+"""Apply of manifests: order of kinds, comparison, three-way merge or server-side apply, contention with others."""
