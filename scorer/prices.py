@@ -227,7 +227,7 @@ def _column_mistakes(columns: Sequence[str]) -> Iterator[str]:
         delimiter_hint = " and not by semicolons or tabs" if re.search("[;\t]", columns[0]) else ""
         yield f"there is no column name; columns are separated by commas{delimiter_hint}"
     yield from (
-        f"column {quote(column)} is there twice" for column in dict.fromkeys(columns) if columns.count(column) > 1
+        f"column {quote(column)} is listed twice" for column in dict.fromkeys(columns) if columns.count(column) > 1
     )
 
 

@@ -155,7 +155,7 @@ def test_each_worker_keeps_a_record_of_what_it_has_refused(shared_ports, bare_hu
         return "" if {f"{socket.gethostname()}-{worker}" for worker in WORKERS} <= found else f"only {found}"
 
     wait_until("both write", all_write)
-    assert "the history cannot be written" not in shared_ports.program.log.read_text(encoding="utf-8")
+    assert "history write failed" not in shared_ports.program.log.read_text(encoding="utf-8")
 
 
 def test_a_new_certificate_reaches_all_workers(shared_ports):

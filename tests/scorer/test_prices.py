@@ -112,7 +112,7 @@ def test_any_document_is_read_or_refused(document):
             id="semicolons",
         ),
         pytest.param("# prices\nname", "line 1: there is no column name; columns are", id="comment"),
-        pytest.param("name,price,price\n", 'line 1: column "price" is there twice', id="column-twice"),
+        pytest.param("name,price,price\n", 'line 1: column "price" is listed twice', id="column-twice"),
         pytest.param("name,price\n\nd4,1,2\n", "line 3: 3 cells, but there are 2 columns", id="too-many-cells"),
         pytest.param(f"name\n{'x' * 200_000}\n", "not CSV: field larger than", id="huge-cell"),
     ],

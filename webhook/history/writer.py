@@ -145,7 +145,7 @@ class HistoryWriter:
                 async with asyncio.timeout(LAST_SECONDS):
                     await self._write()
             except TimeoutError:
-                log.warning("the end of the history was not written", extra={"entries": len(self._waiting)})
+                log.warning("history not flushed before shutdown", extra={"entries": len(self._waiting)})
 
     def _settle(self) -> None:
         """Add counted repetitions to their entries."""
@@ -175,11 +175,11 @@ class HistoryWriter:
         try:
             await self.flush()
             if self._trouble:
-                log.info("the history is written again")
+                log.info("history writes resumed")
             self._trouble = ""
         except StoreError as error:
             if str(error) != self._trouble:
-                log.warning("the history cannot be written", extra={"error": str(error)})
+                log.warning("history write failed", extra={"error": str(error)})
             self._trouble = str(error)
 
     async def flush(self) -> None:
@@ -209,7 +209,7 @@ class HistoryWriter:
     def _loss(self, dropped: int) -> RecordEntry:
         """Return the entry that records how many others were dropped."""
         about = InvolvedObject(CONFIG_MAP.kind, self._instance, self._namespace)
-        message = f"{dropped} further entries of {self._instance} were dropped: too many at once"
+        message = f"{dropped} further entries of {self._instance} were dropped: too many within one write interval"
         return self._named(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
 
     def _is_untidy(self) -> bool:

@@ -24,19 +24,22 @@ class AgentMetrics:
 
     def __init__(self, registry: CollectorRegistry, *, is_joined: Callable[[], bool], works: Callable[[], int]) -> None:
         self._heartbeats = Counter(
-            "harbormaster_agent_heartbeats", "Heartbeats by outcome.", ("result",), registry=registry
+            "harbormaster_agent_heartbeats", "Number of heartbeats, by outcome.", ("result",), registry=registry
         )
         self._passes = Counter(
-            "harbormaster_agent_work_passes", "Reconciliations of Works by outcome.", ("result",), registry=registry
+            "harbormaster_agent_work_passes",
+            "Number of reconciles of Works, by outcome.",
+            ("result",),
+            registry=registry,
         )
         for result in RESULTS:
             self._heartbeats.labels(result)
         for outcome in PassResult:
             self._passes.labels(outcome.value)
-        Gauge("harbormaster_agent_joined", "Whether the cluster is a member now.", registry=registry).set_function(
+        Gauge("harbormaster_agent_joined", "Whether the cluster is a member: 1 or 0.", registry=registry).set_function(
             lambda: float(is_joined())
         )
-        Gauge("harbormaster_agent_works", "Works for this member.", registry=registry).set_function(
+        Gauge("harbormaster_agent_works", "Number of Works for this member.", registry=registry).set_function(
             lambda: float(works())
         )
 

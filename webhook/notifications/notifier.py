@@ -67,14 +67,14 @@ class NotificationCounts:
     def __init__(self, registry: CollectorRegistry, waiting: Callable[[], int]) -> None:
         self._counter = Counter(
             "harbormaster_notifications",
-            "Notifications by what became of them; failed: an attempt that is made again.",
+            "Number of notifications, by outcome. A failed attempt is retried.",
             ("result",),
             registry=registry,
         )
         for result in DeliveryResult:
             self._counter.labels(result)
         Gauge(
-            "harbormaster_notifications_waiting", "Notifications that are still to be sent.", registry=registry
+            "harbormaster_notifications_waiting", "Number of notifications in the queue.", registry=registry
         ).set_function(waiting)
 
     def count(self, result: DeliveryResult, times: int = 1) -> None:
@@ -171,7 +171,7 @@ class Notifier:
             pass  # logged below
         if self._waiting:
             self._counts.count(DeliveryResult.DROPPED, len(self._waiting))
-            log.warning("notifications were not sent before the end", extra={"count": len(self._waiting)})
+            log.warning("notifications not sent before shutdown", extra={"count": len(self._waiting)})
             self._waiting.clear()
 
     async def _send(self, place: int) -> bool:
@@ -181,7 +181,7 @@ class Notifier:
         """
         first = self._waiting[place]
         if self._dropped:
-            log.warning("notifications dropped: too many wait", extra={"count": self._dropped})
+            log.warning("notifications dropped: queue full", extra={"count": self._dropped})
             self._dropped = 0
         result = DeliveryResult.EXPIRED
         if self._now() - first.time <= OLDEST:
@@ -203,12 +203,12 @@ class Notifier:
                 answer = await post_signed(self._receiver, notification.body(self._source, self._now()), {})
         except TimeoutError:
             self._failures += 1
-            return DeliveryResult.FAILED, f"no answer within {self._post_seconds:g} s"
+            return DeliveryResult.FAILED, f"no response within {self._post_seconds:g} s"
         except NotPostedError as error:
             self._failures += error.is_there
             return DeliveryResult.FAILED, str(error)
         except Exception as error:  # one that cannot be sent must not end all others, nor the process
-            log.exception("notification cannot be sent")
+            log.exception("notification failed")
             return DeliveryResult.REFUSED, f"{type(error).__name__}: {error}"
         if 200 <= answer.status < 300:
             return DeliveryResult.SENT, ""
@@ -224,9 +224,9 @@ class Notifier:
         if result is DeliveryResult.REFUSED:
             log.warning("notification refused", extra=about)
         elif result is DeliveryResult.FAILED and why != self._trouble:
-            log.warning("notification not sent, to be tried again", extra=about)
+            log.warning("notification failed, will retry", extra=about)
         elif result is DeliveryResult.SENT and self._trouble:
-            log.info("notifications are sent again")
+            log.info("notifications resumed")
         self._trouble = why if result is DeliveryResult.FAILED else ""
 
 

@@ -142,7 +142,7 @@ class _Yaml:
 def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a name is there twice")  # parsed as YAML, it is reported with its line
+        raise ValueError("a name is listed twice")  # parsed as YAML, it is reported with its line
     return members
 
 
@@ -167,7 +167,7 @@ def _repeated(root: yaml.Node, most: int) -> Iterator[PriceMistake]:
         elif isinstance(node, yaml.MappingNode):
             names = [str(key.value) for key, _ in node.value]
             repeated = (name for name, number in Counter(names).items() if number > 1 and name != "<<")
-            yield from (PriceMistake(at / name, "is there twice") for name in repeated)
+            yield from (PriceMistake(at / name, "is listed twice") for name in repeated)
             ahead += [(value, at / name) for name, (_, value) in zip(names, node.value, strict=True)]
 
 

@@ -19,8 +19,8 @@ class AccessSettings(InstallationSettings):
 
     webhook_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one per line: the hub calls the hooks below `/hooks/SECRET`, and a caller of "
-        "the plain paths is a stranger, whose reviews are judged by the rules alone.",
+        description="File of secrets, one per line. The hub calls the hooks below `/hooks/SECRET`. A caller of "
+        "the plain paths is treated as a stranger, whose reviews are evaluated by the rules only.",
     )
     require_client_certificate: bool = Field(
         default=False,
@@ -32,12 +32,12 @@ class AccessSettings(InstallationSettings):
         description="Common names of the client certificates that API servers present to webhooks.",
     )
     plain_admission_paths: bool = Field(
-        default=True, description="Judge the reviews of strangers by the rules. `false`: refuse them."
+        default=True, description="Evaluate the reviews of strangers by the rules. `false`: refuse them."
     )
     client_ca: Path | None = Field(
         default=None,
-        description="Authorities of client certificates in PEM, reloaded when the file changes. Unset: those of the "
-        "hub itself, for `up` none.",
+        description="Authorities of client certificates in PEM, reloaded when the file changes. Unset: those of "
+        "the hub. `up` has none.",
     )
     requests_per_second: Rate = Field(
         default=50,
@@ -46,7 +46,7 @@ class AccessSettings(InstallationSettings):
     request_burst: int = Field(default=100, gt=0, description="Burst of requests of one caller above that rate.")
     failed_logins_per_second: Rate = Field(
         default=5,
-        description="Rate limit of invalid credentials per address. Tokens that were accepted before are exempt.",
+        description="Rate limit of invalid credentials per address. Previously accepted tokens are exempt.",
     )
     metrics_auth: bool = Field(
         default=False, description="Serve `/metrics` over HTTPS too, to callers who may `get` that path."
@@ -65,7 +65,7 @@ class AccessSettings(InstallationSettings):
         if self.require_client_certificate and not self.admission_client_names:
             yield Contradiction(
                 frozenset({"require_client_certificate", "admission_client_names"}),
-                "require_client_certificate: needs a name in admission_client_names",
+                "require_client_certificate: must not be true when admission_client_names is empty",
             )
 
     @property

@@ -100,8 +100,8 @@ class RuleSettings(Settings):
 
     placement_authorization: PlacementAuthorization = Field(
         default=PlacementAuthorization.WARN,
-        description="A placement that selects objects which its author may not read: `Off` admits it, `Warn` warns, "
-        "`Enforce` refuses it.",
+        description="Handling of a placement that selects objects its author may not read: `Off` admits it, "
+        "`Warn` warns, `Enforce` refuses it.",
     )
     strict_overrides: bool = Field(default=False, description="Rule X-63, about overrides, refuses instead of warning.")
     staged_runs_default_state: RunState = Field(
@@ -109,12 +109,12 @@ class RuleSettings(Settings):
     )
     live_warnings: bool = Field(
         default=True,
-        description="Warn about the effects of a write on the rest of the hub. The warnings reveal counts, names of "
-        "placements and runs, and whether objects named in the review exist.",
+        description="Warn about the effects of a write on the rest of the hub. The warnings reveal counts, the "
+        "names of placements and runs, and whether objects named in the review exist.",
     )
     live_seconds: Seconds = Field(
         default=0.05,
-        description="Time limit of all live checks of one review. Checks that remain are skipped.",
+        description="Time limit of all live checks of a review. Checks that have not run by then are skipped.",
     )
     networking_agents: bool = Field(
         default=False,
@@ -122,13 +122,13 @@ class RuleSettings(Settings):
     )
     enforce_budgets: bool = Field(
         default=False,
-        description="Refuse deletions of nodes and node claims, and evictions that drain a node, beyond the budgets of "
-        "its pool.",
+        description="Refuse deletions of Nodes and NodeClaims, and evictions that drain a node, if they exceed the "
+        "disruption budgets of its pool.",
     )
     enforcement_exempt_users: Words = Field(
         default=EXEMPT_USERS,
-        description="User names that are exempt from these budgets: Karpenter, which enforces them itself, and "
-        "Kubernetes' controllers.",
+        description="User names that are exempt from these budgets: Karpenter, which enforces them itself, and the "
+        "controllers of Kubernetes.",
     )
 
 

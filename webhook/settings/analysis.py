@@ -63,13 +63,13 @@ class AnalysisSettings(Settings):
     )
     analysis_endpoints: Words = Field(
         default=(),
-        description="Endpoints with the query API of Prometheus whose numbers may approve a stage, as `NAME=URL`, "
+        description="Endpoints with the query API of Prometheus whose results may approve a stage, as `NAME=URL`, "
         "without `/api/v1/query`. Empty: none.",
     )
     analysis_endpoint_namespaces: Words = Field(
         default=(),
-        description="Namespaces whose runs may query an endpoint, as `NAME=NAMESPACE`, one for each namespace, or "
-        "`NAME=*` for all of them. The endpoint answers any query. Empty: only cluster-scoped runs may query.",
+        description="Namespaces whose runs may query an endpoint, as `NAME=NAMESPACE`, one entry per namespace, or "
+        "`NAME=*` for all namespaces. Queries are not restricted. Empty: only cluster-scoped runs may query.",
     )
     analysis_ca: Path | None = Field(
         default=None,
@@ -87,9 +87,12 @@ class AnalysisSettings(Settings):
     def _check_kinds(cls, words: tuple[str, ...]) -> tuple[str, ...]:
         for word in words:
             if not _KIND.fullmatch(word):
-                raise ValueError(f"{word[:64]!r} is not written as PLURAL.GROUP")
+                raise ValueError(f"{word[:64]!r}: must be PLURAL.GROUP")
             if word == _SECRETS:
-                raise ValueError("secrets have no conditions, and reading them takes the right to all of them")
+                raise ValueError(
+                    "secrets must not be listed: they have no conditions, and the loop would need the right to "
+                    "read all of them"
+                )
         return words
 
     @field_validator("analysis_endpoints")
@@ -111,13 +114,14 @@ class AnalysisSettings(Settings):
         if self.analysis_token_file is not None and plain:
             yield Contradiction(
                 frozenset({"analysis_endpoints", "analysis_token_file"}),
-                f"analysis_token_file: the endpoint {plain[0]!r} in analysis_endpoints is not reached by https",
+                "analysis_token_file: must not be set when an endpoint in analysis_endpoints is not https: "
+                f"{plain[0]!r}",
             )
         unknown = [name for name in read_namespaces(self.analysis_endpoint_namespaces) if name not in self._addresses]
         if unknown:
             yield Contradiction(
                 frozenset({"analysis_endpoints", "analysis_endpoint_namespaces"}),
-                f"analysis_endpoint_namespaces: {unknown[0]!r} is no endpoint in analysis_endpoints",
+                f"analysis_endpoint_namespaces: {unknown[0]!r}: must be the name of an endpoint in analysis_endpoints",
             )
 
     @property
@@ -146,9 +150,9 @@ def read_endpoints(words: tuple[str, ...]) -> dict[str, str]:
     for word in words:
         name, equals, url = word.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            raise ValueError(f"{name[:64]!r} is no name of an endpoint: NAME=URL is needed")
+            raise ValueError(f"{name[:64]!r}: must be NAME=URL")
         if name in endpoints:
-            raise ValueError(f"{name!r} is there twice")
+            raise ValueError(f"{name!r} is listed twice")
         endpoints[name] = _address(name, url)
     return endpoints
 
@@ -163,9 +167,9 @@ def read_namespaces(words: tuple[str, ...]) -> dict[str, frozenset[str]]:
     for word in words:
         name, equals, namespace = word.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            raise ValueError(f"{word[:64]!r} is not written as NAME=NAMESPACE, with the name of an endpoint")
+            raise ValueError(f"{word[:64]!r}: must be NAME=NAMESPACE, with the name of an endpoint")
         if namespace != EVERY_NAMESPACE and (error := dns_label_error(namespace)):
-            raise ValueError(f"{namespace[:64]!r}, for the endpoint {name!r}, is no namespace: {error}")
+            raise ValueError(f"{name!r}: {namespace[:64]!r}: must be a namespace: {error}")
         namespaces[name] = namespaces.get(name, frozenset()) | {namespace}
     return namespaces
 
@@ -176,11 +180,11 @@ def _address(name: str, url: str) -> str:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises where it is no number
     except ValueError as error:
-        raise ValueError(f"the address of {name!r} is no URL: {error}") from error
+        raise ValueError(f"{name!r}: must be a URL: {error}") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"the address of {name!r} has to begin with http:// or https:// and a host")
+        raise ValueError(f"{name!r}: the URL must start with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise ValueError(f"the address of {name!r} has credentials in it; a token is given as a file")
+        raise ValueError(f"{name!r}: the URL must not contain credentials. Set analysis_token_file instead")
     if parts.query or parts.fragment:
-        raise ValueError(f"the address of {name!r} has a query or a fragment: it ends before /api/v1/query")
+        raise ValueError(f"{name!r}: the URL must not have a query or a fragment, and must end before /api/v1/query")
     return parts.geturl().rstrip("/")

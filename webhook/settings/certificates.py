@@ -24,17 +24,18 @@ class CertificateSettings(Settings):
 
     certificate_secret: str = Field(
         default="",
-        description="Secret in the namespace of the installation with the certificate authority, which is created if "
-        "absent, renewed, and written into the webhook configurations. Empty: the certificate comes from files.",
+        description="Secret with the certificate authority, in the namespace of the installation. `serve` creates "
+        "it if absent, renews the authority, and writes it into the webhook configurations. Empty: the "
+        "certificate comes from files.",
     )
     webhook_configuration: Name = Field(
         default="harbormaster",
-        description="Name of the two webhook configurations, which have the path of the hooks and their `caBundle`.",
+        description="Name of both webhook configurations, which contain the paths of the hooks and their `caBundle`.",
     )
     webhooks_expected: bool = Field(
         default=False,
-        description="The webhook configurations should exist, so that `serve` also reports one that was deleted "
-        "before its start.",
+        description="Expect the webhook configurations to exist: `serve` also reports one that was deleted before "
+        "`serve` started.",
     )
     repair_webhooks: bool = Field(
         default=False,
@@ -45,8 +46,8 @@ class CertificateSettings(Settings):
         default=AUTHORITY_LIFE.total_seconds(),
         ge=SHORTEST_LIFE_SECONDS,
         le=LONGEST_LIFE_SECONDS,
-        description="Lifetime of a certificate authority. The next one is created after two thirds of it, and a "
-        "change of this setting applies from then on.",
+        description="Lifetime of a certificate authority. The next one is created after two thirds of it. A change of "
+        "this setting applies to the next one.",
     )
     leaf_life_seconds: SecondsWithin = Field(
         default=LEAF_LIFE.total_seconds(),
@@ -100,7 +101,7 @@ class CertificateSettings(Settings):
     @classmethod
     def _check_secret(cls, name: str) -> str:
         if name and (error := dns_subdomain_error(name)):
-            raise ValueError(f"cannot be the name of a Secret: {error}")
+            raise ValueError(f"must be the name of a Secret: {error}")
         return name
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -109,7 +110,7 @@ class CertificateSettings(Settings):
         if self.certificate_secret and self.tls_cert is not None:
             yield Contradiction(
                 frozenset({"certificate_secret", "tls_cert"}),
-                "certificate_secret and tls_cert: the certificate comes from one of them",
+                "certificate_secret: must not be set when tls_cert is set",
             )
         if (self.tls_cert is None) != (self.tls_key is None):
-            yield Contradiction(frozenset({"tls_cert", "tls_key"}), "tls_cert and tls_key: one needs the other")
+            yield Contradiction(frozenset({"tls_cert", "tls_key"}), "tls_cert and tls_key: must be set together")

@@ -23,7 +23,7 @@ class HubSettings(Settings):
     )
     kubernetes_service_host: Annotated[str | None, Variable("KUBERNETES_SERVICE_HOST")] = Field(
         default=None,
-        description="Set by Kubernetes in a pod, where a process uses its own cluster rather than that of "
+        description="Set by Kubernetes in a pod. The process then uses its own cluster rather than that of "
         "`KUBECONFIG`.",
     )
 
@@ -66,16 +66,17 @@ class TerminalSettings(Settings):
     """
 
     server: str = Field(
-        default="", description="URL of the hub that commands use. Empty: the one of the data folder, or kubectl's."
+        default="",
+        description="URL of the hub that commands use. Empty: the hub of the data folder, or that of the kubeconfig.",
     )
     no_color: Annotated[str, Variable("NO_COLOR")] = Field(
-        default="", description="Any text turns off colours in tables."
+        default="", description="Any value disables colours in tables."
     )
     term: Annotated[str, Variable("TERM")] = Field(
-        default="", description="Kind of terminal: `dumb` gets plain columns, as a pipe does."
+        default="", description="Terminal type. `dumb` gets plain columns, as a pipe does."
     )
     kube_editor: Annotated[str, Variable("KUBE_EDITOR")] = Field(
-        default="", description="Editor of `harbormaster edit`. Empty: that of `EDITOR`."
+        default="", description="Editor of `harbormaster edit`. Empty: `EDITOR`."
     )
     usual_editor: Annotated[str, Variable("EDITOR")] = Field(
         default="", description="Editor of `harbormaster edit` if `KUBE_EDITOR` is unset. Empty: `vi`."

@@ -116,7 +116,7 @@ class Settings(BaseModel):
         """
         names = cls.names()
         options = {name: value for name, value in given.items() if value is not None}
-        mistakes = [f"{name}: there is no such setting" for name in options if name not in names]
+        mistakes = [f"{name}: unknown setting" for name in options if name not in names]
         values = cls.from_environment(environment) | {name: value for name, value in options.items() if name in names}
         try:
             settings = cls.model_validate(values)

@@ -49,7 +49,7 @@ class ExtenderSettings(Settings):
     )
     extender_unknown_nodes: UnknownNodes = Field(
         default=UnknownNodes.ALLOW,
-        description="Nodes that are in no cache yet: `Allow` admits pods there, `Reject` does not.",
+        description="Nodes that are not in the cache yet: `Allow` admits pods there, `Reject` does not.",
     )
     extender_ordinary_nodes: OrdinaryNodes = Field(
         default=OrdinaryNodes.REJECT,
@@ -60,12 +60,12 @@ class ExtenderSettings(Settings):
         default=10,
         ge=1,
         le=100,
-        description="Best score of the extender. Raise it together with a lower `weight`: kube-scheduler's own range "
-        "ends at 10, and kube-scheduler 1.36 does not check it.",
+        description="Highest score of the extender. If you raise it, lower `weight`: kube-scheduler expects at "
+        "most 10, and kube-scheduler 1.36 does not check it.",
     )
     extender_cluster_labels: Words = Field(
         default=CLUSTER_LABELS,
-        description="Labels of a node that name its member cluster. The first one present counts.",
+        description="Labels of a node that name its member cluster. The first one present is used.",
     )
     extender_default_preferences: Annotated[Preferences, JSON] = Field(
         default=(), description="Preferred terms for pods that follow no placement."

@@ -27,18 +27,19 @@ class GateSettings(InstallationSettings):
 
     expiration_mode: ExpirationMode = Field(
         default=ExpirationMode.FORCEFUL,
-        description="Expired nodes: `Forceful` disrupts them at any time, as Karpenter does. `Graceful` makes them "
-        "wait for budgets without reasons, and for anything that blocks the disruption of a node.",
+        description="Handling of expired nodes. `Forceful` disrupts them at any time, as Karpenter does. "
+        "`Graceful` makes them wait for budgets without reasons and for everything that blocks the disruption "
+        "of a node.",
     )
     template_do_not_disrupt: bool = Field(
         default=True,
-        description="`karpenter.sh/do-not-disrupt` in the template of a pool also applies to nodes that are older "
-        "than it.",
+        description="`karpenter.sh/do-not-disrupt` in the template of a pool also applies to nodes that were created "
+        "before the annotation was set.",
     )
     gate_members: Annotated[tuple[MemberDisruption, ...], COMMAS] = Field(
         default=(MemberDisruption.EVICTION, MemberDisruption.UPGRADE),
-        description="Disruptions of a member cluster that wait while another kind of disruption is in progress there. "
-        "Empty: none waits.",
+        description="Kinds of disruption that wait while another kind is in progress on the same member cluster. "
+        "Empty: none.",
     )
 
 
@@ -85,9 +86,9 @@ class NodeDisruptionSettings(GateSettings):
 
     node_disruption_mode: NodeDisruptionMode = Field(
         default=NodeDisruptionMode.ADVISE,
-        description="Disruption of nodes of NodePools. `Off`: disabled. `Advise`: reports on the pools what would be "
-        "disrupted, by conditions, Events and metrics. `Act`: disrupts them, and only advises while a Karpenter leads "
-        "in the same cluster.",
+        description="Disruption of the nodes of NodePools. `Off`: disabled. `Advise`: reports which nodes would be "
+        "disrupted, by conditions of the pools, Events and metrics. `Act`: disrupts them, but only advises "
+        "while Karpenter is the leader in the same cluster.",
     )
     node_disruption_karpenter_lease: Annotated[str, Field(pattern=_LEASE, max_length=317)] = Field(
         default=DEFAULT_LEASE,
@@ -95,11 +96,12 @@ class NodeDisruptionSettings(GateSettings):
     )
     node_disruption_prices: Path | None = Field(
         default=None,
-        description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), reloaded "
-        "when it changes. Unset: no node is consolidated, but empty, drifted and expired nodes are disrupted.",
+        description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), "
+        "reloaded when it changes. Unset: nodes are not consolidated. Empty, drifted and expired nodes are "
+        "still disrupted.",
     )
     node_disruption_spot_to_spot: bool = Field(
-        default=False, description="Spot nodes may be replaced by cheaper spot nodes."
+        default=False, description="Allow spot nodes to be replaced by cheaper spot nodes."
     )
 
     def node_disruption(self) -> NodeDisruptionOptions:

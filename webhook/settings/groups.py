@@ -57,8 +57,8 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Certificates",
-        "`serve` needs a certificate from files, or a Secret for an authority of its own. `up` issues one at every "
-        "start.",
+        "`serve` needs a certificate from files, or a Secret for its own certificate authority. `up` issues a "
+        "certificate at every start.",
         certificates.CertificateSettings,
     ),
     SettingsGroup(
@@ -69,14 +69,15 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Sign-in",
-        "Sign-in to the page of `serve` with an OpenID Connect provider, besides tokens. User names and groups follow "
-        "the rules of kube-apiserver's `--oidc-` flags: with the same values, a person is the same user for both.",
+        "Sign-in to the page of `serve` with an OpenID Connect provider, besides tokens. User names and groups "
+        "follow the rules of kube-apiserver's `--oidc-` flags. With the same values, both see the same user.",
         sign_in.SignInSettings,
     ),
     SettingsGroup(
         "Limits",
-        "Fixed limits of admission: at most 300,000 JSON values in a review. In an object, without its status, at most "
-        "10,000, in upgrade strategies, runs and version catalogues 20,000, in kinds that hold manifests 50,000.",
+        "Limits of admission that are fixed: at most 300,000 JSON values in a review. An object without its "
+        "status may have 10,000 values; an upgrade strategy, run or version catalog 20,000; a kind that holds "
+        "manifests 50,000.",
         listener.LimitSettings,
     ),
     SettingsGroup(
@@ -87,19 +88,19 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Guard rails",
-        "Run `harbormaster webhook-configuration` again after a change: guard rails have hooks of their own.",
+        "After a change, run `harbormaster webhook-configuration` again: guard rails have separate hooks.",
         admission.GuardRailSettings,
     ),
-    SettingsGroup("Scheduler extender", "How the extender answers kube-scheduler.", extender.ExtenderSettings),
+    SettingsGroup("Scheduler extender", "Responses of the extender to kube-scheduler.", extender.ExtenderSettings),
     SettingsGroup(
         "Gate",
-        "When nodes and member clusters may be disrupted.",
+        "Conditions for the disruption of nodes and member clusters.",
         gate.GateSettings,
     ),
     SettingsGroup(
         "Node disruption",
-        "Disruption of the nodes of NodePools, by `reconcile` on the hub and by `agent` in its member. `rbac` prints "
-        "the rights that the mode requires.",
+        "Disruption of the nodes of NodePools, by `reconcile` on the hub and by `agent` on its member. `rbac` "
+        "prints the rights that the mode requires.",
         gate.NodeDisruptionSettings,
     ),
     SettingsGroup(
@@ -121,8 +122,8 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Analysis",
-        "Checks that may approve a stage of a staged update run automatically, where the annotation "
-        "`harbormaster.dev/analysis` asks for it. `rbac reconcile` grants the loop the right to read the kinds.",
+        "Checks that may approve a stage of a staged update run automatically, if the annotation "
+        "`harbormaster.dev/analysis` requests it. `rbac reconcile` grants the loop the right to read the kinds.",
         analysis.AnalysisSettings,
     ),
     SettingsGroup(
@@ -148,7 +149,7 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Agent",
-        "Namespaces that an agent ignores in its member, and the lifetime of its token for the hub, if `join` has "
+        "Namespaces that an agent ignores on its member, and the lifetime of its token for the hub, if `join` "
         "issued one.",
         agent.MemberAgentSettings,
     ),

@@ -32,7 +32,7 @@ class InstallationSettings(Settings):
     @classmethod
     def _check_loop_user(cls, name: str) -> str:
         if name and (not name.isprintable() or name.startswith("system:")):
-            raise ValueError("must be the name of a user that is none of the system")
+            raise ValueError("must be the name of a user, without the prefix system:")
         return name
 
     @property

@@ -31,8 +31,8 @@ class ListenerSettings(Settings):
     )
     keepalive_seconds: Seconds = Field(
         default=120,
-        description="How long an idle connection remains open: longer than the 90 seconds of kube-apiserver, so that "
-        "the API server closes it and never sends a review into a closing connection.",
+        description="Idle timeout of a connection. It must be longer than the 90 seconds of kube-apiserver, so "
+        "that the API server closes the connection first and never sends a review into one that is closing.",
     )
     drain_seconds: Seconds = Field(
         default=15,
@@ -60,13 +60,14 @@ class ListenerSettings(Settings):
     connections: int = Field(
         default=1000,
         gt=0,
-        description="Open connections of a listener, counted from accept on. One more closes the connection that has "
+        description="Maximum number of open connections of a listener. Another one closes the connection that has "
         "been idle longest.",
     )
     handshakes_per_address: int = Field(
         default=200,
         gt=0,
-        description="Connections from one address in their TLS handshake. One more closes the oldest.",
+        description="Maximum number of connections from one address in the TLS handshake. Another one closes the "
+        "oldest.",
     )
     handshake_seconds: Seconds = Field(default=3, gt=0, description="Timeout of a TLS handshake.")
 
@@ -76,39 +77,43 @@ class ListenerSettings(Settings):
         if self.page_on_http and self.http_host not in LOOPBACK_HOSTS:
             yield Contradiction(
                 frozenset({"page_on_http", "http_host"}),
-                f"http_host: {self.http_host[:MOST_SHOWN]!r} is not a loopback address, which page_on_http requires; "
-                f"use one of {', '.join(LOOPBACK_HOSTS)}",
+                f"http_host: {self.http_host[:MOST_SHOWN]!r}: must be one of {', '.join(LOOPBACK_HOSTS)} when "
+                "page_on_http is true",
             )
         if self.drain_limit_seconds < self.drain_seconds:
             yield Contradiction(
                 frozenset({"drain_limit_seconds", "drain_seconds"}),
-                f"drain_limit_seconds: {self.drain_limit_seconds:g} is less than drain_seconds, {self.drain_seconds:g}",
+                f"drain_limit_seconds: {self.drain_limit_seconds:g}: must not be less than drain_seconds, "
+                f"{self.drain_seconds:g}",
             )
 
 
 class LimitSettings(Settings):
     """Limits on the requests of all callers."""
 
-    admission_body_bytes: Bytes = Field(default=8 * MEBIBYTE, description="Longest body of an admission review.")
-    api_body_bytes: Bytes = Field(default=MEBIBYTE, description="Longest body of a request to `/v1`.")
+    admission_body_bytes: Bytes = Field(
+        default=8 * MEBIBYTE, description="Size limit of the body of an admission review."
+    )
+    api_body_bytes: Bytes = Field(default=MEBIBYTE, description="Size limit of the body of a request to `/v1`.")
     extender_body_bytes: Bytes = Field(
-        default=32 * MEBIBYTE, description="Longest body of a request to the scheduler extender."
+        default=32 * MEBIBYTE, description="Size limit of the body of a request to the scheduler extender."
     )
     bodies_bytes: Bytes = Field(
         default=64 * MEBIBYTE,
-        description="Memory for bodies that are being read, and for long ones that are being reviewed. A request that "
-        "needs more gets 503.",
+        description="Memory for request bodies: those being read, and long ones being reviewed. A request that "
+        "exceeds it gets 503.",
     )
     body_seconds: Seconds = Field(default=5, description="Timeout for receiving the body of a request.")
     admission_in_flight: int = Field(
         default=100,
         gt=0,
-        description="Concurrent admission reviews. One more gets 503, and strangers get at most half of them.",
+        description="Maximum number of concurrent admission reviews. Further ones get 503. Strangers get at most "
+        "half of them.",
     )
-    event_streams: int = Field(default=100, gt=0, description="Concurrent streams of `/v1/events`.")
+    event_streams: int = Field(default=100, gt=0, description="Maximum number of concurrent streams of `/v1/events`.")
     event_streams_per_caller: int = Field(
         default=20,
         gt=0,
-        description="Concurrent streams of `/v1/events` per caller. Does not apply to the plain listener, which does "
-        "not authenticate callers.",
+        description="Maximum number of concurrent streams of `/v1/events` per caller. Does not apply to the plain "
+        "listener, which does not authenticate callers.",
     )

@@ -72,18 +72,23 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
         ge=1,
         le=MOST_SHARDS,
         description=(
-            "Shards of the loop's work, which as many replicas process concurrently. 1: a single leader. Must "
-            "be the same in all replicas: those with another number stay idle until the others have stopped."
+            "Number of shards of the loop's work, and of replicas that process them concurrently. 1: a single "
+            "leader. Must be the same in all replicas: a replica with another number remains idle until the "
+            "others have stopped."
         ),
     )
     force_delete_seconds: SecondsWithin = Field(
         default=900,
         ge=30,
         le=3600,
-        description="How long to wait for a leaving member that does not answer.",
+        description="Time to wait for a leaving member whose agent does not respond.",
     )
-    reconcile_workers: int = Field(default=16, ge=1, le=1000, description="Concurrent reconciles per controller.")
-    write_concurrency: int = Field(default=32, ge=1, le=150, description="Concurrent writes to the hub.")
+    reconcile_workers: int = Field(
+        default=16, ge=1, le=1000, description="Maximum number of concurrent reconciles per controller."
+    )
+    write_concurrency: int = Field(
+        default=32, ge=1, le=150, description="Maximum number of concurrent writes to the hub."
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""
@@ -91,7 +96,7 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
         if self.lease_name.startswith(LEASE_PREFIX):
             yield Contradiction(
                 frozenset({"lease_name"}),
-                f"lease_name: {self.lease_name!r} looks like a reservation, which the server may delete",
+                f"lease_name: {self.lease_name!r}: must not be the name of a reservation, which the server may delete",
             )
 
     def loop(self) -> LoopSettings:

@@ -84,12 +84,12 @@ class NotificationSettings(Settings):
         if self.notifications_url and self.notifications_secret_file is None:
             yield Contradiction(
                 frozenset({"notifications_url", "notifications_secret_file"}),
-                "notifications_url: needs notifications_secret_file, by which the receiver knows us",
+                "notifications_url: must not be set without notifications_secret_file, which signs the notifications",
             )
         if self.notifications_url and not self.notifications_reasons:
             yield Contradiction(
                 frozenset({"notifications_url", "notifications_reasons"}),
-                "notifications_reasons: is empty, so nothing would be sent to notifications_url",
+                "notifications_reasons: must not be empty when notifications_url is set",
             )
 
     def notifications(self) -> NotificationOptions:

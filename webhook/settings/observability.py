@@ -21,7 +21,7 @@ class ObservabilitySettings(Settings):
         default="json", description="Format of the log: `json` for machines, `text` for people."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Lowest level that is logged."
+        default="info", description="Minimum level of log messages."
     )
     tracing_endpoint: str = Field(
         default="",
@@ -30,7 +30,7 @@ class ObservabilitySettings(Settings):
     tracing_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
         description="Share of reconciles and of requests without a `traceparent` that are traced, from 0 to 1. A "
-        "request with one follows its sampling flag.",
+        "request with a `traceparent` follows its sampling flag.",
     )
     commit: str = Field(
         default="",
@@ -47,11 +47,11 @@ class ObservabilitySettings(Settings):
             parts = urlsplit(url)
             parts.port  # noqa: B018 - raises where it is no number
         except ValueError as error:
-            raise ValueError(f"is no URL: {error}") from error
+            raise ValueError(f"must be a URL: {error}") from error
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("has to begin with http:// or https:// and a host")
+            raise ValueError("must start with http:// or https:// and a host")
         if parts.username is not None or parts.password is not None:
-            raise ValueError("has credentials in it; give them as OTEL_EXPORTER_OTLP_HEADERS")
+            raise ValueError("must not contain credentials: set OTEL_EXPORTER_OTLP_HEADERS")
         return url
 
 
@@ -77,7 +77,7 @@ class HistorySettings(Settings):
         default=7,
         ge=0,
         le=90,
-        description="Days for which decisions, rollouts, refusals and answers of the gate are kept, for `harbormaster "
+        description="Retention in days of decisions, rollouts, refusals and answers of the gate, for `harbormaster "
         "history`. 0: disabled.",
     )
     history_megabytes: int = Field(
@@ -88,7 +88,7 @@ class HistorySettings(Settings):
         "entries are deleted first.",
     )
     history_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=300, description="Shortest interval between writes of the history by one process."
+        default=10, ge=1, le=300, description="Minimum interval between writes of the history by a process."
     )
 
     def history(self) -> HistoryOptions:

@@ -24,16 +24,16 @@ class PlaceableSettings(InstallationSettings):
 
     allowed_kinds: str = Field(
         default="",
-        description="The only kinds that placements may select or wrap, and that an agent applies: `GROUP`, "
-        "`GROUP/VERSION` or `GROUP/VERSION/Kind1,Kind2`, separated by `;`. Empty: all that are not blocked.",
+        description="Kinds that placements may select or wrap, and that an agent applies: `GROUP`, `GROUP/VERSION` or "
+        "`GROUP/VERSION/Kind1,Kind2`, separated by `;`. Empty: all kinds that are not blocked.",
     )
     blocked_kinds: str = Field(
         default="",
-        description="Kinds that placements may not select or wrap, besides those that are always blocked. Written "
-        "like `HARBORMASTER_ALLOWED_KINDS`, with which it cannot be combined: `v1/Secret;example.com`.",
+        description="Kinds that placements may not select or wrap, besides those that are always blocked, such as "
+        "`v1/Secret;example.com`. Same syntax as `HARBORMASTER_ALLOWED_KINDS`. The two cannot be combined.",
     )
     workloads_enabled: bool = Field(
-        default=False, description="The hub runs workloads itself, so that volume claims are not placed."
+        default=False, description="The hub runs workloads itself. PersistentVolumeClaims are then not placed."
     )
     skipped_namespaces: Words = Field(
         default=(),
@@ -52,7 +52,8 @@ class PlaceableSettings(InstallationSettings):
         yield from super().contradictions()
         if self.allowed_kinds.strip() and self.blocked_kinds.strip():
             yield Contradiction(
-                frozenset({"allowed_kinds", "blocked_kinds"}), "allowed_kinds and blocked_kinds: exclude each other"
+                frozenset({"allowed_kinds", "blocked_kinds"}),
+                "allowed_kinds: must not be set when blocked_kinds is set",
             )
 
     def selection(self) -> SelectionSettings:
@@ -71,8 +72,8 @@ class RemovalSettings(Settings):
 
     removal_confirmation: Literal["", "Off", "Warn", "Confirm"] = Field(
         default="",
-        description="One mode for every effect: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`. "
-        "Empty: each effect has the mode of its own setting.",
+        description="Mode of all effects: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`. Empty: each "
+        "effect has the mode of its own setting.",
     )
     removal_confirmation_data: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,
@@ -125,7 +126,7 @@ class RemovalSettings(Settings):
     @classmethod
     def _check_exempt(cls, text: str) -> str:
         if text and not all(text.partition("=")[::2]):
-            raise ValueError(f"{text!r} is not KEY=VALUE")
+            raise ValueError(f"{text!r}: must be KEY=VALUE")
         return text
 
     def removal(self) -> RemovalPolicy:
@@ -155,20 +156,20 @@ class RolloutSettings(RemovalSettings):
         default=600,
         ge=10,
         le=604_800,
-        description="How long a rollout may make no progress, beyond its `unavailablePeriodSeconds`, until its "
-        "placement is reported as stalled.",
+        description="Time without progress, beyond `unavailablePeriodSeconds`, after which a rollout is reported as "
+        "stalled.",
     )
     removal_needs_budget: bool = Field(
         default=True,
-        description="Count a removal against `maxUnavailable` even if the binding has failed or the placement wants "
-        "no cluster any more. `false`: such removals are unlimited.",
+        description="Count a removal against `maxUnavailable` even if the binding has failed or the placement no "
+        "longer selects any cluster. `false`: such removals are unlimited.",
     )
     resource_snapshot_interval_seconds: Seconds = Field(
-        default=30, le=300, description="Shortest time between two snapshots of the objects that a placement selects."
+        default=30, le=300, description="Minimum interval between snapshots of the objects that a placement selects."
     )
     resource_collection_seconds: Seconds = Field(
         default=15,
         le=60,
-        description="Debounce: changes of selected objects are coalesced into one snapshot for this long, from the "
-        "first change on.",
+        description="Debounce interval: changes of selected objects within this time of the first change are coalesced "
+        "into one snapshot.",
     )

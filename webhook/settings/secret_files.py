@@ -44,15 +44,15 @@ def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tup
     except OSError as error:
         raise SettingsError(f"{location}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise SettingsError(f"{location}: is not ASCII text") from None
+        raise SettingsError(f"{location}: must be ASCII text") from None
     secrets = tuple(line for line in lines if line)
     if not 0 < len(secrets) <= MOST:
-        raise SettingsError(f"{location}: must hold 1 to {MOST} secrets, one a line; it holds {len(secrets)}")
+        raise SettingsError(f"{location}: must have 1 to {MOST} secrets, one per line, has {len(secrets)}")
     for number, line in enumerate(lines, 1):
         if line and not _SECRET.fullmatch(line):
             raise SettingsError(
-                f"{location}: line {number}: must be {SHORTEST} to {LONGEST} letters, digits, - or _, "
-                "such as `openssl rand -hex 32` makes"
+                f"{location}: line {number}: must be {SHORTEST} to {LONGEST} letters, digits, - or _, such as the "
+                "output of `openssl rand -hex 32`"
             )
     return secrets
 

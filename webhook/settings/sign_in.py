@@ -78,8 +78,8 @@ class SignInSettings(Settings):
     )
     oidc_session_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one per line, the same for all replicas, reloaded when it changes. The first "
-        "one seals sessions of the page, and each one opens them.",
+        description="File of secrets, one per line, the same for all replicas, reloaded when it changes. The first one "
+        "encrypts sessions of the page. All of them decrypt sessions.",
     )
     oidc_page_url: str = Field(
         default="",
@@ -93,7 +93,7 @@ class SignInSettings(Settings):
     )
     oidc_scopes: Words = Field(
         default=("openid", "profile", EMAIL),
-        description="Requested scopes. Many providers require `groups` among them before they issue groups.",
+        description="Requested scopes. Many providers issue groups only if `groups` is among them.",
     )
     oidc_username_claim: str = Field(
         default="sub",
@@ -113,8 +113,8 @@ class SignInSettings(Settings):
     oidc_groups_prefix: str = Field(
         default="",
         max_length=256,
-        description="Prefix of every group, such as `oidc:`. Without it, a group of the provider has the rights of "
-        "any group of that name on the hub. Empty: no prefix, and a warning. `-`: no prefix.",
+        description="Prefix of every group, such as `oidc:`. Without it, a group of the provider has the rights of the "
+        "group of that name on the hub. Empty: no prefix, and a warning. `-`: no prefix, no warning.",
     )
     oidc_name: str = Field(
         default="",
@@ -125,21 +125,21 @@ class SignInSettings(Settings):
         default=28_800,
         ge=60,
         le=LONGEST_SESSION_SECONDS,
-        description="Longest session of the page. It ends earlier if the ID token expires.",
+        description="Maximum duration of a session of the page. It ends earlier if the ID token expires.",
     )
 
     @field_validator("oidc_issuer_url")
     @classmethod
     def _check_issuer(cls, url: str) -> str:
         if url and urlsplit(url).query:
-            raise ValueError(f"{url[:128]!r} has a query, and the URL of an issuer has none")
+            raise ValueError("must not have a query")
         return check_url(url, "https://accounts.example.com")
 
     @field_validator("oidc_username_prefix", "oidc_groups_prefix")
     @classmethod
     def _check_prefix(cls, prefix: str) -> str:
         if prefix.startswith(RESERVED):
-            raise ValueError(f"{prefix[:128]!r} must not begin with {RESERVED}, as in oidc:")
+            raise ValueError(f"must not start with {RESERVED}. Use a prefix such as oidc:")
         return prefix
 
     @field_validator("oidc_page_url")
@@ -149,18 +149,16 @@ class SignInSettings(Settings):
         parts = urlsplit(url)
         is_written_so = _ORIGIN.fullmatch(parts.netloc.lower()) is not None
         if url and (parts.scheme != "https" or not is_written_so or parts.path.strip("/") or parts.query):
-            raise ValueError(
-                f"{url[:128]!r} is not https with a host, a port perhaps, and nothing else, in ASCII (`xn--…`)"
-            )
+            raise ValueError("must be https:// with a host and an optional port, in ASCII (`xn--…`)")
         return f"https://{parts.netloc.lower().removesuffix(':443')}" if url else ""  # as browsers write an origin
 
     @field_validator("oidc_scopes")
     @classmethod
     def _check_scopes(cls, scopes: tuple[str, ...]) -> tuple[str, ...]:
         if "openid" not in scopes:
-            raise ValueError("must have openid among them: without it, there is no ID token")
+            raise ValueError("must contain openid, without which the provider issues no ID token")
         if any(not scope.isascii() or not scope.isprintable() or set(scope) & set(' "\\') for scope in scopes):
-            raise ValueError("a scope has letters that no scope has")
+            raise ValueError("a scope has invalid characters")
         return scopes
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -169,15 +167,17 @@ class SignInSettings(Settings):
         if self.oidc_issuer_url:
             for name in _NEEDED:
                 if not getattr(self, name):
-                    yield Contradiction(frozenset({"oidc_issuer_url", name}), f"oidc_issuer_url: needs {name}")
+                    yield Contradiction(
+                        frozenset({"oidc_issuer_url", name}), f"oidc_issuer_url: must not be set without {name}"
+                    )
             if self.oidc_session_secret_file is not None and (
                 self.oidc_session_secret_file == self.oidc_client_secret_file
             ):
                 names = frozenset({"oidc_client_secret_file", "oidc_session_secret_file"})
                 yield Contradiction(
                     names,
-                    "oidc_session_secret_file: must be another file than oidc_client_secret_file: "
-                    "whoever knows that secret could make sessions",
+                    "oidc_session_secret_file: must not be the file in oidc_client_secret_file: the provider "
+                    "could forge sessions",
                 )
 
     @property

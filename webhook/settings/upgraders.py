@@ -75,12 +75,12 @@ class UpgraderSettings(Settings):
     handoff_secret_file: Path | None = Field(
         default=None,
         description="File of secrets, one per line, that sign messages to and from the upgrader of `handoff_url`. The "
-        "first one signs, and each one is accepted. Unset: reports to `/v1/upgrade/operations` are refused.",
+        "first one signs. All of them are accepted. Unset: reports to `/v1/upgrade/operations` are refused.",
     )
     handoff_unbound_reports: bool = Field(
         default=False,
-        description="Accept reports to `/v1/upgrade/operations` without `operationID`, for upgraders that do not send "
-        "it yet. A client that has seen such a report can replay it for another operation.",
+        description="Accept reports to `/v1/upgrade/operations` without `operationID`, for upgraders that do not "
+        "send it yet. A client that has intercepted such a report can replay it for another operation.",
     )
     handoff_url: str = Field(
         default="",
@@ -99,7 +99,7 @@ class UpgraderSettings(Settings):
         upgraders = sorted(entry_point.name for entry_point in entry_points(group=ENTRY_POINTS))
         for word in words:
             if word not in upgraders:
-                raise ValueError(f"there is no upgrader {word[:64]!r}; installed are {', '.join(upgraders)}")
+                raise ValueError(f"{word[:64]!r}: must be one of the installed upgraders: {', '.join(upgraders)}")
         return words
 
     @field_validator("handoff_url")
@@ -113,12 +113,12 @@ class UpgraderSettings(Settings):
         if self.handoff_url and self.handoff_secret_file is None:
             yield Contradiction(
                 frozenset({"handoff_url", "handoff_secret_file"}),
-                "handoff_url: needs handoff_secret_file, by which the upgrader knows us",
+                "handoff_url: must not be set without handoff_secret_file, which signs the operations",
             )
         if self.default_upgrader not in self.upgraders:
             yield Contradiction(
                 frozenset({"upgraders", "default_upgrader"}),
-                f"default_upgrader: {self.default_upgrader[:64]!r} is none of the upgraders",
+                f"default_upgrader: {self.default_upgrader[:64]!r}: must be one of upgraders",
             )
 
     def hand_off(self) -> HandOffOptions:

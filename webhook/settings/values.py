@@ -32,7 +32,7 @@ def _decode_text(value: Any) -> Any:
     try:
         return json.loads(value)
     except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from error
+        raise ValueError(f"must be JSON: {error}") from error
 
 
 def _has_usable_port(parts: SplitResult) -> bool:
@@ -43,7 +43,7 @@ def _has_usable_port(parts: SplitResult) -> bool:
 
 
 def check_url(url: str, example: str) -> str:
-    """Return the URL of somebody outside as it is given; empty: there is nobody.
+    """Return the URL of an external service unchanged. Empty: disabled.
 
     Args:
         url: With a scheme, a host, perhaps a port, and no user and no fragment.
@@ -62,7 +62,7 @@ def check_url(url: str, example: str) -> str:
             or not _has_usable_port(parts)
             or any(character.isspace() or not character.isprintable() for character in url)
         ):
-            raise ValueError(f"{url[:128]!r} is no URL such as {example}")
+            raise ValueError(f"must be a URL such as {example}")
     return url
 
 

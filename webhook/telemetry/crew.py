@@ -67,8 +67,8 @@ def count_worker(registry: CollectorRegistry, restarts: int) -> None:
         registry: Registry of its metrics.
         restarts: Number of restarts of this worker number.
     """
-    Gauge(UP, "Whether a worker answers the one that is asked for metrics.", registry=registry).set(1)
-    Counter("harbormaster_worker_restarts", "How often a worker was started again.", registry=registry).inc(restarts)
+    Gauge(UP, "Whether a worker answers the worker that serves the scrape: 1 or 0.", registry=registry).set(1)
+    Counter("harbormaster_worker_restarts", "Number of restarts of a worker.", registry=registry).inc(restarts)
 
 
 class WorkerGroup:
@@ -99,7 +99,7 @@ class WorkerGroup:
                 try:
                     asker, _ = await loop.sock_accept(self._seat.own)
                 except OSError as error:  # the system has no more sockets: no reason to stop the worker
-                    _log.warning("no other worker can ask", extra={"reason": error.strerror})
+                    _log.warning("cannot listen for other workers", extra={"reason": error.strerror})
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 tasks.create_task(self._answer(asker))
@@ -123,7 +123,7 @@ class WorkerGroup:
     async def _checked(self, question: str) -> dict[str, str]:
         """Return the problems of every check in all workers, including workers that do not answer."""
         answers = await self._ask_all(question, PROBE_SECONDS)
-        silent = [f"worker {number} does not answer" for number, answer in answers.items() if answer is None]
+        silent = [f"worker {number} does not respond" for number, answer in answers.items() if answer is None]
         checks: dict[str, list[str]] = {"workers": silent}
         for number, answer in answers.items():
             for check, trouble in (answer or {}).items():
@@ -151,7 +151,7 @@ class WorkerGroup:
                     client.shutdown(socket.SHUT_WR)
                     return dict(json.loads(await _read(client, MOST_BYTES)))
             except (OSError, TimeoutError, ValueError) as error:
-                _log.debug("a worker does not answer", extra={"asked": number, "reason": str(error)})
+                _log.debug("worker not responding", extra={"asked": number, "reason": str(error)})
                 return None
 
     async def _answer(self, asker: socket.socket) -> None:
@@ -165,9 +165,9 @@ class WorkerGroup:
                     if answer is not None:
                         await asyncio.get_running_loop().sock_sendall(asker, json.dumps(await answer()).encode())
             except (OSError, TimeoutError, ValueError) as error:  # the asking worker has timed out
-                _log.debug("a worker was not answered", extra={"reason": str(error)})
+                _log.debug("request of a worker failed", extra={"reason": str(error)})
             except Exception:  # noqa: BLE001 - a broken check or metric must not stop the worker, nor its reviews
-                _log.exception("a worker was not answered")
+                _log.exception("request of a worker failed")
 
     async def _own_liveness(self) -> Answer:
         return self._health.liveness()

@@ -71,4 +71,4 @@ class Health:
 
     def _lag(self) -> str:
         late = self.lag_seconds >= LONGEST_LAG_SECONDS
-        return f"timers are {self.lag_seconds:.1f} s late" if late else ""
+        return f"timers fire {self.lag_seconds:.1f} s late" if late else ""

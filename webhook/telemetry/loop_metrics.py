@@ -100,28 +100,33 @@ class LoopMetrics:
         self._tracing = tracing
         self._reconciles = Counter(
             "harbormaster_reconcile",
-            "Reconciled keys by controller and result.",
+            "Number of reconciles, by controller and result.",
             ("controller", "result"),
             registry=registry,
         )
         self._seconds = Histogram(
             "harbormaster_reconcile_duration_seconds",
-            "Time to reconcile one key.",
+            "Duration of a reconcile.",
             ("controller", "result"),
             buckets=BUCKETS,
             registry=registry,
         )
-        self._depth = Gauge("harbormaster_workqueue_depth", "Keys in the queue.", ("controller",), registry=registry)
-        self._retries = Counter(
-            "harbormaster_workqueue_retries", "Keys put back after a failure.", ("controller",), registry=registry
+        self._depth = Gauge(
+            "harbormaster_workqueue_depth", "Number of keys in the queue.", ("controller",), registry=registry
         )
-        self._longest_wait = Gauge(
-            "harbormaster_workqueue_longest_wait_seconds",
-            "How long the first key in the queue has been waiting.",
+        self._retries = Counter(
+            "harbormaster_workqueue_retries",
+            "Number of keys requeued after a failure.",
             ("controller",),
             registry=registry,
         )
-        Gauge("harbormaster_leader", "Whether this process leads.", registry=registry).set_function(
+        self._longest_wait = Gauge(
+            "harbormaster_workqueue_longest_wait_seconds",
+            "Age of the oldest key in the queue.",
+            ("controller",),
+            registry=registry,
+        )
+        Gauge("harbormaster_leader", "Whether this process is the leader: 1 or 0.", registry=registry).set_function(
             lambda: float(is_leader())
         )
         self.terms: set[TermMetrics] = set()
@@ -153,16 +158,20 @@ class LoopMetrics:
         gauges = (
             (
                 "harbormaster_placements_stalled",
-                "Placements whose rollout is stalled.",
+                "Number of placements with a stalled rollout.",
                 [family.placement for family in FAMILIES],
             ),
             (
                 "harbormaster_update_runs_waiting_for_approval",
-                "Staged update runs that wait for somebody's approval.",
+                "Number of staged update runs that wait for an approval.",
                 [family.run for family in FAMILIES],
             ),
-            ("harbormaster_members_silent", "Members whose agent does not report any more.", [MEMBER_CLUSTER]),
-            ("harbormaster_node_pools_shut", "Node pools whose budgets have let no node go for a day.", [NODE_POOL]),
+            ("harbormaster_members_silent", "Number of members whose agent has stopped reporting.", [MEMBER_CLUSTER]),
+            (
+                "harbormaster_node_pools_shut",
+                "Number of node pools whose budgets have allowed 0 disruptions for a day.",
+                [NODE_POOL],
+            ),
         )
         for name, description, kinds in gauges:
             gauge = Gauge(name, description, ("kind",), registry=registry)
@@ -171,7 +180,7 @@ class LoopMetrics:
 
         pending = Gauge(
             "harbormaster_removals_pending",
-            "Placements with removals that wait for confirmation.",
+            "Number of placements with removals that wait for confirmation.",
             ("kind",),
             registry=registry,
         )
@@ -238,18 +247,22 @@ class ShardMetrics:
         clash: Callable[[], int],
     ) -> None:
         gauge = Gauge(
-            "harbormaster_shard_held", "Whether this process works on a shard.", ("shard",), registry=registry
+            "harbormaster_shard_held", "Whether this process owns a shard: 1 or 0.", ("shard",), registry=registry
         )
         for shard in range(count):
             gauge.labels(str(shard)).set_function(partial(lambda shard: float(shard in held_shards()), shard))
         self._moves = Counter(
-            "harbormaster_shard_moves", "Shards that this process has got or given up.", ("move",), registry=registry
+            "harbormaster_shard_moves",
+            "Number of shards that this process has acquired or released.",
+            ("move",),
+            registry=registry,
         )
         for move in Move:
             self._moves.labels(move)
         Gauge(
             "harbormaster_shards_waited_for",
-            "How many shards the replicas have that this one waits for, because it has another number; 0: none.",
+            "Number of shards of the replicas that this one waits for because its own number differs. 0 if it "
+            "does not wait.",
             registry=registry,
         ).set_function(clash)
 

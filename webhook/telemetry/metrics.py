@@ -124,7 +124,7 @@ class AdmissionReviews(Collector):
         """Yield the metrics. Called by the registry."""
         requests = CounterMetricFamily(
             "harbormaster_admission_requests",
-            "Admission reviews by decision.",
+            "Number of admission reviews, by decision.",
             labels=("hook", "operation", "resource", "result", "code"),
         )
         for outcome, count in self._outcomes.items():
@@ -132,7 +132,7 @@ class AdmissionReviews(Collector):
         yield requests
         seconds = HistogramMetricFamily(
             "harbormaster_admission_duration_seconds",
-            "Time from the headers of a review to its answer.",
+            "Duration of an admission review, from its headers to the response.",
             labels=("hook", "resource"),
         )
         bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
@@ -155,21 +155,22 @@ class CacheFreshness(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics. Called by the registry."""
-        events = CounterMetricFamily("harbormaster_watch_events", "Changes the hub sent.", labels=("resource",))
-        relists = CounterMetricFamily(
-            "harbormaster_relists", "How often a kind was listed again.", labels=("resource",)
+        events = CounterMetricFamily(
+            "harbormaster_watch_events", "Number of watch events received from the hub.", labels=("resource",)
         )
+        relists = CounterMetricFamily("harbormaster_relists", "Number of relists of a kind.", labels=("resource",))
         synced_family = GaugeMetricFamily(
-            "harbormaster_cache_synced", "Whether a kind has been listed once.", labels=("resource",)
+            "harbormaster_cache_synced", "Whether the cache of a kind has synced: 1 or 0.", labels=("resource",)
         )
         age = GaugeMetricFamily(
             "harbormaster_cache_age_seconds",
-            "Time since the hub last sent anything; a quiet watch still brings a bookmark every minute.",
+            "Time since the last message from the hub. An idle watch receives a bookmark every minute.",
             labels=("resource",),
         )
         behind = GaugeMetricFamily(
             "harbormaster_watch_behind_seconds",
-            "Time since everything that the hub had sent was taken in; grows while more arrives than can be taken.",
+            "Time since the cache last caught up with the watch. Grows while events arrive faster than they are "
+            "processed.",
             labels=("resource",),
         )
         for kind in self._read():
@@ -180,7 +181,7 @@ class CacheFreshness(Collector):
             behind.add_metric((kind.resource,), kind.behind_seconds)
         shared_family = GaugeMetricFamily(
             "harbormaster_cache_shared_bytes",
-            "Estimated size of the table of parts that objects share, at most 4 MiB.",
+            "Estimated size of the table of interned parts of objects, at most 4 MiB.",
             self._shared_bytes(),
         )
         yield from (events, relists, synced_family, age, behind, shared_family)
@@ -217,66 +218,69 @@ class Metrics(ProcessMetrics):
         self.registry.register(self.reviews)
         self._live_failures = Gauge(
             "harbormaster_admission_live_failures",
-            "Live checks that failed since the start; a verdict never depends on one.",
+            "Number of live checks that failed. Verdicts never depend on them.",
             registry=self.registry,
         )
         self._in_flight = Gauge(
-            "harbormaster_http_in_flight", "Requests being handled.", ("surface",), registry=self.registry
+            "harbormaster_http_in_flight", "Number of requests in flight.", ("surface",), registry=self.registry
         )
         self._bodies = Gauge(
             "harbormaster_http_body_bytes",
-            "Bytes of bodies that are being read, and of long ones that are being judged.",
+            "Memory held by request bodies: those being read, and long ones being reviewed.",
             registry=self.registry,
         )
         self._rejected = Counter(
             "harbormaster_http_rejected",
-            "Requests refused before they were understood.",
+            "Number of requests rejected before they were parsed.",
             ("surface", "reason"),
             registry=self.registry,
         )
         self._api_requests = Counter(
-            "harbormaster_api_requests", "Requests to /v1 by outcome.", ("route", "code"), registry=self.registry
+            "harbormaster_api_requests",
+            "Number of requests to /v1, by outcome.",
+            ("route", "code"),
+            registry=self.registry,
         )
         self._api_seconds = Histogram(
             "harbormaster_api_duration_seconds",
-            "Time to answer a /v1 request.",
+            "Duration of a request to /v1.",
             ("route",),
             buckets=BUCKETS,
             registry=self.registry,
         )
         self._score_seconds = Histogram(
             "harbormaster_score_duration_seconds",
-            "Time to filter and score the fleet for one question, without HTTP.",
+            "Duration of filtering and scoring the fleet for one request, without HTTP.",
             buckets=BUCKETS,
             registry=self.registry,
         )
         self._turned_away = Counter(
             "harbormaster_filter_rejections",
-            "Clusters rejected, by the first filter that rejected them.",
+            "Number of rejected clusters, by the first filter that rejected them.",
             ("plugin",),
             registry=self.registry,
         )
         self.certificate_not_after = Gauge(
             "harbormaster_certificate_expiration_timestamp_seconds",
-            "When a certificate expires.",
+            "Expiry time of a certificate.",
             ("role",),
             registry=self.registry,
         )
         self.certificate_not_before = Gauge(
             "harbormaster_certificate_not_before_timestamp_seconds",
-            "When a certificate becomes valid.",
+            "Start of the validity of a certificate.",
             ("role",),
             registry=self.registry,
         )
         self._issuer = Gauge(
             "harbormaster_certificate_issuer_info",
-            "Who signed the certificate that is served; always 1.",
+            "Issuer of the serving certificate. Always 1.",
             ("issuer",),
             registry=self.registry,
         )
         self.renewals = Counter(
             "harbormaster_certificate_renewals",
-            "Renewals of certificates and of client authorities.",
+            "Number of renewals of certificates and client authorities.",
             ("role", "result"),
             registry=self.registry,
         )
@@ -333,10 +337,12 @@ class Metrics(ProcessMetrics):
 
     def watch_bundles(self, reader: Callable[[], Mapping[str, bool]]) -> None:
         """Read from *reader* at scrape time whether the API server trusts the authorities."""
-        subject = "Whether every caBundle of a webhook configuration holds the certificate authorities that it should."
+        subject = (
+            "Whether every caBundle of a webhook configuration contains the expected certificate authorities: 1 or 0."
+        )
         self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", subject, reader))
 
     def watch_hooks(self, reader: Callable[[], Mapping[str, bool]]) -> None:
         """Read from *reader* at scrape time whether the API server calls the hooks."""
-        subject = "Whether a webhook configuration exists, and its hooks fail closed where they should."
+        subject = "Whether a webhook configuration exists and its hooks have the expected failurePolicy: 1 or 0."
         self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", subject, reader))

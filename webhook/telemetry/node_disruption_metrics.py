@@ -31,18 +31,21 @@ class NodeDisruptionMetrics(SubjectMetrics):
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
         self._eligible = self.gauge(
-            "harbormaster_disruption_eligible", "Nodes of a pool that could be disrupted for a reason, budgets apart."
+            "harbormaster_disruption_eligible",
+            "Number of nodes of a pool that are eligible for disruption for a reason, regardless of budgets.",
         )
         self._held = self.gauge(
             "harbormaster_disruption_held",
-            "Nodes that could go and stay, by what keeps them; a node may be kept by several things.",
+            "Number of eligible nodes that are not disrupted, by blocker. A node can have several blockers.",
         )
-        self._decisions = self.counter("harbormaster_disruption_decisions", "Commands that were begun, or advised.")
+        self._decisions = self.counter(
+            "harbormaster_disruption_decisions", "Number of disruption commands that were started or advised."
+        )
         self._failures = self.counter(
             "harbormaster_disruption_failed_validations",
-            "Commands that did not hold when they were looked at again, were refused by the gate, or were undone.",
+            "Number of disruption commands that failed validation, were refused by the gate, or were rolled back.",
         )
-        self._draining = self.gauge("harbormaster_disruption_draining_nodes", "Nodes that are being drained.")
+        self._draining = self.gauge("harbormaster_disruption_draining_nodes", "Number of nodes being drained.")
 
     def evaluated(self, eligible: Mapping[tuple[str, str], int], counts: Mapping[str, int]) -> None:
         """Record the numbers of one pass."""

@@ -27,12 +27,12 @@ class MemoryInUse(Collector):
         """Yield the metrics for the registry."""
         yield GaugeMetricFamily(
             "harbormaster_memory_blocks",
-            "Blocks of at most 512 bytes that Python objects take.",
+            "Number of memory blocks of at most 512 bytes allocated for Python objects.",
             sys.getallocatedblocks(),
         )
         memory = GaugeMetricFamily(
             "harbormaster_memory_allocator_bytes",
-            "Larger blocks: those in use, and those that were freed and are kept. Only with glibc.",
+            "Size of the larger memory blocks, in use or freed but not returned to the system. Only with glibc.",
             labels=("state",),
         )
         if (memory_use := allocated()) is not None:
@@ -57,12 +57,12 @@ class ProcessMetrics:
         self.registry.register(MemoryInUse())
         Gauge(
             "harbormaster_build_info",
-            "Which build this is; always 1.",
+            "Version and commit of this build. Always 1.",
             ("version", "commit", "python"),
             registry=self.registry,
         ).labels(installed_version(), commit, platform.python_version()).set(1)
         self._lag = Gauge(
-            "harbormaster_event_loop_lag_seconds", "How late the event loop wakes its timers.", registry=self.registry
+            "harbormaster_event_loop_lag_seconds", "Delay of timers of the event loop.", registry=self.registry
         )
 
     def watch_lag(self, seconds: Callable[[], float]) -> None:

@@ -98,7 +98,7 @@ def tracing_of(settings: ObservabilitySettings, program: str) -> Tracing | None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
     except ImportError as error:
-        _log.warning("no traces: install requirements-otel.txt", extra={"missing": error.name or str(error)})
+        _log.warning("tracing disabled: install requirements-otel.txt", extra={"missing": error.name or str(error)})
         return None
     resource = Resource.create(
         {

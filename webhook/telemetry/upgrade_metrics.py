@@ -44,33 +44,33 @@ class UpgradeMetrics(SubjectMetrics):
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
         self._state = self.gauge("harbormaster_upgrade_run_state", "Whether an upgrade run is in a state: 1 or 0.")
-        self._members = self.gauge("harbormaster_upgrade_members", "Members of an upgrade run by state.")
+        self._members = self.gauge("harbormaster_upgrade_members", "Number of members of an upgrade run, by state.")
         self._eta = self.gauge(
             "harbormaster_upgrade_eta_seconds",
-            "Time until an upgrade run is over, as its plan says; absent where no end is in sight.",
+            "Planned time until an upgrade run completes. Absent if the plan has no end.",
         )
         self._durations = self.histogram(
-            "harbormaster_upgrade_member_duration_seconds", "Time that the upgrade of one member took.", UPGRADE_BUCKETS
+            "harbormaster_upgrade_member_duration_seconds", "Duration of the upgrade of a member.", UPGRADE_BUCKETS
         )
         self._pending = self.counter(
             "harbormaster_upgrade_pending_seconds",
-            "Time that members have waited for their upgrade, by the reason that they had at its end.",
+            "Time that members waited for their upgrade, by the last reason for waiting.",
         )
         self._gates = self.histogram(
-            "harbormaster_upgrade_gate_wait_seconds", "Time that gates were waited for.", GATE_BUCKETS
+            "harbormaster_upgrade_gate_wait_seconds", "Time that runs waited at gates.", GATE_BUCKETS
         )
         self._lag = self.histogram(
             "harbormaster_upgrade_window_start_lag_seconds",
-            "Time from the opening of a maintenance window to the start of the upgrade that waited for it.",
+            "Time from the opening of a maintenance window to the start of an upgrade that waited for it.",
             LAG_BUCKETS,
         )
         self._errors = self.counter(
-            "harbormaster_upgrade_upgrader_errors", "Calls of back ends that have failed or taken too long."
+            "harbormaster_upgrade_upgrader_errors", "Number of calls of back ends that failed or timed out."
         )
         self._approvals: set[str] = set()
         self.gauge(
             "harbormaster_upgrade_runs_waiting_for_approval",
-            "Upgrade runs at a gate that waits for somebody's approval.",
+            "Number of upgrade runs at a gate that waits for an approval.",
         ).labels(UPGRADE_RUN.kind).set_function(lambda: len(self._approvals))
         self._runs: set[str] = set()
         self._planned: set[str] = set()

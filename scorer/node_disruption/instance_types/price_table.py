@@ -92,7 +92,7 @@ class _Reading:
         previous = self._types.setdefault(name, instance_type)
         self._offerings.setdefault(name, {})
         if previous is not instance_type and (is_whole or name in self._whole):
-            self._wrong(at / "name", f"{quote(name)} is there twice")
+            self._wrong(at / "name", f"{quote(name)} is listed twice")
         elif previous != instance_type:
             self._wrong(at, f"{quote(name)} has other resources or labels than in the row before")
         if is_whole:
@@ -145,7 +145,7 @@ class _Reading:
             self._wrong(at / "capacityType", f"{quote(capacity_type)} is not one of {words}")
         offering = Offering(zone, capacity_type, self._price(row, at), self._available(row, at))
         if self._offerings[name].setdefault((zone, capacity_type), offering) is not offering:
-            self._wrong(at, f"{quote(name)} is there twice for zone {quote(zone)}, {capacity_type}")
+            self._wrong(at, f"{quote(name)} is listed twice for zone {quote(zone)}, {capacity_type}")
 
     def _price(self, row: JsonObject, at: FieldPath) -> float:
         value = row.get("price")

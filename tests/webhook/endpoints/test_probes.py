@@ -52,7 +52,7 @@ async def test_a_certificate_near_its_end_is_not_ready(port):
 async def test_a_late_event_loop_is_not_alive(port):
     port.server.health.lag_seconds = 5.0
     answer = await get(port, "/livez")
-    assert (answer.status, b"[-]event-loop failed: timers are 5.0 s late" in answer.body) == (503, True)
+    assert (answer.status, b"[-]event-loop failed: timers fire 5.0 s late" in answer.body) == (503, True)
 
 
 async def test_metrics_are_in_the_format_asked_for(port):

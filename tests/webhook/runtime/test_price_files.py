@@ -45,9 +45,9 @@ def test_numbers_are_decimal(tmp_path):
         pytest.param("p.yaml", "[2026-99-99]", "is neither YAML nor JSON: month must be in", id="no-date"),
         pytest.param("p.yaml", "prices: {}\n---\nprices: {}", "is neither YAML nor JSON: line 2: but found", id="two"),
         pytest.param("p.yaml", "prices:\n  a: 1\n  b: cheap\n", 'line 3: prices.b: "cheap" is not a price', id="line"),
-        pytest.param("p.yaml", "prices:\n  a: 1\n  a: 2\n", "line 3: prices.a: is there twice", id="twice"),
+        pytest.param("p.yaml", "prices:\n  a: 1\n  a: 2\n", "line 3: prices.a: is listed twice", id="twice"),
         pytest.param("p.yaml", "updatedAt: 2026-03-01T00:00:00Z\n", "line 1: prices: is missing", id="not-there"),
-        pytest.param("p.json", '{"prices": {"a": 1, "a": 2}}', "line 1: prices.a: is there twice", id="twice-in-json"),
+        pytest.param("p.json", '{"prices": {"a": 1, "a": 2}}', "line 1: prices.a: is listed twice", id="twice-in-json"),
         pytest.param("p.json", '{"prices": {"a": "x"}}', 'prices.a: "x" is not a price', id="json"),
         pytest.param("p.csv", "name,price\n\na,x\n", 'line 3: price: "x" is not a price', id="csv"),
         pytest.param(

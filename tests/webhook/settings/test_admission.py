@@ -30,5 +30,5 @@ def test_the_loop_is_its_account_or_the_user_that_is_named():
     assert ReviewSettings.read(variables).admission().controllers == {account}
     assert ReviewSettings.read(variables, loop_user="hub-loop").admission().controllers == {"hub-loop"}
     for name in ("system:admin", "a\nb"):
-        with pytest.raises(SettingsError, match="none of the system"):
+        with pytest.raises(SettingsError, match="without the prefix system:"):
             ReviewSettings.read(variables, loop_user=name)

@@ -34,21 +34,21 @@ def test_endpoints_have_names_and_may_be_below_a_path():
 
 def test_a_scheme_in_capitals_is_the_same_scheme():
     assert dict(read(**{ENDPOINTS: "main=HTTPS://prometheus"}).endpoints) == {"main": "https://prometheus"}
-    with pytest.raises(SettingsError, match="the endpoint 'b' in analysis_endpoints is not reached by https"):
+    with pytest.raises(SettingsError, match="must not be set when an endpoint in analysis_endpoints is not https: 'b'"):
         read(**{ENDPOINTS: "b=HTTP://b", "HARBORMASTER_ANALYSIS_TOKEN_FILE": "/token"})
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("http://prometheus:9090", "NAME=URL is needed", id="no-name"),
-        pytest.param("Main=http://a", "is no name of an endpoint", id="upper-case"),
-        pytest.param("a=http://a,a=http://b", "is there twice", id="twice"),
-        pytest.param("a=ftp://a", "has to begin with http:// or https://", id="scheme"),
-        pytest.param("a=http://", "has to begin with http:// or https:// and a host", id="no-host"),
-        pytest.param("a=http://a:b", "is no URL", id="port"),
-        pytest.param("a=http://me:secret@a", "has credentials in it", id="credentials"),
-        pytest.param("a=http://a?query=up", "has a query or a fragment", id="query"),
+        pytest.param("http://prometheus:9090", "must be NAME=URL", id="no-name"),
+        pytest.param("Main=http://a", "must be NAME=URL", id="upper-case"),
+        pytest.param("a=http://a,a=http://b", "is listed twice", id="twice"),
+        pytest.param("a=ftp://a", "must start with http:// or https://", id="scheme"),
+        pytest.param("a=http://", "must start with http:// or https:// and a host", id="no-host"),
+        pytest.param("a=http://a:b", "must be a URL", id="port"),
+        pytest.param("a=http://me:secret@a", "must not contain credentials", id="credentials"),
+        pytest.param("a=http://a?query=up", "must not have a query or a fragment", id="query"),
     ],
 )
 def test_an_endpoint_that_cannot_be_asked_is_named(text, told):
@@ -59,7 +59,7 @@ def test_an_endpoint_that_cannot_be_asked_is_named(text, told):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("Job", "is not written as PLURAL.GROUP"), ("batch/v1/Job", "is not written"), ("secrets", "no conditions")],
+    [("Job", "must be PLURAL.GROUP"), ("batch/v1/Job", "must be PLURAL.GROUP"), ("secrets", "no conditions")],
 )
 def test_a_kind_that_cannot_be_looked_at_is_named(text, told):
     with pytest.raises(SettingsError, match=told):
@@ -69,7 +69,7 @@ def test_a_kind_that_cannot_be_looked_at_is_named(text, told):
 def test_a_token_goes_to_no_endpoint_without_tls():
     file = {"HARBORMASTER_ANALYSIS_TOKEN_FILE": "/token"}
     assert read(**{ENDPOINTS: "a=https://a", **file}).token_file == Path("/token")
-    with pytest.raises(SettingsError, match="the endpoint 'b' in analysis_endpoints is not reached by https"):
+    with pytest.raises(SettingsError, match="must not be set when an endpoint in analysis_endpoints is not https: 'b'"):
         read(**{ENDPOINTS: "a=https://a,b=http://b", **file})
 
 
@@ -83,10 +83,10 @@ def test_an_endpoint_is_open_to_the_namespaces_that_are_named_for_it():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("shop", "'shop' is not written as NAME=NAMESPACE", id="no-name"),
-        pytest.param("a=", "'', for the endpoint 'a', is no namespace", id="empty"),
-        pytest.param("a=Shop", "'Shop', for the endpoint 'a', is no namespace", id="upper-case"),
-        pytest.param("b=shop", "'b' is no endpoint in analysis_endpoints", id="unknown"),
+        pytest.param("shop", "'shop': must be NAME=NAMESPACE", id="no-name"),
+        pytest.param("a=", "'a': '': must be a namespace", id="empty"),
+        pytest.param("a=Shop", "'a': 'Shop': must be a namespace", id="upper-case"),
+        pytest.param("b=shop", "'b': must be the name of an endpoint in analysis_endpoints", id="unknown"),
     ],
 )
 def test_a_namespace_that_cannot_be_meant_is_named(text, told):

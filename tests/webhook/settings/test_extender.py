@@ -17,7 +17,7 @@ def test_preferences_are_json_in_the_environment():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("[{", "is not JSON", id="no-json"),
+        pytest.param("[{", "must be JSON", id="no-json"),
         pytest.param('{"weight": 1}', "valid tuple", id="no-list"),
         pytest.param('[{"weight": 101, "preference": {}}]', r"\[0\].weight", id="out-of-bounds"),
         pytest.param(

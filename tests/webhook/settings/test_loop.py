@@ -109,7 +109,9 @@ def test_allowed_kinds_are_the_only_ones():
         pytest.param({"ALLOWED_KINDS": "a/b/c/d"}, ["HARBORMASTER_ALLOWED_KINDS", "'a/b/c/d'"], id="allowed"),
         pytest.param({"BLOCKED_KINDS": "v1/Pod;/"}, ["HARBORMASTER_BLOCKED_KINDS", "'/' is none of"], id="blocked"),
         pytest.param(
-            {"ALLOWED_KINDS": "apps", "BLOCKED_KINDS": "batch"}, ["allowed_kinds and blocked_kinds"], id="both-lists"
+            {"ALLOWED_KINDS": "apps", "BLOCKED_KINDS": "batch"},
+            ["allowed_kinds: must not be set when blocked_kinds is set"],
+            id="both-lists",
         ),
         pytest.param(
             {"ROLLOUT_STALLED_SECONDS": "9"}, ["HARBORMASTER_ROLLOUT_STALLED_SECONDS", "'9'"], id="stalled-at-once"

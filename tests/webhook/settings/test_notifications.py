@@ -25,14 +25,18 @@ def test_every_setting_reaches_the_notifier():
     ("given", "message"),
     [
         pytest.param({"notifications_url": "receiver"}, "notifications_url: 'receiver'", id="no-url"),
-        pytest.param({"notifications_url": "ftp://a/"}, "is no URL such as https://receiver", id="scheme"),
-        pytest.param({"notifications_url": "https://me@a/"}, "is no URL such as", id="user"),
-        pytest.param({**TOLD, "notifications_url": "https://a:99999/token"}, "is no URL such as", id="port"),
-        pytest.param({**TOLD, "notifications_url": "https://a:x/token"}, "is no URL such as", id="no-port"),
-        pytest.param({**TOLD, "notifications_url": "https://a b/token"}, "is no URL such as", id="space"),
-        pytest.param({**TOLD, "notifications_url": "https://a/\ntoken"}, "is no URL such as", id="line-break"),
-        pytest.param({"notifications_url": "http://a/"}, "needs notifications_secret_file", id="no-secret"),
-        pytest.param({**TOLD, "notifications_reasons": ""}, "notifications_reasons: is empty", id="no-reasons"),
+        pytest.param({"notifications_url": "ftp://a/"}, "must be a URL such as https://receiver", id="scheme"),
+        pytest.param({"notifications_url": "https://me@a/"}, "must be a URL such as", id="user"),
+        pytest.param({**TOLD, "notifications_url": "https://a:99999/token"}, "must be a URL such as", id="port"),
+        pytest.param({**TOLD, "notifications_url": "https://a:x/token"}, "must be a URL such as", id="no-port"),
+        pytest.param({**TOLD, "notifications_url": "https://a b/token"}, "must be a URL such as", id="space"),
+        pytest.param({**TOLD, "notifications_url": "https://a/\ntoken"}, "must be a URL such as", id="line-break"),
+        pytest.param(
+            {"notifications_url": "http://a/"}, "must not be set without notifications_secret_file", id="no-secret"
+        ),
+        pytest.param(
+            {**TOLD, "notifications_reasons": ""}, "notifications_reasons: must not be empty", id="no-reasons"
+        ),
         pytest.param({"notifications_reasons": "Error/Failed"}, "notifications_reasons: ", id="no-type"),
         pytest.param({"notifications_reasons": "run failed"}, "notifications_reasons: ", id="no-reason"),
     ],

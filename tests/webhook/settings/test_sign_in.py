@@ -62,26 +62,26 @@ def test_a_provider_without_a_name_is_called_by_its_host():
     ("given", "message"),
     [
         pytest.param({"oidc_issuer_url": "accounts"}, "oidc_issuer_url: 'accounts'", id="no-url"),
-        pytest.param({"oidc_issuer_url": "https://a/?b"}, "has a query", id="query"),
-        pytest.param({"oidc_page_url": "http://fleet.example.com"}, "is not https", id="page-without-tls"),
-        pytest.param({"oidc_page_url": "https://fleet.example.com/ui"}, "is not https with a host", id="page-path"),
-        pytest.param({"oidc_page_url": "https://me@fleet"}, "is no URL such as", id="page-user"),
-        pytest.param({"oidc_page_url": "https://flöte.example.com"}, "is not https with a host", id="page-letters"),
-        pytest.param({"oidc_page_url": "https://fleet:"}, "is not https with a host", id="page-no-port"),
-        pytest.param({"oidc_page_url": "https://fleet:0443"}, "is not https with a host", id="page-odd-port"),
-        pytest.param({"oidc_page_url": "https://a\\b"}, "is not https with a host", id="page-backslash"),
-        pytest.param({"oidc_session_secret_file": "/client"}, "must be another file", id="one-secret-for-both"),
-        pytest.param({"oidc_scopes": "groups"}, "must have openid among them", id="no-openid"),
-        pytest.param({"oidc_scopes": 'openid,a"b'}, "letters that no scope has", id="no-scope"),
+        pytest.param({"oidc_issuer_url": "https://a/?b"}, "must not have a query", id="query"),
+        pytest.param({"oidc_page_url": "http://fleet.example.com"}, "must be https://", id="page-without-tls"),
+        pytest.param({"oidc_page_url": "https://fleet.example.com/ui"}, "must be https:// with a host", id="page-path"),
+        pytest.param({"oidc_page_url": "https://me@fleet"}, "must be a URL such as", id="page-user"),
+        pytest.param({"oidc_page_url": "https://flöte.example.com"}, "must be https:// with a host", id="page-letters"),
+        pytest.param({"oidc_page_url": "https://fleet:"}, "must be https:// with a host", id="page-no-port"),
+        pytest.param({"oidc_page_url": "https://fleet:0443"}, "must be https:// with a host", id="page-odd-port"),
+        pytest.param({"oidc_page_url": "https://a\\b"}, "must be https:// with a host", id="page-backslash"),
+        pytest.param({"oidc_session_secret_file": "/client"}, "must not be the file in", id="one-secret-for-both"),
+        pytest.param({"oidc_scopes": "groups"}, "must contain openid", id="no-openid"),
+        pytest.param({"oidc_scopes": 'openid,a"b'}, "invalid characters", id="no-scope"),
         *(
-            pytest.param({f"oidc_{name}_prefix": "system:x"}, f"oidc_{name}_prefix: .* must not begin", id=name)
+            pytest.param({f"oidc_{name}_prefix": "system:x"}, f"oidc_{name}_prefix: .* must not start", id=name)
             for name in ("username", "groups")
         ),
         pytest.param({"oidc_username_claim": ""}, "oidc_username_claim: ''", id="no-claim"),
         pytest.param({"oidc_session_seconds": "59"}, "oidc_session_seconds: '59'", id="too-short"),
         pytest.param({"oidc_session_seconds": "86401"}, "oidc_session_seconds: '86401'", id="too-long"),
         *(
-            pytest.param({name: None}, f"oidc_issuer_url: needs {name}", id=name)
+            pytest.param({name: None}, f"oidc_issuer_url: must not be set without {name}", id=name)
             for name in ("oidc_client_id", "oidc_client_secret_file", "oidc_session_secret_file", "oidc_page_url")
         ),
     ],

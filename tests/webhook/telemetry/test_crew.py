@@ -74,7 +74,7 @@ async def test_liveness_is_that_of_all_until_they_end():
     """Then the first to have finished does not answer any more, and nobody is to kill the others for it."""
     async with crew_of(2) as workers:
         workers[1].health.lag_seconds = 7.0
-        assert (await workers[0].crew.liveness())["event-loop"] == "worker 2: timers are 7.0 s late"
+        assert (await workers[0].crew.liveness())["event-loop"] == "worker 2: timers fire 7.0 s late"
         workers[0].health.draining.set()
         assert await workers[0].crew.liveness() == {"event-loop": ""}
 
@@ -83,7 +83,7 @@ async def test_a_worker_that_does_not_answer_is_said(monkeypatch):
     monkeypatch.setattr(crew, "PROBE_SECONDS", 0.05)
     monkeypatch.setattr(crew, "METRICS_SECONDS", 0.05)
     async with crew_of(2, silent=2) as (worker, _):
-        assert (await worker.crew.readiness())["workers"] == "worker 2 does not answer"
+        assert (await worker.crew.readiness())["workers"] == "worker 2 does not respond"
         found = await shown(worker)
     assert found["harbormaster_worker_up", "1"] == 1
     assert found["harbormaster_worker_up", "2"] == 0
@@ -136,7 +136,7 @@ async def test_another_user_gets_nothing(monkeypatch):
     """The address has no file whose mode could keep others away."""
     monkeypatch.setattr("os.geteuid", lambda: 12345)
     async with crew_of(2) as workers:
-        assert (await workers[0].crew.readiness())["workers"] == "worker 2 does not answer"
+        assert (await workers[0].crew.readiness())["workers"] == "worker 2 does not respond"
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(workers[1].crew._seat.addresses[2])
             asking.setblocking(False)
@@ -169,7 +169,7 @@ async def test_a_check_that_breaks_does_not_end_the_worker(caplog):
 
     async with crew_of(2) as workers:
         workers[1].health.require("caches", breaks)
-        assert (await workers[0].crew.readiness())["workers"] == "worker 2 does not answer"
+        assert (await workers[0].crew.readiness())["workers"] == "worker 2 does not respond"
         workers[1].health.require("caches", lambda: "")
         assert (await workers[0].crew.readiness())["workers"] == ""
-    assert "a worker was not answered" in caplog.text
+    assert "request of a worker failed" in caplog.text

@@ -86,7 +86,7 @@ def test_a_library_that_is_not_there_is_told_and_costs_only_the_traces():
         check=True,
     )
     assert done.stdout == "None\n"
-    assert "no traces: install requirements-otel.txt" in done.stderr
+    assert "tracing disabled: install requirements-otel.txt" in done.stderr
 
 
 async def test_a_collector_that_does_not_answer_holds_up_neither_work_nor_end():
@@ -100,11 +100,11 @@ async def test_a_collector_that_does_not_answer_holds_up_neither_work_nor_end():
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        pytest.param("collector:4317", "has to begin with http:// or https:// and a host", id="no-scheme"),
-        pytest.param("grpc://collector:4317", "has to begin with http:// or https:// and a host", id="other-scheme"),
-        pytest.param("http:///v1/traces", "has to begin with http:// or https:// and a host", id="no-host"),
-        pytest.param("http://collector:port/", "is no URL", id="no-port"),
-        pytest.param("https://me:secret@collector/", "has credentials in it", id="credentials"),
+        pytest.param("collector:4317", "must start with http:// or https:// and a host", id="no-scheme"),
+        pytest.param("grpc://collector:4317", "must start with http:// or https:// and a host", id="other-scheme"),
+        pytest.param("http:///v1/traces", "must start with http:// or https:// and a host", id="no-host"),
+        pytest.param("http://collector:port/", "must be a URL", id="no-port"),
+        pytest.param("https://me:secret@collector/", "must not contain credentials", id="credentials"),
     ],
 )
 def test_an_endpoint_that_cannot_be_one_is_refused(url, complaint):

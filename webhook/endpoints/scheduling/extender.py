@@ -60,27 +60,34 @@ class ExtenderMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         requests = Counter(
-            "harbormaster_extender_requests", "Calls of schedulers by outcome.", ("verb", "result"), registry=registry
+            "harbormaster_extender_requests",
+            "Number of calls of schedulers, by outcome.",
+            ("verb", "result"),
+            registry=registry,
         )
         seconds = Histogram(
             "harbormaster_extender_duration_seconds",
-            "Time from the headers of a call to its answer.",
+            "Duration of a call, from its headers to the response.",
             ("verb",),
             buckets=BUCKETS,
             registry=registry,
         )
         nodes = Histogram(
-            "harbormaster_extender_nodes", "Candidates in a call.", ("verb",), buckets=NODES, registry=registry
+            "harbormaster_extender_nodes",
+            "Number of candidates in a call.",
+            ("verb",),
+            buckets=NODES,
+            registry=registry,
         )
         refusals = Counter(
             "harbormaster_extender_refusals",
-            "Calls of schedulers answered with another status than 200, which schedulers take for no answer.",
+            "Number of calls answered with a status other than 200, which schedulers treat as a failed call.",
             ("code",),
             registry=registry,
         )
         refused_at = Gauge(
             "harbormaster_extender_refusal_timestamp_seconds",
-            "When a call was last answered with that status; 0: never.",
+            "Time of the last call answered with that status. 0: never.",
             ("code",),
             registry=registry,
         )

@@ -197,5 +197,5 @@ def _twice(documents: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mista
     for at, document in documents.items():
         key = at[0], name_of(document)
         if key in visited_names:
-            yield Mistake(json_pointer((*at, "metadata", "name")), "duplicate", f"{quote(key[1])} is there twice")
+            yield Mistake(json_pointer((*at, "metadata", "name")), "duplicate", f"{quote(key[1])} is listed twice")
         visited_names.add(key)

@@ -137,5 +137,5 @@ def _twice(report: UpgradeReport) -> Iterator[Mistake]:
     visited_names = set()
     for place, pool in enumerate(report.pools):
         if pool.name in visited_names:
-            yield Mistake(f"/pools/{place}/name", "duplicate", f"{quote(pool.name)} is there twice")
+            yield Mistake(f"/pools/{place}/name", "duplicate", f"{quote(pool.name)} is listed twice")
         visited_names.add(pool.name)

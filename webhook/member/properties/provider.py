@@ -102,7 +102,7 @@ class ProviderCommand:
                 self._hanging.add(reading)
                 reading.add_done_callback(self._hanging.discard)
         if not reading.done():
-            message = f"no answer within {self._seconds:g} s"
+            message = f"no response within {self._seconds:g} s"
             self._start(Statement(_STARTED, FALSE, "TimedOut", message))
             raise CollectionError("TimedOut", message)
         self._start(Statement(_STARTED, TRUE, "Started", "the property provider has started"))

@@ -95,11 +95,11 @@ def test_a_mistake_names_field_and_value(changed, expected):
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        pytest.param(ROW, '[1]: "d4" is there twice for zone "z1", on-demand', id="an-offering-twice"),
+        pytest.param(ROW, '[1]: "d4" is listed twice for zone "z1", on-demand', id="an-offering-twice"),
         pytest.param(row(zone="z2", cpu="8"), '[1]: "d4" has other resources', id="other-resources"),
         pytest.param(
             {"name": "d4", "cpu": "4", "memory": "16Gi", "offerings": []},
-            '[1].name: "d4" is there twice',
+            '[1].name: "d4" is listed twice',
             id="a-whole-type",
         ),
         pytest.param(3, "[1]: 3 is not an object", id="no-object"),

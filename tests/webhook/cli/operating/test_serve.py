@@ -132,7 +132,7 @@ def test_wrong_words_are_named(cli, files, monkeypatch, words, complaint):
     ("words", "complaint"),
     [
         pytest.param([], "serve needs a certificate: --tls-cert and --tls-key", id="no-certificate"),
-        pytest.param(["--tls-cert", "tls.crt"], "tls_cert and tls_key: one needs the other", id="no-key"),
+        pytest.param(["--tls-cert", "tls.crt"], "tls_cert and tls_key: must be set together", id="no-key"),
         pytest.param(
             ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--kubeconfig", "none"],
             "kubeconfig none: no such file or directory",

@@ -138,7 +138,7 @@ def test_all_wrong_values_are_named_at_once(cli, monkeypatch):
         "error: HARBORMASTER_BODY_SECONDS: '-1': input should be greater than or equal to 0",
         "error: HARBORMASTER_HTTPS_PORT: 'x': input should be a valid integer, unable to parse string as an integer",
         "error: HARBORMASTER_LOG_LEVEL: 'loud': input should be 'debug', 'info', 'warning' or 'error'",
-        "error: tls_cert and tls_key: one needs the other",
+        "error: tls_cert and tls_key: must be set together",
     ]
 
 

@@ -276,7 +276,7 @@ def test_every_mistake_in_a_file_is_told_with_its_place(cli, fleet):
     assert (result.exit_code, result.stdout) == (1, "")
     assert [line.removeprefix("error: harbormaster-test.yaml:") for line in result.stderr.splitlines()] == [
         "3:1: nam: Forbidden: there is no such field; did you mean name?",
-        "4:1: settings: Invalid value: guard_rial: there is no such setting",
+        "4:1: settings: Invalid value: guard_rial: unknown setting",
         "8:12: cases[0].expect.pickd: Forbidden: there is no such field; did you mean picked?",
         '8:24: cases[0].expect.satisfied: Invalid value: "yes": must be true or false',
         '10:19: cases[1].gate.reason: Unsupported value: "Drift": supported values: "Underutilized", "Empty", '

@@ -25,8 +25,10 @@ def test_a_back_end_that_cannot_be_loaded_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        pytest.param({"HARBORMASTER_UPGRADERS": "magic"}, "there is no upgrader 'magic'", id="not-installed"),
-        pytest.param({"HARBORMASTER_DEFAULT_UPGRADER": "simulated"}, "is none of the upgraders", id="default"),
+        pytest.param(
+            {"HARBORMASTER_UPGRADERS": "magic"}, "'magic': must be one of the installed upgraders", id="not-installed"
+        ),
+        pytest.param({"HARBORMASTER_DEFAULT_UPGRADER": "simulated"}, "must be one of upgraders", id="default"),
         pytest.param({"HARBORMASTER_UPGRADER_POLL_SECONDS": "0"}, "UPGRADER_POLL_SECONDS", id="poll"),
     ],
 )

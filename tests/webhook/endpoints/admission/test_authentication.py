@@ -467,11 +467,11 @@ async def test_strangers_reserve_nothing(secret_file):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        pytest.param("", "must hold 1 to 8 secrets, one a line; it holds 0", id="empty"),
-        pytest.param("\n".join(["a" * 32] * 9), "it holds 9", id="too-many"),
+        pytest.param("", "must have 1 to 8 secrets, one per line, has 0", id="empty"),
+        pytest.param("\n".join(["a" * 32] * 9), "has 9", id="too-many"),
         pytest.param("a" * 31, "line 1: must be 32 to 128 letters", id="too-short"),
         pytest.param("\n\nsecret/segment-with-a-slash-in-it-000", "line 3: must be", id="no-segment"),
-        pytest.param("é" * 40, "is not ASCII text", id="no-ascii"),
+        pytest.param("é" * 40, "must be ASCII text", id="no-ascii"),
         pytest.param("a" * (2**20 + 1), "larger than 1048576 bytes", id="too-large"),
     ],
 )
@@ -490,5 +490,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_certificate_is_required_of_somebody():
-    with pytest.raises(SettingsError, match="needs a name in admission_client_names"):
+    with pytest.raises(SettingsError, match="must not be true when admission_client_names is empty"):
         AccessSettings.read({}, require_client_certificate=True, admission_client_names=())

@@ -209,7 +209,7 @@ async def test_a_provider_has_the_last_word():
 
 
 async def test_when_a_provider_fails_its_last_values_stay():
-    late = CollectionError("TimedOut", "no answer within 10 s")
+    late = CollectionError("TimedOut", "no response within 10 s")
     collector = make_collector(make_observed(), provider=Provider(Provided({"a": "1"}), late))
     await collector.collect()
     status = reported(await collector.collect())

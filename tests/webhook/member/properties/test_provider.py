@@ -49,7 +49,7 @@ async def test_a_command_that_is_not_there_is_given_up():
 
 async def test_a_command_that_does_not_answer_the_first_time_is_given_up():
     provider = ProviderCommand(python("import time; time.sleep(60)"), seconds=0.3)
-    assert await failure(provider) == ("TimedOut", "no answer within 0.3 s")
+    assert await failure(provider) == ("TimedOut", "no response within 0.3 s")
     assert (provider.started.status, provider.started.reason) == ("False", "TimedOut")
     assert provider.has_failed()
     await ended(provider)
