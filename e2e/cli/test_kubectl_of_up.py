@@ -195,7 +195,7 @@ def test_kubectl_prints_our_columns(kubectl):
         return done(kubectl("get", *asked)).splitlines()[0].split()
 
     assert words("crp")[:4] == ["NAME", "GEN", "SCHEDULED", "SCHEDULED-GEN"]
-    assert words("crp")[-2:] == ["UPDATED", "AGE"]
+    assert words("crp")[-3:] == ["UPDATED", "STATE", "AGE"]
     assert "WORK-SYNCHRONIZED" in words("crp", "-o", "wide")
     assert words("works", "-A")[:2] == ["NAMESPACE", "NAME"]
     assert words("ns") == ["NAME", "STATUS", "AGE"]
