@@ -28,11 +28,6 @@ def shortened(text: str, longest: int) -> str:
     return printable(text if len(text) <= longest else f"{text[: longest - 1]}…")
 
 
-def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun, such as ``1 member`` and ``2 members``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def format_names(names: list[str]) -> str:
     """Return a comma-separated list of names, at most 20 of them."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""

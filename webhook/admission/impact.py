@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from scorer.api.meta import JsonObject, json_equal
 from scorer.api.placement.placement import PlacementPolicy
 from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, namespace_of
+from scorer.api.values.quoting import format_count
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
@@ -25,7 +26,7 @@ from scorer.placement.policy_hash import canonical_policy
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
 from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
-from webhook.validation.live.check import LiveCheck, counted, with_names
+from webhook.validation.live.check import LiveCheck, with_names
 from webhook.validation.placement.rules import POLICY, SELECTORS
 
 RULE: Final = "X-26"
@@ -45,7 +46,7 @@ def warn_about_lost_clusters(
     fleet = context.hub.fleet
     removed = {name for name in current - planned_clusters(document, context) if _stays_in_fleet(name, fleet)}
     if removed:
-        text = f"leaves {len(removed)} of {counted(len(current), 'cluster')}"
+        text = f"leaves {len(removed)} of {format_count(len(current), 'cluster')}"
         names = removed & named_clusters(document, old)
         yield FieldWarning(POLICY, with_names(text, names, LONGEST_WARNING - len(str(POLICY)) - 2, len(removed)), RULE)
 
@@ -65,7 +66,7 @@ def warn_about_lost_objects(
     if not removed:
         return
     if count := len(current_clusters(document, context)):
-        text = f"takes {counted(len(removed), 'object')} off {counted(count, 'cluster')}"
+        text = f"takes {format_count(len(removed), 'object')} off {format_count(count, 'cluster')}"
         yield FieldWarning(SELECTORS, with_names(text, removed, LONGEST_WARNING - len(str(SELECTORS)) - 2), RULE)
 
 

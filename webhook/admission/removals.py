@@ -16,7 +16,7 @@ from scorer.api.family import FAMILY_OF
 from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of, namespace_of, uid_of
-from scorer.api.values.quoting import printable, quote
+from scorer.api.values.quoting import format_count, printable, quote
 from scorer.rollout.confirmation.digests import REMOVAL_NOT_CONFIRMED, ConfirmableGroup
 from webhook.access.rights import Access
 from webhook.admission.judge import Judgement, as_warnings
@@ -24,7 +24,6 @@ from webhook.admission.removal_effects import PlacementLoss, removal_losses
 from webhook.admission.rights import Rights
 from webhook.kube.ports import Key, StoreError
 from webhook.validation.framework.context import Context
-from webhook.validation.live.check import counted
 
 RULE: Final = "RC-19"
 MOST_READ: Final = 20
@@ -95,7 +94,7 @@ def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readab
     if hidden := sum(loss not in named for loss in refused):
         objects = sum(item.objects for loss in refused if loss not in named for item in loss.pending)
         texts.append(
-            f"{counted(objects, 'object')} of {counted(hidden, 'placement')} that you may not read; "
+            f"{format_count(objects, 'object')} of {format_count(hidden, 'placement')} that you may not read; "
             "ask the owner to confirm"
         )
     commands = _commands(request, [loss for loss in named if loss.pending])
@@ -109,7 +108,7 @@ def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readab
 
 def _effect(loss: PlacementLoss) -> str:
     groups = [f"{_named(group, loss)} (digest {group.digest})" for group in loss.groups]
-    where = f" on {counted(len(loss.clusters), 'cluster')}" if loss.clusters else ""
+    where = f" on {format_count(len(loss.clusters), 'cluster')}" if loss.clusters else ""
     return f"{loss.ref} loses {', '.join(groups)}{where}"
 
 
@@ -120,7 +119,7 @@ def _named(group: ConfirmableGroup, loss: PlacementLoss) -> str:
 
 
 def _warning(loss: PlacementLoss) -> str:
-    where = counted(len(loss.clusters), "cluster")
+    where = format_count(len(loss.clusters), "cluster")
     if loss.orphaned:
         return f"the content of {loss.ref} remains on {where}, unmanaged, when its namespace is deleted"
     return f"removes content from {where}: {loss.ref} loses {', '.join(map(str, loss.warned))}"

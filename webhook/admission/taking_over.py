@@ -39,6 +39,7 @@ from scorer.api.unstructured.documents import (
     text_at,
     texts_at,
 )
+from scorer.api.values.quoting import format_count
 from scorer.columns import BoolColumn
 from scorer.eligibility import NOT_JOINED, NOT_REPORTING
 from scorer.fleet import Fleet
@@ -53,7 +54,7 @@ from webhook.admission.impact import planned_clusters
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
-from webhook.validation.live.check import LiveCheck, counted, selector_of, timed
+from webhook.validation.live.check import LiveCheck, selector_of, timed
 from webhook.validation.placement.never_placed import is_never_placed_namespace
 from webhook.validation.placement.rules import SELECTORS
 
@@ -92,11 +93,13 @@ def warn_about_taking_over(
     if planned and (not took_over or not planned <= before or _policy(document) != _policy(old)):
         unseen |= _to_come(document, context)
     if takeovers:
-        clusters = counted(len({cluster for cluster, _ in takeovers}), "cluster")
-        subject = "existing objects there" if namespace_of(document) else counted(len(takeovers), "existing object")
+        clusters = format_count(len({cluster for cluster, _ in takeovers}), "cluster")
+        subject = (
+            "existing objects there" if namespace_of(document) else format_count(len(takeovers), "existing object")
+        )
         yield FieldWarning(SELECTORS, f"{subject} would become ours, and go with the placement ({clusters})", RULE)
     if unseen:
-        clusters = counted(len(unseen), "cluster")
+        clusters = format_count(len(unseen), "cluster")
         text = f"namespaces of {clusters} are not reported yet: objects there are taken over unseen"
         yield FieldWarning(SELECTORS, text, RULE)
 

@@ -7,10 +7,11 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from scorer.api.names import member_namespace
 from scorer.api.unstructured.documents import dict_at, is_deleting, name_of, spec_of
+from scorer.api.values.quoting import format_count
 from scorer.membership.access import InvalidIdentityError, agent_rules, subject
 from webhook.access.rights import NODE_POOLS, UPGRADE_ORDERS, OptionalRight
 from webhook.doctor.differences import differences
-from webhook.doctor.finding import Finding, State, counted, judged
+from webhook.doctor.finding import Finding, State, judged
 from webhook.doctor.installation import Installation
 from webhook.doctor.rights import (
     READ_BY_CHOICE,
@@ -207,7 +208,7 @@ def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], rol
             f"{name}: its agent ({user}) may {description}, and needs not"
             for description in described(beyond(held_rights, desired_rights | {own}))
         ]
-    well = f"{counted(count, 'agent')} may write to the namespace of their member, and nowhere else"
+    well = f"{format_count(count, 'agent')} may write to the namespace of their member, and nowhere else"
     advice = "the loop puts right what is missing: does it run? Remove the bindings that give too much"
     return judged(AGENTS, problems, well if count else "there are no members yet", advice)
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from scorer.api.meta import JsonObject
+from scorer.api.values.quoting import format_count
 from webhook.kube.ports import ForbiddenError, NotServedError, StoreError
 
 MOST_PROBLEMS: Final = 20
@@ -64,7 +65,7 @@ def judged(check: str, problems: Iterable[str], well: str, advice: str = "") -> 
     top_problems = all_problems[:MOST_PROBLEMS]
     if len(all_problems) > len(top_problems):
         top_problems = (*top_problems, f"and {len(all_problems) - len(top_problems)} more")
-    return Finding(check, State.WRONG, counted(len(all_problems), "problem"), top_problems, advice)
+    return Finding(check, State.WRONG, format_count(len(all_problems), "problem"), top_problems, advice)
 
 
 def unchecked(check: str, reason: str) -> Finding:
@@ -81,11 +82,6 @@ def refused(check: str, error: StoreError) -> Finding:
         case NotServedError():
             return unchecked(check, f"the hub does not know the kind ({text}); see definitions")
     return unchecked(check, text)
-
-
-def counted(count: int, noun: str) -> str:
-    """Format a number of things."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

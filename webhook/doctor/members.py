@@ -19,12 +19,13 @@ from scorer.api.unstructured.documents import (
     status_of,
     text_at,
 )
+from scorer.api.values.quoting import format_count
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.identity import REMOVE_APPLIED_WORK
 from scorer.membership.joined import missing_for_joining, orphan_report
 from scorer.rollout.confirmation.policy import DATA_KINDS, RemovalPolicy
 from scorer.rollout.removal.marks import REMOVED
-from webhook.doctor.finding import Finding, State, counted, judged
+from webhook.doctor.finding import Finding, State, judged
 
 MEMBERS, VERSIONS, CLOCKS = "members", "agent-versions", "agent-clocks"
 APPLIED_WORKS = "applied-works"
@@ -50,7 +51,7 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
         for member in _staying(members)
     ]
     problems = [f"{name}: {reason}" for name, reason in judgements if reason]
-    well = f"{counted(len(judgements), 'member')} joined, healthy and heard of" if judgements else NO_MEMBERS
+    well = f"{format_count(len(judgements), 'member')} joined, healthy and heard of" if judgements else NO_MEMBERS
     return judged(MEMBERS, problems, well, "harbormaster join NAME … says what is missing, and puts right what it can")
 
 
@@ -58,7 +59,7 @@ def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
     """Judge whether members have AppliedWorks without a Work on the hub, as after a restore from a backup."""
     reports = {name_of(member): orphan_report(member) for member in _staying(members)}
     problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in reports.items() if report]
-    well = f"{counted(len(reports), 'member')} without AppliedWorks that have no Work" if reports else NO_MEMBERS
+    well = f"{format_count(len(reports), 'member')} without AppliedWorks that have no Work" if reports else NO_MEMBERS
     advice = f"place the same content again, or remove it: for each of these AppliedWorks, {REMOVE_APPLIED_WORK}"
     return judged(APPLIED_WORKS, problems, well, advice)
 
@@ -93,7 +94,7 @@ def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
         name_of(member): text_at(member, "status", "properties", AGENT_VERSION, "value") for member in reporting_members
     }
     problems = [f"{name}: {_about(version, release)}" for name, version in versions.items() if version != release]
-    well = f"{counted(len(versions), 'agent')} of release {release}" if versions else "no agent has reported yet"
+    well = f"{format_count(len(versions), 'agent')} of release {release}" if versions else "no agent has reported yet"
     advice = "upgrade the agents of these members to the release of the hub: helm upgrade harbormaster-agent …"
     return judged(VERSIONS, problems, well, advice)
 
@@ -118,7 +119,7 @@ def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
         if abs(offset) > LARGEST_OFFSET
     ]
     widest = max(map(abs, offsets.values()), default=timedelta())
-    well = f"{counted(len(offsets), 'clock')} within {seconds(widest)} of the hub's" if offsets else NO_MEMBERS
+    well = f"{format_count(len(offsets), 'clock')} within {seconds(widest)} of the hub's" if offsets else NO_MEMBERS
     return judged(CLOCKS, problems, well, "set the clock of the nodes that these agents run on: time synchronization")
 
 

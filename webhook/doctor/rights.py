@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from scorer.api.kinds import SECRET
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, namespace_of, text_at, texts_at
-from webhook.doctor.finding import counted
+from scorer.api.values.quoting import format_count
 from webhook.processes.rbac import READ
 from webhook.processes.rbac_objects import Role, service_account, user, username_of
 
@@ -159,7 +159,7 @@ def chosen(held_rights: Collection[Right], desired: Collection[Right]) -> str:
     extra = [right for right in held_rights if right.verb == "list" and not right.where and right not in desired]
     if any(right.resource == ANY for right in extra):
         return "every kind, Secrets among them"
-    return f"{counted(len(extra), 'kind')}{', Secrets among them' if secrets in extra else ''}"
+    return f"{format_count(len(extra), 'kind')}{', Secrets among them' if secrets in extra else ''}"
 
 
 def described(rights: Iterable[Right]) -> list[str]:

@@ -27,6 +27,11 @@ def shortened(text: str, most: int = LONGEST_LINE) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def format_count(count: int, noun: str) -> str:
+    """Return a count with its noun, such as ``1 member`` and ``2 members``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def quote(value: object) -> str:
     """Write *value* as JSON for a message: at most 64 characters, nothing unprintable."""
     if isinstance(value, str) and len(value) > LONGEST_QUOTE:

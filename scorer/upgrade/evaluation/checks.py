@@ -15,11 +15,11 @@ from typing import Final
 from scorer.api.meta import format_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.run import MemberStatus, OnNotReady, OnUnsupportedJump, PlacementGuardMode, ResolvedVersions
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.back_ends.interface import Inventory, Target
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.window_policy import too_short
 from scorer.upgrade.members.member import Member, pause_message
-from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.operations import still_open
 from scorer.upgrade.state.placement_guard import endangered_placement
 from scorer.upgrade.versions.comparison import Version, is_version, parse_version

@@ -12,6 +12,7 @@ from typing import Final
 from scorer.api.conditions import find_condition
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import SkipTargetType, UpgradeRunState
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import complete_approved_gates
@@ -19,7 +20,6 @@ from scorer.upgrade.evaluation.halting import halt
 from scorer.upgrade.evaluation.initialization import report_clamped_limits
 from scorer.upgrade.evaluation.member_transitions import reset_member, skip_member
 from scorer.upgrade.evaluation.version_resolution import choose
-from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import OVER, SKIPPED_BY_USER, STOPPED, GroupWork, StageWork
 
 _SKIPPABLE: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})

@@ -4,9 +4,10 @@ Source: upgrade-runs.md 8.4, 8.5 and 9.1.
 """
 
 from scorer.api.upgrade.fields import UpgradeState
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.member_transitions import stop_member
-from scorer.upgrade.messages import LONGEST_TOLD, format_count, shortened
+from scorer.upgrade.messages import LONGEST_TOLD, shortened
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 

@@ -22,11 +22,12 @@ from scorer.api.upgrade.run import (
 )
 from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, StrategySpec, StrategyStage
 from scorer.api.values.label_selector import LabelSelector
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.conditions import DRIFTED, INITIALIZED, set_condition
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.member_transitions import skip_member
 from scorer.upgrade.evaluation.version_resolution import NotResolvableError, choose
-from scorer.upgrade.messages import format_count, format_names
+from scorer.upgrade.messages import format_names
 from scorer.upgrade.state.record import FINISHED, UpgradeRecord
 from scorer.upgrade.state.step import CancelUpgrade
 from scorer.upgrade.strategy.limits import ConcurrencyLimits, group_limits, groups_of, is_clamped, stage_limits

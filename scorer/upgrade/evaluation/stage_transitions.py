@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import open_group_gates, open_stage_gates
 from scorer.upgrade.evaluation.halting import derive_halted_states, skip_remaining_gates
 from scorer.upgrade.evaluation.scheduling import schedule
-from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 

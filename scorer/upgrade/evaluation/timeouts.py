@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import MemberStatus, OnPendingTimeout
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import positions
 from scorer.upgrade.evaluation.halting import halt
 from scorer.upgrade.evaluation.member_transitions import fail_member, skip_member
-from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import GroupWork
 from scorer.upgrade.state.step import CancelUpgrade
 

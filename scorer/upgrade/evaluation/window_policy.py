@@ -8,10 +8,10 @@ from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import WindowReservation
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.windows import FREE_TIER, OPEN_TIER, SOON_TIER
-from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import GroupWork, StageWork
 from scorer.windows.member_windows import ClosedWindow
 

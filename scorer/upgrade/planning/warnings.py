@@ -11,10 +11,11 @@ from scorer.api.conditions import FALSE, find_condition
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.plan import MissedWindow
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode, WindowMode
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.windows import SOON
-from scorer.upgrade.messages import format_count, format_names
+from scorer.upgrade.messages import format_names
 from scorer.upgrade.planning.blast_radius import most_of
 from scorer.upgrade.planning.forecast import HORIZON, UpgradeForecast, no_deadline
 from scorer.upgrade.state.facts import UpgradeRunFacts

@@ -13,8 +13,9 @@ from scorer.api.conditions import FALSE, TRUE
 from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.unstructured.documents import conditions_of, generation_of, spec_of
 from scorer.api.upgrade.strategy import StrategySpec
+from scorer.api.values.quoting import format_count
 from scorer.upgrade.members.member import GROUP_LABEL, Member
-from scorer.upgrade.messages import format_count, format_names
+from scorer.upgrade.messages import format_names
 from scorer.upgrade.strategy.limits import group_limits, groups_of, stage_limits
 from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
 

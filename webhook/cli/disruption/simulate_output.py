@@ -9,7 +9,7 @@ import click
 
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.values.duration import format_duration
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import format_count, printable
 from scorer.node_disruption.simulation.timeline import BlockedPeriod, subject
 from webhook.cli.options.times import in_zone, is_shown_twice
 from webhook.cli.text.output import print_table
@@ -35,7 +35,7 @@ def print_simulation(document: JsonObject, zone: ZoneInfo) -> None:
         _print_pool(pool, document["end"], zone)
     if pending_pods := document["waiting"]:
         click.echo()
-        click.echo(f"{_count(len(pending_pods), 'pod')} without a place at the end:")
+        click.echo(f"{format_count(len(pending_pods), 'pod')} without a place at the end:")
         print_table(
             ("POD", "SINCE", "WHY"), [(pod["pod"], _shown(pod["since"], zone), pod["reason"]) for pod in pending_pods]
         )
@@ -106,7 +106,7 @@ def _print_pool(pool: JsonObject, end: str, zone: ZoneInfo) -> None:
 
 def _summary(pool: JsonObject) -> str:
     first, last = pool["nodesBefore"], pool["nodesAfter"]
-    parts = [_count(first, "node") if first == last else f"{_count(first, 'node')}, then {last}"]
+    parts = [format_count(first, "node") if first == last else f"{format_count(first, 'node')}, then {last}"]
     prices = pool["pricePerHourBefore"], pool["pricePerHourAfter"]
     if None not in prices:
         before, after = map(amount, prices)
@@ -220,10 +220,6 @@ def _figure(key: str, value: Any) -> str:
     if key == "longestBlockedSeconds":
         return format_duration(timedelta(seconds=value)) if value else _NOTHING
     return amount(value) if isinstance(value, float) else str(value)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _told(document: JsonObject) -> list[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ import click
 
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.values.field_path import FieldPath
-from scorer.api.values.quoting import printable, shortened
+from scorer.api.values.quoting import format_count, printable, shortened
 from scorer.node_budgets.lints import block_style, flow_style
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import rule_texts
@@ -31,7 +31,6 @@ from webhook.cli.options.field_validation import UNKNOWN, UNKNOWN_FIELD, FieldCh
 from webhook.cli.text.output import print_document
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldWarning
-from webhook.validation.live.check import counted
 from webhook.validation.node_pool_budgets import BudgetHint, BudgetWarning
 
 HELP = """Find what is wrong or odd in files, for CI.
@@ -178,7 +177,9 @@ def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
     warnings = len(remarks) - errors
     if output == "text":
         _print(remarks)
-        click.echo(f"{counted(count, 'object')}: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+        click.echo(
+            f"{format_count(count, 'object')}: {format_count(errors, 'error')}, {format_count(warnings, 'warning')}"
+        )
     elif output == "json":
         items = [_item(remark) for remark in remarks]
         print_document({"objects": count, "errors": errors, "warnings": warnings, "items": items}, "json")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scorer.api.conditions import TRUE
 from scorer.api.meta import JsonObject
 from scorer.api.names import REMOVAL_PENDING_CONDITION
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import format_count, printable
 from scorer.rollout.views.tree import ClusterState, ObjectState, title_of_object
 
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ def cluster_line(cluster: Mapping[str, Any], latest: int | None) -> tuple[Part, 
     """Return the line about one cluster."""
     parts = [Part(cluster["cluster"], "bold"), *_state(cluster["state"], cluster["detail"])]
     if cluster["drifts"]:
-        parts.append(Part(f"{_GAP}drifted: {_count(cluster['drifts'], 'field')}", "yellow"))
+        parts.append(Part(f"{_GAP}drifted: {format_count(cluster['drifts'], 'field')}", "yellow"))
     if cluster["diffs"]:
-        parts.append(Part(f"{_GAP}differs: {_count(cluster['diffs'], 'field')}", "yellow"))
+        parts.append(Part(f"{_GAP}differs: {format_count(cluster['diffs'], 'field')}", "yellow"))
     if cluster["upToDate"] is False:
         parts.append(Part(f"{_GAP}{_age(cluster, latest)}", "yellow"))
     return tuple(parts)
@@ -253,7 +253,7 @@ def _quiet_objects(objects: Sequence[Mapping[str, Any]]) -> str:
     counts: dict[str, int] = {}
     for item in objects:
         counts[item["state"]] = counts.get(item["state"], 0) + 1
-    return ", ".join(f"{_count(number, 'object')} {state}" for state, number in counts.items())
+    return ", ".join(f"{format_count(number, 'object')} {state}" for state, number in counts.items())
 
 
 def _envelope(envelope: Mapping[str, Any]) -> str:
@@ -279,7 +279,7 @@ def _fields(details: Sequence[Mapping[str, Any]]) -> str:
     """Count the fields, and name the first of them."""
     paths = [item["path"] for item in details[:MOST_FIELDS]]
     more = ", …" if len(details) > len(paths) else ""
-    return f"{_count(len(details), 'field')} ({', '.join(paths)}{more})"
+    return f"{format_count(len(details), 'field')} ({', '.join(paths)}{more})"
 
 
 def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Iterator[_TreeNode]:
@@ -289,7 +289,7 @@ def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Itera
     below = [_TreeNode((Part(item["message"] or item["reason"]),)) for item in visible]
     if len(visible) < len(missing):
         below.append(_TreeNode((Part(f"and {len(missing) - len(visible)} more", "dim"),)))
-    yield _TreeNode((Part(f"{_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
+    yield _TreeNode((Part(f"{format_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
 
 
 def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterator[_TreeNode]:
@@ -305,17 +305,13 @@ def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterat
         reason = Part(f": {detail}" if detail else "")
         yield _TreeNode(
             (
-                Part(_count(len(name), "cluster")),
+                Part(format_count(len(name), "cluster")),
                 Part(f" {state}", _STYLES[state]),
                 shown_names,
                 reason,
                 Part(age, "yellow"),
             )
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def plain_lines(node: _TreeNode, *, ascii_only: bool = False) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Final
 from scorer.api.kinds import MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GROUP, Kind
 from scorer.api.names import ALLOW_DELETION, CLUSTER_GROUP, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP
 from scorer.api.unstructured.documents import annotation, is_deleting, name_of
-from scorer.api.values.quoting import quote
+from scorer.api.values.quoting import format_count, quote
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.rule import enforces, pick
 from webhook.validation.guard_rails.writes import RULES, ReviewedWrite
@@ -92,9 +92,5 @@ def _in_use(kind: Kind, context: Context) -> str:
         count = len(context.hub.list(kind))
     except UnknownStateError:
         members = len(context.existing(MEMBER_CLUSTER))
-        return f"the fleet has {_number(members, 'member cluster')}, and may need it" if members else ""
-    return f"there {'is' if count == 1 else 'are'} {_number(count, kind.kind)}" if count else ""
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+        return f"the fleet has {format_count(members, 'member cluster')}, and may need it" if members else ""
+    return f"there {'is' if count == 1 else 'are'} {format_count(count, kind.kind)}" if count else ""

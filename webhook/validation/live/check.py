@@ -89,11 +89,6 @@ def _read_selector(text: bytes) -> LabelSelector:
     return selector
 
 
-def counted(count: int, word: str) -> str:
-    """Write a number of things: ``1 cluster``, ``3 clusters``."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def with_names(text: str, names: Collection[str], room: int, total: int | None = None) -> str:
     """Return ``text: a, b and 3 more``: as many names, in order, as fit in *room* characters.
 

@@ -14,11 +14,12 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import Toleration
 from scorer.api.unstructured.documents import dicts_at, is_deleting, name_of
 from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import format_count
 from scorer.plugins.taint_toleration import TaintToleration
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
 from webhook.validation.framework.relations import cluster_of, holds_cluster, placement_type_of
-from webhook.validation.live.check import LiveCheck, counted, timed, with_names
+from webhook.validation.live.check import LiveCheck, timed, with_names
 
 TAINTS: Final = FieldPath.of("spec", "taints")
 NAME: Final = FieldPath.of("metadata", "name")
@@ -44,7 +45,7 @@ def warn_about_taints(document: JsonObject | None, old: JsonObject | None, conte
             continue
         names = {name for name, tolerations in on_cluster if tolerations.untolerated([read]) is not None}
         if names:
-            text = f"only keeps new ones away; not tolerated by {counted(len(names), 'placement')} here"
+            text = f"only keeps new ones away; not tolerated by {format_count(len(names), 'placement')} here"
             at = TAINTS / i
             yield FieldWarning(at, with_names(text, names, LONGEST_WARNING - len(str(at)) - 2), "X-92")
 
@@ -61,7 +62,7 @@ def warn_about_deletion(
         if not is_deleting(binding)
     }
     if names:
-        text = f"{counted(len(names), 'placement')} on this cluster"
+        text = f"{format_count(len(names), 'placement')} on this cluster"
         yield FieldWarning(NAME, with_names(text, names, LONGEST_WARNING - len(str(NAME)) - 2), "X-93")
 
 

@@ -32,7 +32,7 @@ from scorer.api.unstructured.documents import (
     texts_at,
 )
 from scorer.api.values.field_path import FieldPath
-from scorer.api.values.quoting import quote
+from scorer.api.values.quoting import format_count, quote
 from scorer.eligibility import LEAVING, NOT_JOINED, NOT_REPORTING
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
@@ -52,7 +52,7 @@ from webhook.validation.framework.relations import (
     is_unfinished,
 )
 from webhook.validation.framework.selector import NOT_NUMERIC
-from webhook.validation.live.check import LONGEST_KNOWN, MOST_KNOWN, LiveCheck, counted, selector_of, timed
+from webhook.validation.live.check import LONGEST_KNOWN, MOST_KNOWN, LiveCheck, selector_of, timed
 from webhook.validation.placement.rules import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS
 
 _AZURE: Final = "kubernetes.azure.com/"
@@ -102,7 +102,7 @@ def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet
     joined = (failed != LEAVING) & (failed != NOT_JOINED)
     count = int(np.count_nonzero(joined))
     if wanted > count:
-        return f"{wanted} are wanted, {counted(count, 'cluster')} joined so far"
+        return f"{wanted} are wanted, {format_count(count, 'cluster')} joined so far"
     profile = _profile_of(policy, text)
     nowhere = np.zeros(len(fleet), dtype=np.bool_)
     cycle = Cycle(fleet, context.now, "", nowhere, nowhere)
@@ -115,7 +115,7 @@ def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet
     fit = int(np.count_nonzero(fitting | (failed == NOT_REPORTING)))
     if wanted <= fit:
         return ""
-    return f"{wanted} are wanted, terms and tolerations fit {fit} of {counted(count, 'joined cluster')}"
+    return f"{wanted} are wanted, terms and tolerations fit {fit} of {format_count(count, 'joined cluster')}"
 
 
 def _text_of(policy: JsonObject) -> bytes:

@@ -18,7 +18,7 @@ from scorer.api.placement.staged_update import UpdateStrategySpec
 from scorer.api.unstructured.documents import annotation, dict_at, labels_of, name_of, namespace_of, spec_of, text_at
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.label_selector import selector_error
-from scorer.api.values.quoting import quote
+from scorer.api.values.quoting import format_count, quote
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
@@ -33,7 +33,7 @@ from webhook.validation.framework.relations import (
     is_same_object,
     is_unfinished,
 )
-from webhook.validation.live.check import LiveCheck, counted, timed
+from webhook.validation.live.check import LiveCheck, timed
 
 STAGES: Final = SPEC / "stages"
 
@@ -70,10 +70,10 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
         if stage.sorting_label_key is not None:
             unsorted = int(np.count_nonzero(inside & ~_has_integer(fleet, stage.sorting_label_key)))
             if unsorted:
-                total = counted(int(np.count_nonzero(inside)), "cluster")
+                total = format_count(int(np.count_nonzero(inside)), "cluster")
                 message = f"is no integer on {unsorted} of {total} of the stage: a run with one of them fails"
                 yield FieldWarning(STAGES / i / "sortingLabelKey", message, "X-35")
-    total = counted(int(np.count_nonzero(concerned)), "cluster")
+    total = format_count(int(np.count_nonzero(concerned)), "cluster")
     if several := int(np.count_nonzero(times > 1)):
         message = f"{several} of {total} are in several stages: a run with one of them fails"
         yield FieldWarning(STAGES, message, "X-35")
@@ -119,10 +119,10 @@ def warn_about_use(document: JsonObject | None, old: JsonObject | None, context:
         return
     started = sum(bool(dict_at(run, "status", "stagedUpdateStrategySnapshot")) for run in runs)
     if started:
-        message = f"{counted(started, 'unfinished run')} started with it and keep the stages of that time"
+        message = f"{format_count(started, 'unfinished run')} started with it and keep the stages of that time"
         yield FieldWarning(STAGES, message, "X-36")
     elif document is None:
-        message = f"{counted(len(runs), 'run')} will not find it and fail"
+        message = f"{format_count(len(runs), 'run')} will not find it and fail"
         yield FieldWarning(STAGES, message, "X-36")
 
 

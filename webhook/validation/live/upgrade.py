@@ -16,7 +16,7 @@ from scorer.api.upgrade.run import UpgradeRunSpec, UpgradeRunState
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec, VersionPhase
 from scorer.api.values.field_path import FieldPath
-from scorer.api.values.quoting import quote
+from scorer.api.values.quoting import format_count, quote
 from scorer.membership.member_status import JOINED
 from scorer.upgrade.back_ends.inventories import reported_version
 from scorer.upgrade.evaluation.initialization import ONE_BY_ONE
@@ -28,7 +28,7 @@ from scorer.windows.member_windows import MemberWindows
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import LONGEST_WARNING, SPEC, FieldWarning
 from webhook.validation.framework.relations import is_same_object
-from webhook.validation.live.check import LiveCheck, counted, timed, with_names
+from webhook.validation.live.check import LiveCheck, timed, with_names
 
 VERSION: Final = SPEC / "upgrade" / "kubernetesVersion"
 
@@ -61,7 +61,7 @@ def _warn_about_labels(strategy: StrategySpec, members: Collection[Member]) -> I
     for name in sorted(named.keys() - set(carried)):
         yield FieldWarning(named[name], f"no member has the group label {quote(name)}", "C-40")
     if named and (others := sum(label not in named for label in carried)):
-        message = f"{others} of {counted(len(members), 'member')} have a group label that no stage names"
+        message = f"{others} of {format_count(len(members), 'member')} have a group label that no stage names"
         yield FieldWarning(SPEC / "stages", message, "C-41")
 
 
@@ -113,7 +113,7 @@ def _warn_about_versions(target: str, members: Collection[Member], context: Cont
         now = parse_version(text)
         lower += wanted.line < now.line if alias else wanted < now
         far += wanted.major == now.major and wanted.minor > now.minor + 1
-    total = counted(len(members), "member")
+    total = format_count(len(members), "member")
     if lower:
         yield FieldWarning(VERSION, f"{lower} of {total} run a higher version: they are skipped", "C-43")
     if far:
@@ -129,7 +129,7 @@ def _warn_about_publication(target: str, members: Collection[Member], context: C
     regions = {name: catalog.region(name) for name in {member.region for member in members}}
     without = {name for name, region in regions.items() if not _offers(region, target)}
     if missing := sum(member.region in without for member in members):
-        total = counted(len(members), "member")
+        total = format_count(len(members), "member")
         message = f"{missing} of {total} are in regions whose catalog does not have it: they wait"
         yield FieldWarning(VERSION, message, "C-46")
     if any(_is_preview(region, target) for region in regions.values()):
