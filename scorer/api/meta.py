@@ -27,9 +27,11 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from scorer.api.unstructured.json_object import JsonObject as JsonObject
 from scorer.api.unstructured.json_object import dump_json as dump_json
+from scorer.api.unstructured.json_object import format_instant as format_instant
 from scorer.api.unstructured.json_object import format_time as format_time
 from scorer.api.unstructured.json_object import json_equal as json_equal
 from scorer.api.unstructured.json_object import parse_time as parse_time
+from scorer.api.unstructured.json_object import read_instant as read_instant
 from scorer.api.unstructured.json_object import without_nulls as without_nulls
 
 

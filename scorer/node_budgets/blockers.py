@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.unstructured.documents import (
     annotation,
     annotations_of,
@@ -184,7 +184,7 @@ def read_node_pod(document: JsonObject) -> NodePod:
         ),
         protected=is_protected,
         protected_for=protection,
-        started=_instant(status.get("startTime")),
+        started=read_instant(status.get("startTime")),
     )
 
 
@@ -394,10 +394,3 @@ def _tolerates_disruption(pod: JsonObject) -> bool:
         if operator == "Exists" or (operator in (None, "", "Equal") and not toleration.get("value")):
             return True
     return False
-
-
-def _instant(text: Any) -> datetime | None:
-    try:
-        return parse_time(text) if isinstance(text, str) else None
-    except (ValueError, OverflowError):
-        return None

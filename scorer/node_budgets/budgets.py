@@ -104,15 +104,6 @@ _cached_window = lru_cache(maxsize=65536)(_read_window)
 """Large enough for a thousand pools with fifty budgets each."""
 
 
-def is_active(budget: Budget, now: datetime) -> bool:
-    """Return whether *budget* is active at *now*, for any reason.
-
-    Raises:
-        ValueError: See `budget_window`.
-    """
-    return budget_window(budget).is_open(now)
-
-
 def applies_to(budget: Budget, reason: str) -> bool:
     """Return whether *budget* applies to *reason*. An empty list of reasons applies to none."""
     return budget.reasons is None or reason in budget.reasons

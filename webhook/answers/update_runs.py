@@ -12,10 +12,10 @@ from typing import Final
 
 from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_instant
 from scorer.api.names import ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
-from scorer.rollout.views.timeline import BarState, Timeline, format_instant
+from scorer.rollout.views.timeline import BarState, Timeline
 from scorer.staged_update.orders import approval_command, index_used, rejected
 from scorer.staged_update.phase import OVER, RunPhase, RunSituation, RunWait, RunWaitKind, situation_of
 from scorer.staged_update.views.timeline import run_timeline

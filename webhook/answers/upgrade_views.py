@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_instant
 from scorer.api.unstructured.documents import name_of
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.rollout.views.timeline import BarState, Timeline, TimeSpan, format_instant
+from scorer.rollout.views.timeline import BarState, Timeline, TimeSpan
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.state.record import OVER
 from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWait, UpgradeWaitKind, situation_of

@@ -100,7 +100,20 @@ def parse_time(text: str) -> datetime:
         raise ValueError(f"{text!r} lies outside of the years 1 to 9999") from error
 
 
+def read_instant(text: object) -> datetime | None:
+    """Parse a timestamp. None: unset or invalid."""
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
 @lru_cache(maxsize=256)
 def format_time(instant: datetime) -> str:
     """Write *instant* as Kubernetes does: UTC, whole seconds. Cached: a status repeats the same instant many times."""
     return instant.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
+
+
+def format_instant(instant: datetime | None) -> str | None:
+    """Return an instant as text, or None."""
+    return None if instant is None else format_time(instant)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.meta import JsonObject, read_instant
 from scorer.api.unstructured.documents import (
     annotations_of,
     dicts_at,
@@ -167,14 +167,6 @@ def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...
         gated=bool(dicts_at(spec, "schedulingGates")),
     )
     return replace(pod, stricter=tuple(replace(pod, shape=shape) for shape in stricter)) if stricter else pod
-
-
-def read_instant(text: object) -> datetime | None:
-    """Parse a timestamp. None: unset or invalid."""
-    try:
-        return parse_time(text) if isinstance(text, str) else None
-    except (ValueError, OverflowError):
-        return None
 
 
 def _owner(document: JsonObject) -> tuple[Owner, str]:

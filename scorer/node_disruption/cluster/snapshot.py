@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.conditions import TRUE, find_condition
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, read_instant
 from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, Budget, NodePool, read_duration_or_never
 from scorer.api.unstructured.documents import (
     annotation,
@@ -28,7 +28,7 @@ from scorer.node_budgets.blockers import PodGuard
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, read_pool_node
 from scorer.node_disruption.cluster.constraint_reader import read_taints
 from scorer.node_disruption.cluster.constraints import ParsedTaint
-from scorer.node_disruption.cluster.pod import Pod, read_instant
+from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.requirements import INSTANCE_TYPE, ZONE, present_labels
 from scorer.node_disruption.cluster.resources import amounts
 

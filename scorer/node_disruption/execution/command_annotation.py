@@ -14,12 +14,11 @@ from typing import Any, Final
 
 import orjson
 
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import annotation, name_of, spec_of
 from scorer.node_budgets.nodes import DISRUPTED_TAINT
 from scorer.node_disruption.candidates.refusals import EXPIRED
-from scorer.node_disruption.cluster.pod import read_instant
 from scorer.node_disruption.methods.command import Command
 
 COMMAND: Final = OURS + "disruption-command"

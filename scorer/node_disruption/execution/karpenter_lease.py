@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, read_instant
 from scorer.api.unstructured.documents import name_of, namespace_of, spec_of, text_at
-from scorer.node_disruption.cluster.pod import read_instant
 
 _DEFAULT_SECONDS: Final = 15
 

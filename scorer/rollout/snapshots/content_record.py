@@ -9,7 +9,8 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.names import SOURCES
-from scorer.api.unstructured.documents import annotation, name_of, spec_of, with_metadata
+from scorer.api.unstructured.documents import annotation, name_of, with_metadata
+from scorer.rollout.snapshots.groups import selected_resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class ContentRecord:
         """Return a new snapshot with its record."""
         if self.sources is None:
             return snapshot
-        return with_metadata(snapshot, annotations={SOURCES: self.sources(_contents(snapshot))})
+        return with_metadata(snapshot, annotations={SOURCES: self.sources(selected_resources(snapshot))})
 
 
 NO_RECORD: Final = ContentRecord()
@@ -45,11 +46,7 @@ def missing_records(stored: Iterable[JsonObject], desired: Iterable[JsonObject])
     """
     by_name = {name_of(document): document for document in stored}
     pairs = [(by_name[name_of(document)], document) for document in desired if name_of(document) in by_name]
-    if any(len(_contents(old)) != len(_contents(new)) for old, new in pairs):
+    if any(len(selected_resources(old)) != len(selected_resources(new)) for old, new in pairs):
         return {}
     texts = [(name_of(old), annotation(old, SOURCES), annotation(new, SOURCES)) for old, new in pairs]
     return {name: text for name, present, text in texts if text and text != present}
-
-
-def _contents(snapshot: JsonObject) -> Sequence[JsonObject]:
-    return spec_of(snapshot).get("selectedResources") or ()

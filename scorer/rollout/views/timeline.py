@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NotRequired
 from typing_extensions import TypedDict
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_instant, format_time, parse_time
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import dicts_at, find_current, generation_of, is_deleting, status_of, text_at
 from scorer.api.values.answer import Instant, one_of
@@ -264,11 +264,6 @@ class Timeline:
     def count(self, state: BarState) -> int:
         """Return the number of clusters in this state."""
         return sum(bar.state is state for band in self.bands for bar in band.bars)
-
-
-def format_instant(instant: datetime | None) -> str | None:
-    """Return an instant as text, or None."""
-    return None if instant is None else format_time(instant)
 
 
 def earliest(instants: Iterable[datetime | None]) -> datetime | None:

@@ -1,11 +1,10 @@
 """A run as a document for people and programs: where it stands, what it waits for, its stages and their clusters."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_instant
 from scorer.api.names import ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, text_at
 from scorer.staged_update.orders import index_used, rejected
@@ -72,8 +71,8 @@ def _wait(wait: RunWait) -> JsonObject:
         "stage": wait.stage,
         "cluster": wait.cluster,
         "approvalRequest": wait.request,
-        "since": _format_instant(wait.since),
-        "until": _format_instant(wait.until),
+        "since": format_instant(wait.since),
+        "until": format_instant(wait.until),
         "needsPerson": wait.needs_person,
         "message": wait.message,
     }
@@ -96,8 +95,8 @@ def _cluster(entry: JsonObject) -> JsonObject:
     return {
         "cluster": cluster_name(entry),
         "state": state,
-        "since": _format_instant(since(entry, STARTED)) if status(entry, STARTED) == TRUE else None,
-        "finished": _format_instant(since(entry, SUCCEEDED)) if status(entry, SUCCEEDED) not in ("", UNKNOWN) else None,
+        "since": format_instant(since(entry, STARTED)) if status(entry, STARTED) == TRUE else None,
+        "finished": format_instant(since(entry, SUCCEEDED)) if status(entry, SUCCEEDED) not in ("", UNKNOWN) else None,
         "message": text_at(current, "message"),
     }
 
@@ -106,7 +105,3 @@ def _cluster_state(entry: JsonObject) -> str:
     """Return how far a cluster is: pending, held, updating, done or failed."""
     final_state = _ENDED.get(status(entry, SUCCEEDED), "")
     return final_state or _BEGUN.get(status(entry, STARTED), "pending")
-
-
-def _format_instant(instant: datetime | None) -> str | None:
-    return None if instant is None else format_time(instant)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from scorer.api.conditions import FALSE, TRUE, find_condition
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_instant
 from scorer.api.unstructured.documents import conditions_of, name_of
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import (
@@ -316,12 +316,8 @@ def _wait_document(wait: UpgradeWait) -> dict[str, object]:
         "stage": wait.stage,
         "gate": wait.gate,
         "members": list(wait.members),
-        "since": _time(wait.since),
-        "until": _time(wait.until),
+        "since": format_instant(wait.since),
+        "until": format_instant(wait.until),
         "needsPerson": wait.needs_person,
         "message": wait.message,
     }
-
-
-def _time(instant: datetime | None) -> str | None:
-    return None if instant is None else format_time(instant)

@@ -12,7 +12,7 @@ from scorer.node_budgets.budgets import (
     allowance,
     allowed_disruptions,
     applies_to,
-    is_active,
+    budget_window,
     parse_budgets,
 )
 from tests.scorer.windows.schedules import AWARE, budgets
@@ -163,8 +163,8 @@ def test_unusable_nodes_of_a_budget_not_in_force_do_no_harm():
         pytest.param(Budget(schedule="@daily", duration="2562047h"), "0100-01-01T12:00Z", True, id="before-all-time"),
     ],
 )
-def test_is_active(budget, now, active):
-    assert is_active(budget, at(now)) is active
+def test_window_is_open(budget, now, active):
+    assert budget_window(budget).is_open(at(now)) is active
 
 
 @given(
@@ -178,7 +178,7 @@ def test_a_window_is_half_open(minutes, start, now):
     latest = here.replace(minute=start, second=0, microsecond=0)
     latest -= timedelta(hours=1) if latest > here else timedelta()
     budget = Budget(schedule=f"{start} * * * *", duration=f"{minutes}m")
-    assert is_active(budget, here) is (here - latest < timedelta(minutes=minutes))
+    assert budget_window(budget).is_open(here) is (here - latest < timedelta(minutes=minutes))
 
 
 ANY_TIME = AWARE | st.datetimes(timezones=st.just(UTC))
@@ -190,7 +190,7 @@ def by_hand(pool, counts, reason, now):
     active, unusable, values = [], [], {}
     for index, budget in enumerate(pool):
         try:
-            if is_active(budget, now):
+            if budget_window(budget).is_open(now):
                 active.append(index)
                 value = allowed_disruptions(budget, counts.total)
                 if applies_to(budget, reason):
@@ -222,9 +222,9 @@ def test_what_is_understood_at_once_is_what_each_budget_says(pool, parts, reason
 def test_a_window_stays_open_for_as_long_as_is_said(pool, now, place):
     standing = parse_budgets(pool).at(now)
     for budget, left in zip(pool, standing.left, strict=True):
-        assert bool(left) is is_active(budget, now)
+        assert bool(left) is budget_window(budget).is_open(now)
         then = standing.moment.start + timedelta(minutes=min(left, 10**6)) * place
-        assert not left or then < now or is_active(budget, then)
+        assert not left or then < now or budget_window(budget).is_open(then)
 
 
 def test_what_is_understood_is_still_the_list_of_budgets():

@@ -21,7 +21,7 @@ from scorer.api.kinds import (
     find_kind,
     group_kind,
 )
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.meta import JsonObject, read_instant
 from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, namespace_of
 from scorer.api.values.quoting import quote
 from webhook.cli.errors import UserError
@@ -211,14 +211,7 @@ def _listed(counts: Counter[str]) -> str:
 
 def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
     """Return the newest heartbeat. One in the future counts only if all are, as the clock of one node may be wrong."""
-    beats = (_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
+    beats = (read_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
     entries = [beat for beat in beats if beat is not None]
     past = [beat for beat in entries if beat <= now]
     return max(past or entries, default=None)
-
-
-def _instant(text: object) -> datetime | None:
-    try:
-        return parse_time(text) if isinstance(text, str) else None
-    except (ValueError, OverflowError):
-        return None

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, Kind, find_kind
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_instant, format_time
 from scorer.api.values.quoting import printable, quote
 from webhook.access.user import UserInfo
 from webhook.admission.judge import as_warnings
@@ -270,7 +270,7 @@ class Scene:
             if expect.wants(name):
                 yield from compare_values(key, getattr(expect, name), answer[key], reason)
         if expect.wants("next_open"):
-            yield from compare_values("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], reason)
+            yield from compare_values("nextOpen", format_instant(expect.next_open), answer["nextOpen"], reason)
         if expect.message is not None:
             yield from has_part("message", expect.message, answer["message"])
 
@@ -292,7 +292,7 @@ class Scene:
             if expect.wants(name):
                 yield from compare_values(key, getattr(expect, name), actual[key], reason)
         if expect.wants("next_open"):
-            yield from compare_values("nextOpen", _instant_text(expect.next_open), item["nextOpen"], reason)
+            yield from compare_values("nextOpen", format_instant(expect.next_open), item["nextOpen"], reason)
 
 
 def _user(name: str, groups: Iterable[str]) -> UserInfo:
@@ -301,10 +301,6 @@ def _user(name: str, groups: Iterable[str]) -> UserInfo:
 
 def _counts(counts: Counts) -> JsonObject:
     return {"total": counts.total, "deleting": counts.deleting, "notReady": counts.not_ready}
-
-
-def _instant_text(instant: datetime | None) -> str | None:
-    return None if instant is None else format_time(instant)
 
 
 def _budgets_in_force(item: Mapping[str, Any], pool: Mapping[str, Any]) -> Iterator[str]:

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.unstructured.documents import conditions_of, is_deleting, label, name_of, text_at, uid_of
 from scorer.node_budgets.nodes import INITIALIZED_LABEL
-from scorer.node_disruption.cluster.pod import read_instant, read_pod
+from scorer.node_disruption.cluster.pod import read_pod
 from scorer.node_disruption.execution.command_annotation import (
     Order,
     deletion_of,
