@@ -42,7 +42,12 @@ def kubeconfig(tmp_path):
         pytest.param({}, ["--shards", "two"], "'--shards': 'two' is not a valid integer", id="shards-in-words"),
         pytest.param({"SHARDS": "0"}, [], "HARBORMASTER_SHARDS: '0'", id="no-shards-by-variable"),
         pytest.param({"SHARDS": "2.5"}, [], "HARBORMASTER_SHARDS: '2.5'", id="half-a-shard"),
-        pytest.param({"BLOCKED_KINDS": "a", "ALLOWED_KINDS": "b"}, [], "must not be set when blocked_kinds is set", id="both-lists"),
+        pytest.param(
+            {"BLOCKED_KINDS": "a", "ALLOWED_KINDS": "b"},
+            [],
+            "must not be set when blocked_kinds is set",
+            id="both-lists",
+        ),
     ],
 )
 def test_reconcile_says_what_it_cannot_use(cli, monkeypatch, environment, words, complaint):
