@@ -11,8 +11,14 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import StrategyType
 from scorer.api.unstructured.documents import dict_at, list_at
 from scorer.rollout.confirmation.member_contents import NamespaceCounts, namespace_counts
+from scorer.rollout.confirmation.orphans import orphaned_content
 from scorer.rollout.status.placement_conditions import is_removal_pending
-from scorer.rollout.views.removals import PlacementRemovals, UnconfirmedRemoval, unconfirmed_removals
+from scorer.rollout.views.removals import (
+    PlacementRemovals,
+    UnconfirmedRemoval,
+    orphaned_removal,
+    unconfirmed_removals,
+)
 from scorer.rollout.views.timeline import UpdateTimeline, rolling_timeline
 from webhook.answers.clusters import Cluster, clusters_view
 from webhook.answers.decisions import HubDecisions
@@ -41,7 +47,8 @@ class HubAdvisor(HubDecisions):
     def pending_removal_refs(self) -> list[PlacementRef]:
         """See `Advisor.pending_removal_refs`."""
         found = ((family, each) for family in FAMILY_OF.values() for each in self._cache.list(family.placement))
-        return sorted((family.ref(each) for family, each in found if is_removal_pending(each)), key=str)
+        pending = {family.ref(each) for family, each in found if is_removal_pending(each)}
+        return sorted(pending | orphaned_content(self._cache.list(MEMBER_CLUSTER)).keys(), key=str)
 
     def placements(self, refs: Iterable[PlacementRef]) -> list[Placement]:
         """See `Advisor.placements`."""
@@ -65,13 +72,16 @@ class HubAdvisor(HubDecisions):
 
     def removals(self, refs: Iterable[PlacementRef]) -> list[PlacementRemovals]:
         """See `Advisor.removals`."""
-        families = ((FAMILY_OF[ref.kind], ref) for ref in refs)
-        found = ((family, ref, self._cache.get(family.placement, ref.name, ref.namespace)) for family, ref in families)
-        return [
-            {"placement": str(ref), "removals": self._removals(family, document)}
-            for family, ref, document in found
-            if document is not None
-        ]
+        orphaned, now = orphaned_content(self._cache.list(MEMBER_CLUSTER)), self._now()
+        found: list[PlacementRemovals] = []
+        for ref in refs:
+            family = FAMILY_OF[ref.kind]
+            document = self._cache.get(family.placement, ref.name, ref.namespace)
+            removals = [] if document is None else self._removals(family, document)
+            removals += [orphaned_removal(orphaned[ref], now)] if ref in orphaned else []
+            if document is not None or removals:
+                found.append({"placement": str(ref), "removals": removals})
+        return found
 
     def _removals(self, family: Family, document: JsonObject) -> list[UnconfirmedRemoval]:
         if not is_removal_pending(document):

@@ -139,11 +139,11 @@ class Advisor(Protocol):
         ...
 
     def pending_removal_refs(self) -> list[PlacementRef]:
-        """Return the references of placements whose removals wait for confirmation, sorted as texts."""
+        """Return the references of placements with pending removals or orphaned content, sorted as texts."""
         ...
 
     def removals(self, refs: Iterable[PlacementRef]) -> "list[PlacementRemovals]":
-        """Return the pending removals of placements, in the order of *refs*."""
+        """Return the pending removals and the orphaned content of placements, in the order of *refs*."""
         ...
 
     def placements(self, refs: Iterable[PlacementRef]) -> "list[Placement]":

@@ -3,7 +3,7 @@
 Source: docs/specifications/removal.md 4 and 9.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -22,6 +22,7 @@ from scorer.rollout.confirmation.member_contents import (
     member_contents,
 )
 from scorer.rollout.confirmation.on_cluster import pending_on
+from scorer.rollout.confirmation.orphans import OrphanedContent
 from scorer.rollout.confirmation.report import oldest, pending_items
 from scorer.rollout.confirmation.sources import placed_objects
 from scorer.rollout.removal.marks import is_marked_for_removal
@@ -32,15 +33,20 @@ MOST_CLUSTERS: Final = 10
 """Maximum number of clusters to name for one removal."""
 
 
-class UnconfirmedRemoval(TypedDict):
-    """One removal of content that waits for confirmation."""
+ORPHANED: Final = "Orphaned"
+"""Kind of an entry about content that remained when its namespace was deleted on the hub."""
 
-    kind: Annotated[str, one_of(RemovalEffect.OBJECT, RemovalEffect.CLUSTER, RemovalEffect.PLACEMENT)]
-    """Whether objects leave the placement, the placement leaves clusters, or the placement is deleted."""
+
+class UnconfirmedRemoval(TypedDict):
+    """One removal of content that waits for confirmation, or was given up because its namespace could not wait."""
+
+    kind: Annotated[str, one_of(RemovalEffect.OBJECT, RemovalEffect.CLUSTER, RemovalEffect.PLACEMENT, ORPHANED)]
+    """Whether objects leave the placement, the placement leaves clusters, the placement is deleted, or it was deleted
+    with its namespace and its content is orphaned."""
     effect: str
     """The removed content, such as `Namespace shop and 12 objects in it`."""
     digest: str
-    """Confirms it, in `harbormaster.dev/confirm-removal`."""
+    """Confirms it, in `harbormaster.dev/confirm-removal`. Empty: orphaned content, which no confirmation removes."""
     objects: Count
     """How many objects each of the clusters loses."""
     clusters: list[str]
@@ -50,7 +56,7 @@ class UnconfirmedRemoval(TypedDict):
     onMembers: MemberContents | None
     """What is deleted with its namespaces besides; null: no namespace is deleted."""
     since: Instant | None
-    """When the oldest part of it became pending. Null: unknown."""
+    """When the oldest part of it became pending, or was orphaned. Null: unknown."""
     ageSeconds: Count | None
     """Seconds since then."""
 
@@ -87,6 +93,27 @@ def unconfirmed_removals(
     content = _Content(len(placed_objects(group)) if (group := placed_group(groups)) else 0, typed_bindings)
     pending = confirmable_groups(uid_of(placement), _items(family, placement, snapshots, typed_bindings))
     return [_entry(placement, item, content, counts, now) for item in pending]
+
+
+def orphaned_removal(on_clusters: Mapping[str, OrphanedContent], now: datetime) -> UnconfirmedRemoval:
+    """Return the entry about the orphaned content of a placement that no longer exists.
+
+    Args:
+        on_clusters: Its content on each cluster.
+        now: The present time.
+    """
+    since = min(each.since for each in on_clusters.values())
+    return {
+        "kind": ORPHANED,
+        "effect": "orphaned with its namespace: create the placement again, or remove the content on the members",
+        "digest": "",
+        "objects": max(each.objects for each in on_clusters.values()),
+        "clusters": sorted(on_clusters)[:MOST_CLUSTERS],
+        "clusterCount": len(on_clusters),
+        "onMembers": None,
+        "since": format_time(since),
+        "ageSeconds": max(int((now - since).total_seconds()), 0),
+    }
 
 
 def _with_type(family: Family, binding: JsonObject) -> JsonObject:

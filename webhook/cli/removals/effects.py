@@ -1,6 +1,6 @@
 """Removals that wait for confirmation, or would: as recorded by placements, or from a dry run of admission."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scorer.api.family import FAMILIES, FAMILY_OF
@@ -9,9 +9,10 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of
 from scorer.rollout.confirmation.digests import REMOVAL_NOT_CONFIRMED
-from scorer.rollout.confirmation.member_contents import NamespaceCounts, namespace_counts
+from scorer.rollout.confirmation.member_contents import namespace_counts
+from scorer.rollout.confirmation.orphans import orphaned_content
 from scorer.rollout.status.placement_conditions import is_removal_pending
-from scorer.rollout.views.removals import PlacementRemovals, unconfirmed_removals
+from scorer.rollout.views.removals import PlacementRemovals, orphaned_removal, unconfirmed_removals
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.runtime.clock import utc_now
 
@@ -43,29 +44,30 @@ async def recorded(client: Client, placement: JsonObject) -> PlacementRemovals:
         dicts_at(await client.list(ResourcePath(kind, namespace), selector), "items")
         for kind in (family.resource_snapshot, family.binding)
     ]
-    counts = (await _reported_counts(client)).get
+    members = {name_of(each): namespace_counts(each) for each in await _members(client)}
     return {
         "placement": ref,
-        "removals": unconfirmed_removals(family, placement, snapshots, bindings, counts, utc_now()),
+        "removals": unconfirmed_removals(family, placement, snapshots, bindings, members.get, utc_now()),
     }
 
 
-async def _reported_counts(client: Client) -> Mapping[str, NamespaceCounts | None]:
-    """Return what each member reports of its namespaces. Without the right to list members, all of it is unknown."""
+async def _members(client: Client) -> Sequence[JsonObject]:
+    """Return all MemberClusters. Without the right to list them, all that they report is unknown."""
     try:
-        members = dicts_at(await client.list(ResourcePath(MEMBER_CLUSTER)), "items")
+        return dicts_at(await client.list(ResourcePath(MEMBER_CLUSTER)), "items")
     except HubRefusedError:
-        return {}
-    return {name_of(each): namespace_counts(each) for each in members}
+        return ()
 
 
 async def all_recorded(client: Client) -> list[PlacementRemovals]:
-    """Return the pending removals on the hub, by placement."""
+    """Return the pending removals and the orphaned content on the hub, by placement."""
     found: list[PlacementRemovals] = []
     for family in FAMILIES:
         for placement in dicts_at(await client.list(ResourcePath(family.placement)), "items"):
             kind = {"kind": family.placement.kind, "apiVersion": family.placement.api_version}
             found.append(await recorded(client, {**placement, **kind}))
+    for ref, on_clusters in orphaned_content(await _members(client)).items():
+        found.append({"placement": str(ref), "removals": [orphaned_removal(on_clusters, utc_now())]})
     return found
 
 

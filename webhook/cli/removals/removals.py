@@ -19,7 +19,9 @@ from webhook.runtime.clock import utc_now
 
 HELP: Final = """Show removals of content from members that wait for confirmation.
 
-The content remains on the members until `harbormaster confirm PLACEMENT`, or until the source is restored.
+The content remains on the members until `harbormaster confirm PLACEMENT`, or until the source is restored. Orphaned
+content, which remained when its namespace was deleted, has no digest: create its placement again, or remove it on the
+members and then the annotation `harbormaster.dev/orphaned-content` of their MemberClusters.
 
 \b
 Examples:
@@ -34,7 +36,7 @@ Examples:
 
 \b
 Exit codes:
-  0  shown (also when nothing is pending)
+  0  shown (also when nothing is pending or orphaned)
   1  no hub
 """
 HEADERS: Final = ("PLACEMENT", "AGE", "DIGEST", "OBJECTS", "CLUSTERS", "EFFECT", "ON MEMBERS")
@@ -81,4 +83,12 @@ async def _removals(hub: HubOptions, older_than: timedelta, output: str) -> int:
 def _row(placement: str, removal: UnconfirmedRemoval) -> Sequence[object]:
     age = "unknown" if removal["ageSeconds"] is None else format_age(removal["ageSeconds"])
     on_members = describe_contents(removal["onMembers"], utc_now())
-    return placement, age, removal["digest"], removal["objects"], removal["clusterCount"], removal["effect"], on_members
+    return (
+        placement,
+        age,
+        removal["digest"] or "none",
+        removal["objects"],
+        removal["clusterCount"],
+        removal["effect"],
+        on_members,
+    )

@@ -225,7 +225,8 @@ class PlacementController:
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
         """Add the finalizers, before the first snapshot that nothing else would remove, and the exemption record."""
         finalized = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
-        finalized = self._removals.with_exemption(family, with_finalizer(finalized, SCHEDULER_CLEANUP) or finalized)
+        finalized = with_finalizer(finalized, SCHEDULER_CLEANUP) or finalized
+        finalized = await self._removals.prepared(family, finalized)
         return placement if finalized is placement else await self._hub.amend(family.placement, finalized)
 
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:

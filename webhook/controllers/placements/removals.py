@@ -3,6 +3,7 @@
 Source: docs/specifications/removal.md 5, 6 and 9.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -10,21 +11,25 @@ from datetime import datetime
 from functools import partial
 
 from scorer.api.event import Event
-from scorer.api.family import Family
-from scorer.api.kinds import NAMESPACE
+from scorer.api.family import Family, PlacementRef
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, EXEMPT_SINCE, REMOVAL_CONFIRMATION
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, EXEMPT_SINCE, ORPHANED_CONTENT, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import (
     annotation,
+    dict_at,
+    dicts_at,
     metadata_of,
     namespace_of,
     status_of,
     with_metadata,
 )
+from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerdict, has_content, judge_deletion
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from scorer.rollout.confirmation.exemption import Exemptions, exemption_record
 from scorer.rollout.confirmation.objects import ObjectFacts, ObjectJudgement, judge_objects
+from scorer.rollout.confirmation.orphans import OrphanedContent, format_orphaned, orphaned_on
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import (
     bypassed_event,
@@ -72,6 +77,7 @@ class ContentRemovals:
         self._record = record
         self._policy = policy
         self._observer = observer
+        self._recording = asyncio.Lock()
 
     def judge(
         self, family: Family, placement: JsonObject, selection: Selection | InvalidSelection
@@ -100,13 +106,19 @@ class ContentRemovals:
         )
         return judge_objects(facts)
 
-    def with_exemption(self, family: Family, placement: JsonObject) -> JsonObject:
-        """Return a placement with the record of the exempt label of its Namespace, as it is if that has not changed."""
+    async def prepared(self, family: Family, placement: JsonObject) -> JsonObject:
+        """Return a placement with the record of the exempt label of its Namespace, as it is if that has not changed.
+
+        A placement that is new takes over the content that was orphaned when its namesake was released.
+        """
         cache, ref = self._hub.cache, family.ref(placement)
         is_new = not children(cache, family.resource_snapshot, ref) and not any(
             map(has_content, children(cache, family.binding, ref))
         )
         home = self.namespace(ref.namespace) if ref.namespace else None
+        strategy = dict_at(placement, "spec", "strategy", "applyStrategy")
+        if is_new and home is not None and effective_apply_strategy(strategy)["whenToTakeOver"] != "Never":
+            await self._record_orphaned(ref, cache.fleet.names, None)
         record = exemption_record(self._policy.of(placement), placement, home, self._now(), is_new=is_new)
         if record == annotation(placement, EXEMPT_SINCE):
             return placement
@@ -202,15 +214,34 @@ class ContentRemovals:
             return placement
         return await self.record_confirmed(family, placement, [judgement.digest])
 
-    def tell_deletion(self, placement: JsonObject, judgement: DeletionJudgement) -> None:
-        """Emit an Event about content that is orphaned, or removed with a warning."""
+    async def report_deletion(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> None:
+        """Record content that is orphaned, and emit an Event about it or about content removed with a warning."""
         namespace = self.namespace(namespace_of(placement)) if namespace_of(placement) else None
         if judgement.clusters and not judgement.digest and self.is_off(placement):
             self._report_bypass(placement)
         if judgement.verdict is DeletionVerdict.ABANDONED and judgement.clusters:
+            content = OrphanedContent(self._now(), len(dicts_at(placement, "status", "selectedResources")))
+            await self._record_orphaned(family.ref(placement), judgement.clusters, content)
             self._record(namespace or placement, orphaned_event(placement, judgement.clusters))
         elif judgement.warned:
             self._record(placement, warning_event((), judgement.clusters))
+
+    async def _record_orphaned(
+        self, ref: PlacementRef, clusters: Iterable[str], content: OrphanedContent | None
+    ) -> None:
+        """Record the orphaned content of a placement on its members, or drop the record.
+
+        One at a time: the placements of a namespace end together, on the same members.
+        """
+        async with self._recording:
+            for cluster in clusters:
+                member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
+                recorded = orphaned_on(member) if member else {}
+                if member is None or (ref in recorded) is (content is not None):
+                    continue
+                others = {each: recorded[each] for each in recorded if each != ref}
+                record = format_orphaned({**others, ref: content} if content else others)
+                await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={ORPHANED_CONTENT: record}))
 
     def _report_bypass(self, placement: JsonObject) -> None:
         """Emit an Event about pending removals that are carried out because confirmation was switched off."""

@@ -368,7 +368,7 @@ class SchedulerController:
                 return DONE  # the controller of placements reports it, and a confirmation requeues the key
             placement = await self._content.order_deletion(family, placement, judgement)
             abandoned = judgement.verdict is DeletionVerdict.ABANDONED or leaves_objects(placement)
-            self._content.tell_deletion(placement, judgement)
+            await self._content.report_deletion(family, placement, judgement)
             documents = children(self._hub.cache, family.binding, ref)
             await run_concurrently(
                 self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document], abandoned=abandoned))

@@ -58,7 +58,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "Which removals of content wait for confirmation",
         "Placements of the kinds that the caller may list in all namespaces, by reference, with an entry for each "
         "digest that confirms something: all, those asked for, or a page. The content remains on the members until "
-        "`harbormaster confirm`, or until its source is restored. A page may have fewer items than its limit, because "
+        "`harbormaster confirm`, or until its source is restored. Placements that were deleted with their namespace "
+        "are listed while their content is orphaned. A page may have fewer items than its limit, because "
         "removals were confirmed since, or are younger than asked for.",
         RemovalList,
         problems=(Problem.VALIDATION_FAILED,),
