@@ -206,13 +206,12 @@ class _Judge:
 
     def _are_many(self, confirmed: set[ObjectIdentity]) -> bool:
         """Return whether the objects that were lost within the window are everything, or many."""
-        selections = [self._counted(placed) - confirmed for placed in self._recently_placed]
-        if not selections:
-            return False
-        largest = max(selections, key=len)
+        present, *earlier = [self._counted(placed) - confirmed for placed in self._recently_placed]
+        largest = max([present, *earlier], key=len)
         lost = len(largest - self._selected)
-        most = max(len(selection - self._selected) for selection in selections)
-        return bool(largest) and (lost == len(largest) or most > MANY or is_large_share(lost, len(largest)))
+        most = max(len(selection - self._selected) for selection in (present, *earlier))
+        loses_all = any(selection and selection.isdisjoint(self._selected) for selection in (present, largest))
+        return loses_all or most > MANY or is_large_share(lost, len(largest))
 
     def _counted(self, placed: Mapping[ObjectIdentity, PlacedObject]) -> set[ObjectIdentity]:
         """Return the objects of a snapshot, without those that are exempt or whose removal was carried out."""

@@ -125,6 +125,14 @@ def test_a_pending_object_is_removed_once_the_operator_only_warns():
     assert (len(again.pending), len(again.warned)) == (0, 11)
 
 
+def test_selections_that_take_turns_do_not_swap_all_content():
+    """Each swap loses ten of twenty, compared with the largest selection, but all that is placed at that time."""
+    first, second = MAPS[:10], MAPS[10:]
+    groups = [make_group(0, [*first, *second], NOW - HOUR / 2), make_group(1, first, NOW - HOUR / 3)]
+    judgement = judge(groups, second, namespaces=LIVE)
+    assert [item.identity for item in judgement.pending] == sorted(map(object_identity, first))
+
+
 def test_generated_names_are_no_accident():
     groups = [
         make_group(step, [SHOP, make_object(f"config-{step}"), *MAPS[:5]], NOW - timedelta(minutes=40 - step))

@@ -36,9 +36,11 @@ MINUTE = timedelta(minutes=1)
 class Hub:
     """A placement with its resource snapshots, as a store would keep them."""
 
-    def __init__(self, limit):
+    def __init__(self, limit, ahead=0 * HOUR):
         self.placement = {**make_placement(), "spec": {"revisionHistoryLimit": limit}}
         self.stored, self.now = {}, NOW
+        self.ahead = ahead
+        """How far the clock of the API server is ahead of that of the loop."""
 
     def select(self, *objects):
         """Select these objects now, and return the verdict."""
@@ -56,7 +58,10 @@ class Hub:
                 del self.stored[write.name]
             else:
                 created = self.stored.get(write.name, {}).get("metadata", {}).get("creationTimestamp")
-                metadata = {**write.document["metadata"], "creationTimestamp": created or self.now.isoformat()}
+                metadata = {
+                    **write.document["metadata"],
+                    "creationTimestamp": created or (self.now + self.ahead).isoformat(),
+                }
                 self.stored[write.name] = {**write.document, "metadata": metadata}
         return judgement
 
@@ -73,6 +78,19 @@ def test_forty_single_deletions_are_one_accident(limit):
     assert placed[:10] == list(range(50, 40, -1))
     assert set(placed[10:]) == {41}, "ten are removed with a warning, and all later ones wait"
     assert len(hub.stored) <= limit + PARTS + 1
+
+
+@pytest.mark.parametrize("hours", [-9, -2, 2, 9])
+@pytest.mark.parametrize("limit", [1, 10])
+def test_deletions_are_one_accident_with_an_api_server_whose_clock_is_wrong(limit, hours):
+    """Snapshots count by the loop's clock: it records when each was superseded."""
+    hub, maps = Hub(limit, hours * HOUR), config_maps(50)
+    hub.select(SHOP, *maps)
+    hub.now += 2 * HOUR
+    for number in range(1, 21):
+        hub.now += MINUTE
+        judgement = hub.select(SHOP, *maps[number:])
+    assert (len(judgement.objects), len(judgement.pending)) == (41, 10)
 
 
 @pytest.mark.parametrize("limit", [1, 10])
