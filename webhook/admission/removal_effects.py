@@ -401,8 +401,9 @@ def _is_selected_alike(terms: Sequence[JsonObject], old: JsonObject, new: JsonOb
     spaces = [term for term in terms if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind]
     served = {NAMESPACE.group_kind: NAMESPACE}
     before, after = (select_resources(spaces, "", DocumentInventory([each]), served) for each in (old, new))
-    is_valid = not isinstance(before, InvalidSelection) and not isinstance(after, InvalidSelection)
-    return is_valid and before.uids.keys() == after.uids.keys()
+    if isinstance(before, InvalidSelection) or isinstance(after, InvalidSelection):
+        return False
+    return before.uids.keys() == after.uids.keys()
 
 
 def _data(document: JsonObject) -> JsonObject:
