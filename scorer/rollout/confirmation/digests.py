@@ -148,10 +148,13 @@ class Confirmation:
             raise ValueError(f"{wrong[:64]!r} is not a digest of {DIGEST_LENGTH} hexadecimal characters")
         if not separator:
             raise ValueError("must end in @ and the time at which it expires")
+        expiry = expiry.strip()
         try:
-            until = parse_time(expiry.strip())
+            until = parse_time(expiry)
         except ValueError as error:
-            raise ValueError(f"{expiry.strip()[:64]!r} is not an RFC 3339 time") from error
+            raise ValueError(f"{expiry[:64]!r} is not an RFC 3339 time") from error
+        if not expiry.isprintable():  # the parser stops at a NUL
+            raise ValueError(f"{expiry[:64]!r} is not an RFC 3339 time")
         return cls(frozenset(digests), until)
 
     @classmethod

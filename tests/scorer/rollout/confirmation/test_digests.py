@@ -48,6 +48,7 @@ def test_a_digest_covers_facts_of_the_hub():
         pytest.param(f"{DIGEST}, {OTHER}@2026-11-30T00:00:00+01:00", "", id="two-with-an-offset"),
         pytest.param(DIGEST, "must end in @", id="without-expiry"),
         pytest.param(f"{DIGEST}@tomorrow", "'tomorrow' is not an RFC 3339 time", id="no-time"),
+        pytest.param(f"{DIGEST}@2026-11-30T00:00:00Z\0", "is not an RFC 3339 time", id="a-time-and-more"),
         pytest.param(f"{DIGEST}@2026-11-30T00:00:00", "is not an RFC 3339 time", id="no-offset"),
         pytest.param(f"{DIGEST[:-1]}@2026-11-30T00:00:00Z", "is not a digest of 20", id="short"),
         pytest.param(f"{DIGEST.upper()}@2026-11-30T00:00:00Z", "is not a digest", id="upper-case"),
