@@ -401,8 +401,9 @@ def _pair(quantity: Quantity) -> tuple[float, float]:
         high = quantity.double
     if high.is_integer() and int(high) * NANO == quantity.nano:
         return high, 0.0
-    above, below = high.as_integer_ratio()
-    return high, (quantity.nano * below - above * NANO) / (NANO * below)  # of integers of any length: rounded once
+    numerator, denominator = high.as_integer_ratio()
+    # A quotient of integers of any length, rounded once.
+    return high, (quantity.nano * denominator - numerator * NANO) / (NANO * denominator)
 
 
 _known_pair = lru_cache(maxsize=65536)(_pair)

@@ -221,8 +221,8 @@ class Fleet:
         if self._scored is not None:
             fleet._scored = self._scored
             if any((row in self._scored) != _has_scores(member) for row, member in rows.items()):
-                came = frozenset(row for row, member in rows.items() if _has_scores(member))
-                fleet._scored = (self._scored - rows.keys()) | came
+                rows_with_scores = frozenset(row for row, member in rows.items() if _has_scores(member))
+                fleet._scored = (self._scored - rows.keys()) | rows_with_scores
             if not fleet._scored:
                 fleet._fresh_until = _FOREVER
         return fleet

@@ -129,12 +129,12 @@ class _Reading:
             if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not row["name"]:
                 self._wrong(at / index, f"{quote(row)} is not a row with the name of an instance type")
             elif isinstance(offerings := row.get("offerings"), list):
-                below = at / index / "offerings"
+                path = at / index / "offerings"
                 for position, offering in enumerate(offerings):
                     if isinstance(offering, dict):
-                        yield row["name"], offering, below / position
+                        yield row["name"], offering, path / position
                     else:
-                        self._wrong(below / position, f"{quote(offering)} is not an object")
+                        self._wrong(path / position, f"{quote(offering)} is not an object")
             else:
                 yield row["name"], row, at / index
 

@@ -59,9 +59,9 @@ class Judge:
         rules: The settings.
     """
 
-    def __init__(self, pod: ExtenderPod, around: ExtenderContext, rules: Rules) -> None:
+    def __init__(self, pod: ExtenderPod, context: ExtenderContext, rules: Rules) -> None:
         self._pod = pod
-        self._around = around
+        self._around = context
         self._rules = rules
 
     def obstacles(self, nodes: Iterable[ExtenderNode | None]) -> list[Obstacle | None]:
@@ -104,25 +104,25 @@ class Judge:
 
     def _checks(self) -> Iterator[tuple[Obstacle, BoolColumn]]:
         """Yield each check, in order, with the clusters that fail it."""
-        around, fleet, pod = self._around, self._around.fleet, self._pod
+        context, fleet, pod = self._around, self._around.fleet, self._pod
         yield Obstacle.CLUSTER_LEAVING, fleet.eligibility.failed == LEAVING
-        yield Obstacle.NOT_CONNECTED, ~eligible(fleet, around.now)
-        if self._rules.filter_updating and around.updating:
-            yield Obstacle.UPDATING, fleet.rows(around.updating)
+        yield Obstacle.NOT_CONNECTED, ~eligible(fleet, context.now)
+        if self._rules.filter_updating and context.updating:
+            yield Obstacle.UPDATING, fleet.rows(context.updating)
         if not pod.placement:
             yield Obstacle.TAINTED, ~fleet.taints.holds(self._is_tolerated)
             return
-        placement = around.followed(pod)
+        placement = context.followed(pod)
         if placement is None:
             yield Obstacle.PLACEMENT_MISSING, np.ones(len(fleet), dtype=np.bool_)
             return
         if placement.taints is not None:
-            tolerates = placement.taints.filter(around.cycle())
+            tolerates = placement.taints.filter(context.cycle())
             if tolerates is not None:
                 yield Obstacle.TAINTED, ~tolerates
         if pod.mode is PlacementMode.DECISIONS:
             assert pod.follows is not None
-            yield Obstacle.NOT_SELECTED, ~fleet.rows(around.selected(pod.follows))
+            yield Obstacle.NOT_SELECTED, ~fleet.rows(context.selected(pod.follows))
         else:
             yield from self._policy(placement)
 
@@ -154,7 +154,7 @@ class Judge:
         yield Obstacle.NOT_SELECTED, ~fits
 
 
-def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> ExtenderFilterResult:
+def filter_nodes(args: ExtenderRequest, context: ExtenderContext, rules: Rules) -> ExtenderFilterResult:
     """Answer ``filter``: an ``ExtenderFilterResult`` in the form of the question."""
     candidates = args.candidates
     if args.pod is None:
@@ -164,8 +164,8 @@ def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -
     node_names: list[str] = []
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    nodes = candidate_nodes(args, around)
-    for name, obstacle in zip(candidates, Judge(args.pod, around, rules).obstacles(nodes), strict=True):
+    nodes = candidate_nodes(args, context)
+    for name, obstacle in zip(candidates, Judge(args.pod, context, rules).obstacles(nodes), strict=True):
         if obstacle is None:
             node_names.append(name)
         else:
@@ -180,12 +180,12 @@ def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -
     }
 
 
-def candidate_nodes(args: ExtenderRequest, around: ExtenderContext) -> list[ExtenderNode | None]:
+def candidate_nodes(args: ExtenderRequest, context: ExtenderContext) -> list[ExtenderNode | None]:
     """Return the candidates: the object in the question, else the cached one, None for neither.
 
     The object in the question takes precedence, because kube-scheduler's cache may be newer than ours.
     """
-    cached_nodes, sent_nodes = around.nodes, args.nodes
+    cached_nodes, sent_nodes = context.nodes, args.nodes
     candidates = args.candidates or ()
     return (
         [sent_nodes.get(name) or cached_nodes.get(name) for name in candidates]

@@ -15,7 +15,7 @@ BIND_REFUSED: Final[ExtenderBindingResult] = {"Error": "harbormaster: bind is no
 """The answer to ``bind``: reporting success without binding would leave the pod pending forever."""
 
 
-def preempt(args: PreemptionArgs, around: ExtenderContext, rules: Rules) -> ExtenderPreemptionResult:
+def preempt(args: PreemptionArgs, context: ExtenderContext, rules: Rules) -> ExtenderPreemptionResult:
     """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that remain candidates.
 
     No node or victim is added, and victims keep their order. A lack of capacity is no obstacle here, because
@@ -26,8 +26,8 @@ def preempt(args: PreemptionArgs, around: ExtenderContext, rules: Rules) -> Exte
     """
     if args.pod is None:
         raise MalformedArgsError("no Pod is given")
-    nodes = map(around.nodes.get, args.victims)
-    obstacles = Judge(args.pod, around, rules).obstacles(nodes)
+    nodes = map(context.nodes.get, args.victims)
+    obstacles = Judge(args.pod, context, rules).obstacles(nodes)
     remaining: dict[str, MetaVictims] = {}
     for (name, victims), obstacle in zip(args.victims.items(), obstacles, strict=True):
         may_go = obstacle is None or obstacle.curable

@@ -18,7 +18,7 @@ from scorer.fleet import Fleet
 from scorer.plugins.cluster_affinity import ClusterAffinityPlugin
 
 
-def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> list[HostPriority]:
+def prioritize(args: ExtenderRequest, context: ExtenderContext, rules: Rules) -> list[HostPriority]:
     """Answer ``prioritize``: a ``HostPriorityList``, one entry per candidate in the order given.
 
     Raises:
@@ -29,7 +29,7 @@ def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> 
         raise MalformedArgsError("no Pod is given")
     if candidates is None:
         raise MalformedArgsError("neither Nodes nor NodeNames is given")
-    raw = _raw_scores(args.pod, candidate_nodes(args, around), around, rules)
+    raw = _raw_scores(args.pod, candidate_nodes(args, context), context, rules)
     scores = scale_points(set(raw), rules.max_score)
     return [{"Host": name, "Score": scores[points]} for name, points in zip(candidates, raw, strict=True)]
 
@@ -57,44 +57,44 @@ def scale_points(raw: Collection[int | None], most: int) -> dict[int | None, int
 
 
 def _raw_scores(
-    pod: ExtenderPod, nodes: Sequence[ExtenderNode | None], around: ExtenderContext, rules: Rules
+    pod: ExtenderPod, nodes: Sequence[ExtenderNode | None], context: ExtenderContext, rules: Rules
 ) -> list[int | None]:
     """Return the points of each node, None for unmanaged nodes: those of no cluster and no pool."""
     clusters: list[int] = []
     pool_nodes: dict[str, int] | None = None
     points: list[int | None] = []
-    add, find_row = points.append, around.rows.get
+    add, find_row = points.append, context.rows.get
     for node in nodes:
         if node is None:
             add(None)
         elif node.cluster:
-            clusters = clusters or _cluster_scores(pod, around, rules)
+            clusters = clusters or _cluster_scores(pod, context, rules)
             add(clusters[find_row(node.cluster, -1)])
         elif node.pool is None:
             add(None)
         else:
-            pool_nodes = _pool_scores(nodes, around, rules) if pool_nodes is None else pool_nodes
+            pool_nodes = _pool_scores(nodes, context, rules) if pool_nodes is None else pool_nodes
             add(pool_nodes.get(node.name, 0))
     return points
 
 
-def _cluster_scores(pod: ExtenderPod, around: ExtenderContext, rules: Rules) -> list[int]:
+def _cluster_scores(pod: ExtenderPod, context: ExtenderContext, rules: Rules) -> list[int]:
     """Return the points of every member cluster. The additional last entry is for clusters that do not exist."""
     affinity = rules.default_preferences
     if pod.placement:
-        placement = around.followed(pod)
+        placement = context.followed(pod)
         request = placement.request if placement is not None else None
         affinity = request.profile.affinity if request is not None else ClusterAffinityPlugin()
-    return [*_points(affinity, around.fleet, around), 0]
+    return [*_points(affinity, context.fleet, context), 0]
 
 
-def _pool_scores(nodes: Sequence[ExtenderNode | None], around: ExtenderContext, rules: Rules) -> dict[str, int]:
+def _pool_scores(nodes: Sequence[ExtenderNode | None], context: ExtenderContext, rules: Rules) -> dict[str, int]:
     if not rules.pool_preferences.preferred:
         return {}
-    fleet = around.pool_nodes([node for node in nodes if node is not None and node.is_of_pool])
-    return dict(zip(fleet.names, _points(rules.pool_preferences, fleet, around), strict=True))
+    fleet = context.pool_nodes([node for node in nodes if node is not None and node.is_of_pool])
+    return dict(zip(fleet.names, _points(rules.pool_preferences, fleet, context), strict=True))
 
 
-def _points(affinity: ClusterAffinityPlugin, fleet: Fleet, around: ExtenderContext) -> list[int]:
-    points = affinity.score(empty_cycle(fleet, around.now), np.arange(len(fleet)))
+def _points(affinity: ClusterAffinityPlugin, fleet: Fleet, context: ExtenderContext) -> list[int]:
+    points = affinity.score(empty_cycle(fleet, context.now), np.arange(len(fleet)))
     return [0] * len(fleet) if points is None else points.tolist()

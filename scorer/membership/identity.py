@@ -88,19 +88,19 @@ def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
     return HubMember(annotation(applied_work, HUB_UID), text_at(applied_work, "spec", "workNamespace"))
 
 
-def ownership_of(applied_work: Mapping[str, Any], us: HubMember) -> AppliedWorkOwnership:
+def ownership_of(applied_work: Mapping[str, Any], own_member: HubMember) -> AppliedWorkOwnership:
     """Return the owner of an AppliedWork from our point of view."""
-    theirs = placed_by(applied_work)
+    owner = placed_by(applied_work)
     if is_released(applied_work):
         return AppliedWorkOwnership.LET_GO
-    if not us.may_be(theirs):
+    if not own_member.may_be(owner):
         return AppliedWorkOwnership.ANOTHERS
-    return AppliedWorkOwnership.OURS if theirs.hub == us.hub else AppliedWorkOwnership.UNMARKED
+    return AppliedWorkOwnership.OURS if owner.hub == own_member.hub else AppliedWorkOwnership.UNMARKED
 
 
-def is_owned_by(applied_work: Mapping[str, Any], us: HubMember) -> bool:
+def is_owned_by(applied_work: Mapping[str, Any], own_member: HubMember) -> bool:
     """Return whether the objects that an AppliedWork owns are ours."""
-    return ownership_of(applied_work, us) in (AppliedWorkOwnership.OURS, AppliedWorkOwnership.UNMARKED)
+    return ownership_of(applied_work, own_member) in (AppliedWorkOwnership.OURS, AppliedWorkOwnership.UNMARKED)
 
 
 def is_released(applied_work: Mapping[str, Any]) -> bool:
@@ -113,25 +113,25 @@ def released(applied_work: JsonObject) -> JsonObject:
     return with_metadata(applied_work, annotations={RELEASED: "true"})
 
 
-def adopted(applied_work: JsonObject, us: HubMember) -> JsonObject:
+def adopted(applied_work: JsonObject, own_member: HubMember) -> JsonObject:
     """Return an AppliedWork marked as ours."""
-    own_work = with_metadata(applied_work, annotations={HUB_UID: us.hub or None, RELEASED: None})
-    return with_spec(own_work, workNamespace=us.namespace)
+    own_work = with_metadata(applied_work, annotations={HUB_UID: own_member.hub or None, RELEASED: None})
+    return with_spec(own_work, workNamespace=own_member.namespace)
 
 
-def refusal(record: HubMember | None, applied_works: Collection[JsonObject], us: HubMember) -> str:
+def refusal(record: HubMember | None, applied_works: Collection[JsonObject], own_member: HubMember) -> str:
     """Return why a cluster must not join as this member. Empty: it may.
 
     Args:
         record: The member as which an agent last joined here. None: unknown, no agent has joined or recorded it.
         applied_works: On the cluster. Without a record they decide: refused if some are another's and none is ours.
-        us: The member that wants to join.
+        own_member: The member that wants to join.
     """
     if record is not None:
-        return "" if us.may_be(record) else f"this cluster is recorded as {record}, not as {us}"
-    standings = [(ownership_of(applied_work, us), applied_work) for applied_work in applied_works]
+        return "" if own_member.may_be(record) else f"this cluster is recorded as {record}, not as {own_member}"
+    standings = [(ownership_of(applied_work, own_member), applied_work) for applied_work in applied_works]
     foreign = [ownership for state, ownership in standings if state is AppliedWorkOwnership.ANOTHERS]
     if foreign and len(foreign) == sum(state is not AppliedWorkOwnership.LET_GO for state, _ in standings):
-        name, theirs = foreign[0]["metadata"]["name"], placed_by(foreign[0])
-        return f"this cluster holds objects placed for {theirs} (AppliedWork {name}), and none placed for {us}"
+        name, owner = foreign[0]["metadata"]["name"], placed_by(foreign[0])
+        return f"this cluster holds objects placed for {owner} (AppliedWork {name}), and none placed for {own_member}"
     return ""

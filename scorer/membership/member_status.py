@@ -230,14 +230,14 @@ def _events(old_conditions: Iterable[Mapping[str, Any]], own: Iterable[JsonObjec
     """
     previous = {entry.get("type"): entry.get("status") for entry in old_conditions}
     for entry in own:
-        was, is_now = previous.get(entry["type"]), entry["status"]
-        if was == is_now or (is_now == FALSE and entry["type"] != REPORTING):
+        old_state, new_state = previous.get(entry["type"]), entry["status"]
+        if old_state == new_state or (new_state == FALSE and entry["type"] != REPORTING):
             continue
-        if entry["type"] == REPORTING and UNKNOWN in (was, is_now) and is_now != FALSE:
+        if entry["type"] == REPORTING and UNKNOWN in (old_state, new_state) and new_state != FALSE:
             continue  # missed heartbeats are no news yet
-        if is_now == TRUE:
+        if new_state == TRUE:
             yield MemberEvent(entry["reason"], entry["message"])
-        elif was is not None or entry["type"] == REPORTING:
+        elif old_state is not None or entry["type"] == REPORTING:
             yield MemberEvent(entry["reason"], entry["message"], warning=True)
 
 

@@ -324,19 +324,19 @@ def _pod_blockers(
             continue
         if pod.is_protected(now):
             yield _protection_blocker(pod)
-        elif pod.evictable and (around := _blocking_guards(pod, guards.get(pod.namespace, ()))):
-            guards_by_labels.setdefault((pod.namespace, *(guard.name for guard in around)), (around, []))[1].append(pod)
-    for around, several in guards_by_labels.values():
-        yield _guard_blocker(around, several)
+        elif pod.evictable and (own := _blocking_guards(pod, guards.get(pod.namespace, ()))):
+            guards_by_labels.setdefault((pod.namespace, *(guard.name for guard in own)), (own, []))[1].append(pod)
+    for own, pods_behind in guards_by_labels.values():
+        yield _guard_blocker(own, pods_behind)
 
 
 def _blocking_guards(pod: NodePod, guards: Sequence[PodGuard]) -> tuple[PodGuard, ...]:
     """Return the guards that block the eviction of *pod*."""
-    around = tuple(guard for guard in guards if guard.guards(pod.labels))
-    if len(around) != 1:
-        return around
-    (guard,) = around
-    return () if guard.disruptions_allowed > 0 or (guard.frees_unready and pod.unready) else around
+    matching_guards = tuple(guard for guard in guards if guard.guards(pod.labels))
+    if len(matching_guards) != 1:
+        return matching_guards
+    (guard,) = matching_guards
+    return () if guard.disruptions_allowed > 0 or (guard.frees_unready and pod.unready) else matching_guards
 
 
 def _protection_blocker(pod: NodePod) -> Blocker:
@@ -346,17 +346,17 @@ def _protection_blocker(pod: NodePod) -> Blocker:
     return Blocker(BlockReason.DO_NOT_DISRUPT, message, end, f"Pod {pod.namespace}/{pod.name}")
 
 
-def _guard_blocker(around: Sequence[PodGuard], pods: Sequence[NodePod]) -> Blocker:
+def _guard_blocker(pod_guards: Sequence[PodGuard], pods: Sequence[NodePod]) -> Blocker:
     names = [f"{pod.namespace}/{pod.name}" for pod in pods[:_MOST_PODS_NAMED]]
     more = f" and {len(pods) - len(names)} more" if len(pods) > len(names) else ""
     pods_text = f"pod{'s' if len(pods) > 1 else ''} {', '.join(names)}{more}"
-    if len(around) == 1:
-        guard = f"{around[0].namespace}/{around[0].name}"
+    if len(pod_guards) == 1:
+        guard = f"{pod_guards[0].namespace}/{pod_guards[0].name}"
         message = f"PodDisruptionBudget {guard} lets no pod go: {pods_text}"
         return Blocker(BlockReason.POD_DISRUPTION_BUDGET, message, source=f"PodDisruptionBudget {guard}")
-    several = ", ".join(f"{guard.namespace}/{guard.name}" for guard in around)
-    message = f"more than one PodDisruptionBudget ({several}) guards {pods_text}, which cannot be evicted"
-    first = f"PodDisruptionBudget {around[0].namespace}/{around[0].name}"
+    guard_names = ", ".join(f"{guard.namespace}/{guard.name}" for guard in pod_guards)
+    message = f"more than one PodDisruptionBudget ({guard_names}) guards {pods_text}, which cannot be evicted"
+    first = f"PodDisruptionBudget {pod_guards[0].namespace}/{pod_guards[0].name}"
     return Blocker(BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, message, source=first)
 
 

@@ -200,16 +200,16 @@ def _lints(budgets: Sequence[Budget]) -> Iterator[Lint]:
     if len(parsed_budgets) < len(budgets):
         return
     live = [parsed for parsed in parsed_budgets if parsed.reasons]
-    moot: set[int] = set()
+    moot_indices: set[int] = set()
     for lint, indices in _lint_zero(live, parsed_budgets):
-        moot |= indices
+        moot_indices |= indices
         yield lint
     yield from _lint_gaps(live, parsed_budgets)
     closed: frozenset[str] = frozenset()
     for lint in _lint_zeros(live):
         closed = frozenset(lint.reasons)
         yield lint
-    suspects = [parsed for parsed in live if not parsed.reasons <= closed and parsed.index not in moot]
+    suspects = [parsed for parsed in live if not parsed.reasons <= closed and parsed.index not in moot_indices]
     yield from _lint_overruled(suspects, live, parsed_budgets)
 
 
@@ -274,8 +274,8 @@ def _lint_gaps(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Li
     )
     if unlimited:
         affected = [budget for budget in live if budget.reasons & unlimited]
-        reasons_text, about = ("", "") if len(affected) == len(live) else (_for(unlimited), " about that")
-        message = f"outside the windows disruption{reasons_text} is not limited: every budget{about} has a schedule"
+        reasons_text, scope = ("", "") if len(affected) == len(live) else (_for(unlimited), " about that")
+        message = f"outside the windows disruption{reasons_text} is not limited: every budget{scope} has a schedule"
         yield Lint("K-31", (), message, _sort_reasons(unlimited), _with_cap(budgets, affected, unlimited))
 
 
@@ -383,7 +383,7 @@ def _with_cap(
 
 
 def _flatten(documents: dict[int, list[JsonObject]]) -> tuple[JsonObject, ...]:
-    return tuple(document for _, several in sorted(documents.items()) for document in several)
+    return tuple(document for _, budget_documents in sorted(documents.items()) for document in budget_documents)
 
 
 def _certain_minutes(budgets: Iterable[_Known]) -> int:

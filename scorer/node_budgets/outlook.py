@@ -75,10 +75,10 @@ def outlook(budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> Out
     distinct: dict[tuple[object, ...], tuple[Allowance, Opening | None, bool]] = {}
     prospects = []
     for reason in DisruptionReason:
-        same = (counts.disrupting(reason), *(reading.is_about(reason) for reading in pool.readings))
-        if same not in distinct:
-            distinct[same] = _prospect(active_budgets, counts, reason)
-        prospects.append(Prospect(reason, *distinct[same]))
+        key = (counts.disrupting(reason), *(reading.is_about(reason) for reading in pool.readings))
+        if key not in distinct:
+            distinct[key] = _prospect(active_budgets, counts, reason)
+        prospects.append(Prospect(reason, *distinct[key]))
     minute = epoch_seconds(now) // 60
     return Outlook(pool, counts, range(minute, minute + _steady_minutes(active_budgets)), tuple(prospects))
 

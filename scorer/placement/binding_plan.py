@@ -259,8 +259,8 @@ def _repicked_binding(document: JsonObject, old: Binding, snapshot: str, decisio
             raise BrokenBindingError(f"binding {old.name} is Unscheduled and has no record of its earlier state")
         state = old.previous_state
         # REMOVE must not outlive the drop: a deletion by another writer would then count as meant by the loop.
-        over = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVAL_PENDING, REMOVE)
-        annotations = {key: value for key, value in metadata["annotations"].items() if key not in over}
+        obsolete_annotations = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVAL_PENDING, REMOVE)
+        annotations = {key: value for key, value in metadata["annotations"].items() if key not in obsolete_annotations}
         metadata = {**metadata, "annotations": annotations}
     changed = {"state": str(state), "schedulingPolicySnapshotName": snapshot, "clusterDecision": decision}
     return {**document, "metadata": metadata, "spec": {**document["spec"], **changed}}

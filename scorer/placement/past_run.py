@@ -230,9 +230,9 @@ def changes(
     """Return the clusters that only *new_run* has, and those that only *old_run* has."""
     if old_run is None:
         return list(new_run.picked), []
-    had, has = old_run.clusters, new_run.clusters
-    gains = [decision for decision in new_run.picked if decision.cluster not in had]
-    return gains, [decision for decision in old_run.picked if decision.cluster not in has]
+    old_clusters, new_clusters = old_run.clusters, new_run.clusters
+    gains = [decision for decision in new_run.picked if decision.cluster not in old_clusters]
+    return gains, [decision for decision in old_run.picked if decision.cluster not in new_clusters]
 
 
 def difference(old_run: RecordedDecision | None, new_run: RecordedDecision) -> list[str]:
@@ -303,9 +303,9 @@ def _loss_reason(old: RecordedClusterDecision, run: RecordedDecision) -> str:
 
 def _moves(old_run: RecordedDecision, new_run: RecordedDecision) -> Iterable[str]:
     """Yield the clusters that were kept but are now recorded with other scores."""
-    had = old_run.clusters
+    old_clusters = old_run.clusters
     for decision in new_run.picked:
-        old = had.get(decision.cluster)
+        old = old_clusters.get(decision.cluster)
         if old is None or None in (old.affinity, decision.affinity):
             continue
         if old.affinity != decision.affinity:

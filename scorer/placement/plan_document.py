@@ -148,9 +148,9 @@ def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> PlacementDe
     """
     metadata = placement["metadata"]
     request = run.request
-    had = {binding.cluster for binding in run.holdings.obsolete}
+    obsolete_clusters = {binding.cluster for binding in run.holdings.obsolete}
     picked: list[PlannedPick] = [
-        {"cluster": pick.cluster, "rank": rank, "new": pick.cluster not in had, "score": _score(pick)}
+        {"cluster": pick.cluster, "rank": rank, "new": pick.cluster not in obsolete_clusters, "score": _score(pick)}
         for rank, pick in enumerate(run.picked, start=1)
     ]
     for rank, binding in enumerate(

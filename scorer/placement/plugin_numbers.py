@@ -184,9 +184,9 @@ def topology_points(request: Request, cycle: Cycle, row: int) -> TopologyPoints:
             entry["note"] = "outside the spread"
         else:
             entry["change"] = shift = int(change[column.codes[row]])
-            within = skew + shift <= constraint.max_skew
-            entry["violated"] = not within
-            entry["points"] = -shift if within else (0 if constraint.hard else VIOLATION_POINTS)
+            is_within = skew + shift <= constraint.max_skew
+            entry["violated"] = not is_within
+            entry["points"] = -shift if is_within else (0 if constraint.hard else VIOLATION_POINTS)
         constraints.append(entry)
     return {"score": sum(entry["points"] for entry in constraints), "constraints": constraints}
 

@@ -245,7 +245,7 @@ SYMBOLS = {"Gt": ">", "Ge": "≥", "Lt": "<", "Le": "≤", "Eq": "=", "Ne": "≠
 
 
 def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> FailedRequirement:
-    has = f"{requirement.key}={value}" if value is not None else f"no label {requirement.key}"
+    actual_text = f"{requirement.key}={value}" if value is not None else f"no label {requirement.key}"
     match requirement.operator:
         case "In":
             expected = f"{requirement.key}={' or '.join(requirement.values)}"
@@ -255,4 +255,4 @@ def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> 
             expected = f"label {requirement.key}"
         case _:
             expected = f"no label {requirement.key}"
-    return FailedRequirement(requirement.key, has, expected)
+    return FailedRequirement(requirement.key, actual_text, expected)

@@ -41,13 +41,13 @@ class Constraint:
             points. The last entry is for clusters outside every domain: their code is -1, which indexes from the end.
         """
         skew, change = skew_change(counts)
-        within = skew + change <= self.max_skew
+        is_within = skew + change <= self.max_skew
         passes = np.ones(counts.size + 1, dtype=np.bool_)
         points = np.zeros(counts.size + 1, dtype=np.int64)
         if self.hard:
-            passes[:-1], points[:-1] = within, -change
+            passes[:-1], points[:-1] = is_within, -change
         else:
-            points[:-1] = np.where(within, -change, VIOLATION_POINTS)
+            points[:-1] = np.where(is_within, -change, VIOLATION_POINTS)
         return passes, points
 
     def admits(self, cycle: Cycle, row: int) -> bool:

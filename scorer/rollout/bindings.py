@@ -322,8 +322,8 @@ def rollout_started_status(
     reason = "RolloutStarted" if is_started else "RolloutNotStartedYet"
     old = conditions_of(document)
     for condition in old:
-        same = (condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
-        if condition.get("type") != ROLLOUT_STARTED or same != (status, reason, generation):
+        state = (condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
+        if condition.get("type") != ROLLOUT_STARTED or state != (status, reason, generation):
             continue
         if is_started or not renew or condition.get("message") == message:
             return None

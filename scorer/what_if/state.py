@@ -190,8 +190,8 @@ def _windows_by_cluster(fleet: Fleet, definitions: Mapping[str, WindowDefinition
     with_selector = [definition for definition in definitions.values() if definition.selector is not None]
     windows_by_cluster = {}
     for member in fleet.members:
-        about = {"name": member.metadata.name, "labels": member.metadata.labels}
-        document = {"metadata": {**about, "annotations": member.metadata.annotations}}
+        metadata = {"name": member.metadata.name, "labels": member.metadata.labels}
+        document = {"metadata": {**metadata, "annotations": member.metadata.annotations}}
         windows = windows_of(document, definitions, OF_UPDATES, with_selector)
         if windows.names or windows.missing:
             windows_by_cluster[member.metadata.name] = windows

@@ -218,9 +218,9 @@ class CronSchedule:
             return 0
         # The set of weekdays is repeated for six weeks, and shifted so that bit 1 is the first day of the month.
         # Example: July 2026 starts on a Wednesday, so bit 3 moves to bit 1, and the bits of earlier weekdays drop out.
-        first, within = _month(year, month)
+        first, month_days = _month(year, month)
         weekdays = self.weekdays * _SIX_WEEKS >> first << 1
-        return (self.days | weekdays if self.either else self.days & weekdays) & within
+        return (self.days | weekdays if self.either else self.days & weekdays) & month_days
 
     def _time_until(self, hour: int, minute: int) -> tuple[int, int] | None:
         """Return its last time of day up to the given one, or None."""
@@ -389,8 +389,8 @@ def _read_fields(text: str, words: list[str]) -> CronSchedule:
             weekdays = _Values(_WEEKDAY.full, star=True)
         elif weekdays.allowed:
             days = _Values(_DAY.full, star=True)
-    never = not (minutes.allowed and hours.allowed and months.allowed and days.allowed and weekdays.allowed)
-    if never or not (either or _day_exists(days.allowed, months.allowed)):
+    never_fires = not (minutes.allowed and hours.allowed and months.allowed and days.allowed and weekdays.allowed)
+    if never_fires or not (either or _day_exists(days.allowed, months.allowed)):
         return CronSchedule(text)
     return CronSchedule(
         text,

@@ -32,11 +32,11 @@ def missing_fields(
     """
     if stored_schema.get("x-kubernetes-preserve-unknown-fields"):
         return
-    ours, theirs = dict_at(desired_schema, "properties"), dict_at(stored_schema, "properties")
-    for name, schema in ours.items():
+    desired_fields, stored_fields = dict_at(desired_schema, "properties"), dict_at(stored_schema, "properties")
+    for name, schema in desired_fields.items():
         path = f"{at}.{name}" if at else name
-        if name in theirs:
-            yield from missing_fields(theirs[name], schema, path)
+        if name in stored_fields:
+            yield from missing_fields(stored_fields[name], schema, path)
         elif "additionalProperties" not in stored_schema:
             yield path
     for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
@@ -48,10 +48,12 @@ def missing_fields(
 
 def is_newer(definition: JsonObject, desired_definition: JsonObject) -> bool:
     """Return whether a definition has all desired versions and fields, and others that a replacement would lose."""
-    theirs, ours = served(definition), served(desired_definition)
-    if not ours.keys() <= theirs.keys():
+    stored_versions, desired_versions = served(definition), served(desired_definition)
+    if not desired_versions.keys() <= stored_versions.keys():
         return False
-    pairs = [(schema_of(theirs[name]), schema_of(ours[name])) for name in ours]
+    pairs = [(schema_of(stored_versions[name]), schema_of(desired_versions[name])) for name in desired_versions]
     if any(field for other, own in pairs for field in missing_fields(other, own)):
         return False
-    return theirs.keys() != ours.keys() or any(field for other, own in pairs for field in missing_fields(own, other))
+    return stored_versions.keys() != desired_versions.keys() or any(
+        field for other, own in pairs for field in missing_fields(own, other)
+    )

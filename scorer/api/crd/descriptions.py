@@ -33,9 +33,9 @@ def add_facts(schema: JsonObject) -> None:
         if "description" in field:
             field["description"] = " ".join((field["description"], *facts(field)))
         add_facts(field)
-    for below in ("items", "additionalProperties"):
-        if below in schema:
-            add_facts(schema[below])
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            add_facts(schema[key])
 
 
 def facts(field: JsonObject) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _classes(statements: Iterable[ast.stmt], prefix: str) -> Iterator[tuple[str,
 
 
 def _members(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for statement, below in pairwise(body):
-        match statement, below:
+    for statement, docstring in pairwise(body):
+        match statement, docstring:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 yield name, inspect.cleandoc(text)

@@ -82,7 +82,7 @@ def _compile_defaults(schema: JsonObject) -> _Defaults | None:
         for name, field in schema.get("properties", {}).items()
         if (defaults := _compile_defaults(field)) is not None
     )
-    items, values = (_compile_defaults(below) if (below := schema.get(name)) else None for name in _BELOW)
+    items, values = (_compile_defaults(subschema) if (subschema := schema.get(name)) else None for name in _BELOW)
     value = schema.get("default")
     if value is None and not properties and items is values is None:
         return None
@@ -227,5 +227,5 @@ def _named_properties(schema: JsonObject) -> JsonObject:
 
 def _below(schema: JsonObject, part: str | int) -> JsonObject:
     """Return the schema of every item of a list, or of every value of a map."""
-    below = schema.get("items" if isinstance(part, int) else "additionalProperties")
-    return below if isinstance(below, dict) else {}
+    subschema = schema.get("items" if isinstance(part, int) else "additionalProperties")
+    return subschema if isinstance(subschema, dict) else {}

@@ -83,26 +83,26 @@ def status_of(document: Mapping[str, Any]) -> JsonObject:
 
 def name_of(document: Mapping[str, Any]) -> str:
     """Return ``metadata.name``, empty when absent."""
-    about = document.get("metadata")
-    return name if isinstance(about, dict) and isinstance(name := about.get("name"), str) else ""
+    metadata = document.get("metadata")
+    return name if isinstance(metadata, dict) and isinstance(name := metadata.get("name"), str) else ""
 
 
 def namespace_of(document: Mapping[str, Any]) -> str:
     """Return ``metadata.namespace``, empty for cluster-scoped objects."""
-    about = document.get("metadata")
-    return namespace if isinstance(about, dict) and isinstance(namespace := about.get("namespace"), str) else ""
+    metadata = document.get("metadata")
+    return namespace if isinstance(metadata, dict) and isinstance(namespace := metadata.get("namespace"), str) else ""
 
 
 def uid_of(document: Mapping[str, Any]) -> str:
     """Return ``metadata.uid``, empty when absent."""
-    about = document.get("metadata")
-    return uid if isinstance(about, dict) and isinstance(uid := about.get("uid"), str) else ""
+    metadata = document.get("metadata")
+    return uid if isinstance(metadata, dict) and isinstance(uid := metadata.get("uid"), str) else ""
 
 
 def generation_of(document: Mapping[str, Any]) -> int:
     """Return ``metadata.generation``, 0 when absent."""
-    about = document.get("metadata")
-    return number if isinstance(about, dict) and type(number := about.get("generation")) is int else 0
+    metadata = document.get("metadata")
+    return number if isinstance(metadata, dict) and type(number := metadata.get("generation")) is int else 0
 
 
 def label(document: Mapping[str, Any], key: str) -> str:
@@ -182,8 +182,8 @@ def _placed_values(snapshot: Mapping[str, Any]) -> Iterator[str]:
 
 def is_deleting(document: Mapping[str, Any]) -> bool:
     """Return whether the object is being deleted: any non-empty ``deletionTimestamp`` counts."""
-    about = document.get("metadata")
-    return isinstance(about, dict) and bool(about.get("deletionTimestamp"))
+    metadata = document.get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
 
 
 def is_labelled_latest(snapshot: Mapping[str, Any]) -> bool:
@@ -244,13 +244,13 @@ def with_metadata(
     annotations: Mapping[str, str | None] | None = None,
 ) -> JsonObject:
     """Return a copy with *labels* and *annotations* set. An annotation of None is removed."""
-    about = dict(metadata_of(document))
+    metadata = dict(metadata_of(document))
     if labels:
-        about["labels"] = {**dict_at(about, "labels"), **labels}
+        metadata["labels"] = {**dict_at(metadata, "labels"), **labels}
     if annotations:
-        new_annotations = {**dict_at(about, "annotations"), **annotations}
-        about["annotations"] = {key: text for key, text in new_annotations.items() if text is not None}
-    return {**document, "metadata": about}
+        new_annotations = {**dict_at(metadata, "annotations"), **annotations}
+        metadata["annotations"] = {key: text for key, text in new_annotations.items() if text is not None}
+    return {**document, "metadata": metadata}
 
 
 def with_spec(document: JsonObject, **fields: Any) -> JsonObject:

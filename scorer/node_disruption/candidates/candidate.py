@@ -117,9 +117,9 @@ def candidates(circumstances: Circumstances, reusable: Mapping[str, Candidate] |
         circumstances: Inputs of the checks.
         reusable: Still valid candidates of an earlier pass. See `scorer.node_disruption.candidates.reuse`.
     """
-    true = reusable or {}
+    valid = reusable or {}
     return {
-        name: true.get(name) or _candidate(node, circumstances)
+        name: valid.get(name) or _candidate(node, circumstances)
         for name, node in circumstances.cluster.nodes.items()
         if node.node is not None
     }
@@ -166,9 +166,9 @@ def _all_blockers(node: PoolNode, pods: Iterable[Pod], circumstances: Circumstan
     view = circumstances.views.get(node.pool)
     if view is None or node.name not in view.nodes:
         return blockers
-    around = view.blockers_of(node.name, DisruptionClass.GRACEFUL, circumstances.now)
+    other_blockers = view.blockers_of(node.name, DisruptionClass.GRACEFUL, circumstances.now)
     own = state_blockers(node, DisruptionClass.GRACEFUL, circumstances.now)
-    return (*(blocker for blocker in around if blocker not in own), *blockers)
+    return (*(blocker for blocker in other_blockers if blocker not in own), *blockers)
 
 
 def _nomination(name: str, nominated: Mapping[str, str]) -> list[Blocker]:

@@ -23,14 +23,14 @@ def reusable_candidates(
     """
     if previous.catalog is not circumstances.catalog or previous.now > circumstances.now:
         return {}
-    apart = {*_outside_protection(previous), *_outside_protection(circumstances)}
+    excluded_names = {*_outside_protection(previous), *_outside_protection(circumstances)}
     namespaces = _changed_guards(previous, circumstances)
     reusable = {}
     for name, candidate in nodes.items():
         node = circumstances.cluster.nodes.get(name)
         if (
             node is candidate.node
-            and name not in apart
+            and name not in excluded_names
             and circumstances.cluster.pods.get(name, ()) is candidate.pods
             and circumstances.cluster.pools.get(node.pool) is candidate.pool
             and _is_seen_alike(previous.views.get(node.pool), circumstances.views.get(node.pool), name)

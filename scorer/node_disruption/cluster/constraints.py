@@ -156,8 +156,8 @@ class HostPort:
 
     def conflicts(self, other: "HostPort") -> bool:
         """Return whether the two ports conflict on one node."""
-        alike = (self.port, self.protocol) == (other.port, other.protocol)
-        return alike and (self.address == other.address or EVERY_ADDRESS in (self.address, other.address))
+        is_same_port = (self.port, self.protocol) == (other.port, other.protocol)
+        return is_same_port and (self.address == other.address or EVERY_ADDRESS in (self.address, other.address))
 
 
 @dataclass(frozen=True, slots=True)

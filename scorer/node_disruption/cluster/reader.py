@@ -158,7 +158,10 @@ def _by_kind(documents: Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
     by_kind: dict[str, dict[tuple[str, str], JsonObject]] = {}
     for document in _flatten_lists(documents):
         by_kind.setdefault(text_at(document, "kind"), {})[(namespace_of(document), name_of(document))] = document
-    return {kind: [document for _, document in sorted(several.items())] for kind, several in by_kind.items()}
+    return {
+        kind: [document for _, document in sorted(documents_by_key.items())]
+        for kind, documents_by_key in by_kind.items()
+    }
 
 
 def _flatten_lists(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
@@ -292,8 +295,8 @@ def _intern_shapes(
         daemons: One pod per DaemonSet.
         keys: Label keys that some term selects.
     """
-    same = [pod.value for key, pod in pods.items() if previous.get(key) is pod]
-    old = {id(shape.shape): shape.shape for pod in same for shape in (pod, *pod.stricter)}
+    unchanged = [pod.value for key, pod in pods.items() if previous.get(key) is pod]
+    old = {id(shape.shape): shape.shape for pod in unchanged for shape in (pod, *pod.stricter)}
     shapes = {shape: shape for shape in old.values()}
 
     def intern_pod(pod: Pod) -> Pod:
@@ -314,8 +317,8 @@ def _on_nodes(pods: Kept[Pod], previous: Mapping[str, tuple[Pod, ...]]) -> dict[
         if pod.value.node:
             pods_by_node.setdefault(pod.value.node, []).append(pod.value)
     return {
-        name: _reuse_if_identical(previous.get(name, ()), tuple(several))
-        for name, several in sorted(pods_by_node.items())
+        name: _reuse_if_identical(previous.get(name, ()), tuple(node_pods))
+        for name, node_pods in sorted(pods_by_node.items())
     }
 
 

@@ -230,12 +230,12 @@ def read_node(document: JsonObject, claim: JsonObject | None = None) -> ClusterN
 
 def read_launching(claim: JsonObject) -> ClusterNode:
     """Parse the future node of a NodeClaim. Before its launch, it has the requested resources of the claim."""
-    has = dict_at(claim, "status", "allocatable") or dict_at(claim, "spec", "resources", "requests")
+    capacity = dict_at(claim, "status", "allocatable") or dict_at(claim, "spec", "resources", "requests")
     name = name_of(claim)
     node = {
         "metadata": {"name": name, "labels": {HOSTNAME: name, **labels_of(claim)}},
         "spec": {"taints": spec_of(claim).get("taints", [])},
-        "status": {"allocatable": has, "capacity": dict_at(claim, "status", "capacity") or has},
+        "status": {"allocatable": capacity, "capacity": dict_at(claim, "status", "capacity") or capacity},
     }
     return read_node(node, claim)
 

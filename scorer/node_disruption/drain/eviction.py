@@ -65,24 +65,24 @@ class EvictionLedger:
         """
         if pod.phase == _PENDING:
             return None
-        around = self.guards_of(pod)
-        names = [f"{guard.namespace}/{guard.name}" for guard in around]
-        if len(around) > 1:
+        guards = self.guards_of(pod)
+        names = [f"{guard.namespace}/{guard.name}" for guard in guards]
+        if len(guards) > 1:
             message = f"more than one PodDisruptionBudget ({', '.join(names)}) guards pod {pod.key}"
             return BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, f"{message}, which cannot be evicted"
-        if not around or self._remaining(around[0]) > 0 or (pod.held.unready and self._frees_unready(around[0])):
+        if not guards or self._remaining(guards[0]) > 0 or (pod.held.unready and self._frees_unready(guards[0])):
             return None
         return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} lets no pod go: pod {pod.key}"
 
     def leave(self, pod: Pod) -> None:
         """Record that a pod has been evicted or deleted, or is not running yet."""
-        around = self.guards_of(pod)
+        guards = self.guards_of(pod)
         if not is_healthy(pod):
-            around = tuple(guard for guard in around if guard.lacking is not None)
-        if around and pod.key not in self._away:
-            self._away[pod.key] = around
+            guards = tuple(guard for guard in guards if guard.lacking is not None)
+        if guards and pod.key not in self._away:
+            self._away[pod.key] = guards
             if is_healthy(pod):
-                self._taken.update((guard.namespace, guard.name) for guard in around)
+                self._taken.update((guard.namespace, guard.name) for guard in guards)
 
     def record_restart(self, key: str) -> None:
         """Record that a pod is running again."""

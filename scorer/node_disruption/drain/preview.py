@@ -207,15 +207,15 @@ def _drained_pod(
 
 
 def _guards(cluster: ClusterSnapshot, book: EvictionLedger, pods: list[Pod]) -> Iterator[GuardedPods]:
-    around: dict[str, list[str]] = {}
+    keys_by_guard: dict[str, list[str]] = {}
     for pod in pods:
         if _is_evicted(pod) and (is_healthy(pod) or book.refusal(pod) is not None):
             for guard in book.guards_of(pod):
-                around.setdefault(f"{guard.namespace}/{guard.name}", []).append(pod.key)
+                keys_by_guard.setdefault(f"{guard.namespace}/{guard.name}", []).append(pod.key)
     allowances = {
         f"{guard.namespace}/{guard.name}": guard.disruptions_allowed
         for guards in cluster.guards.values()
         for guard in guards
     }
-    for name, keys in sorted(around.items()):
+    for name, keys in sorted(keys_by_guard.items()):
         yield GuardedPods(name, allowances[name], tuple(keys))

@@ -212,8 +212,10 @@ def _pool_condition(
 
 def _part(command: Command, pool_nodes: set[str]) -> str:
     other_count = len(set(command.nodes) - pool_nodes)
-    beside = f" with {other_count} of other pools" if other_count else ""
-    return f"{command.reason}: {command.decided} {_name_list(sorted(pool_nodes.intersection(command.nodes)))}{beside}"
+    others_text = f" with {other_count} of other pools" if other_count else ""
+    return (
+        f"{command.reason}: {command.decided} {_name_list(sorted(pool_nodes.intersection(command.nodes)))}{others_text}"
+    )
 
 
 def _by_reason(reasons_by_node: Mapping[str, str]) -> dict[str, list[str]]:

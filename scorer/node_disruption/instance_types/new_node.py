@@ -171,9 +171,9 @@ def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
 
 def fits_instance_type(kind: InstanceType, needs: Mapping[str, int]) -> bool:
     """Return whether *needs*, by resource, fit on an instance type."""
-    has = kind.allocatable
+    allocatable = kind.allocatable
     for resource, amount in needs.items():  # noqa: SIM110 - asked for 500,000 times in a pass; all() takes thrice as long
-        if amount > 0 and amount > has.get(resource, 0):
+        if amount > 0 and amount > allocatable.get(resource, 0):
             return False
     return True
 

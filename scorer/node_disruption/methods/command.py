@@ -105,10 +105,10 @@ def over_limits(command: Command, cluster: ClusterSnapshot) -> Refusal | None:
     A plan subtracts the nodes that it removes. But a NodeClaim is created only while the usage including these nodes is
     within the limits of the pool.
     """
-    beyond = beyond_limits(cluster).intersection(node.pool for node in command.replacements)
-    if not beyond:
+    pools_beyond = beyond_limits(cluster).intersection(node.pool for node in command.replacements)
+    if not pools_beyond:
         return None
-    return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, f"NodePool {min(beyond)} has more than its limits")
+    return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, f"NodePool {min(pools_beyond)} has more than its limits")
 
 
 @dataclass(frozen=True, slots=True)

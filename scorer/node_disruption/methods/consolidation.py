@@ -34,7 +34,7 @@ _NAMED: Final = 5
 def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method) -> Command | Refusal:
     """Return the joint removal of *candidates*, without a replacement or with a cheaper one."""
     price = price_of(candidates)
-    relocation = survey.relocations.relocate(candidates, is_consolidation=True, below=price)
+    relocation = survey.relocations.relocate(candidates, is_consolidation=True, max_price=price)
     if isinstance(relocation, Hopeless):
         message = (
             f"{relocation.pods} pods fit on no other node, and no type with room for them costs less than {price:g}"

@@ -215,8 +215,8 @@ class Drift:
     value: str | None
 
     def __str__(self) -> str:
-        has = "the claim does not have it" if self.value is None else f"the claim has {quote(self.value)}"
-        return f"label {self.key} must be {self.requirement}; {has}"
+        actual_text = "the claim does not have it" if self.value is None else f"the claim has {quote(self.value)}"
+        return f"label {self.key} must be {self.requirement}; {actual_text}"
 
 
 def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> Drift | None:

@@ -55,11 +55,13 @@ def _validate_emptiness(command: Command, survey: Survey) -> Command | Validatio
     if not present:
         return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_nodes_text(command.nodes)} can go any more")
     allowance = survey.allowances.remaining_for(command.reason)
-    fine = [candidate for candidate in present if allowance.consume(candidate.node.pool) is None]
-    if not fine:
+    valid_candidates = [candidate for candidate in present if allowance.consume(candidate.node.pool) is None]
+    if not valid_candidates:
         refusal = allowance.consume(present[0].node.pool)
         return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message if refusal else "")
-    return replace(command, nodes=tuple(candidate.name for candidate in fine), savings=price_of(fine))
+    return replace(
+        command, nodes=tuple(candidate.name for candidate in valid_candidates), savings=price_of(valid_candidates)
+    )
 
 
 def _validate_consolidation(command: Command, survey: Survey) -> Command | ValidationFailure:

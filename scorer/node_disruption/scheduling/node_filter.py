@@ -358,8 +358,8 @@ class ClusterCapacity:
         return mask
 
 
-def _requested_shapes(several: Iterable[Load]) -> Iterator[PodShape]:
-    for load in several:
+def _requested_shapes(node_loads: Iterable[Load]) -> Iterator[PodShape]:
+    for load in node_loads:
         yield from load.asking
 
 

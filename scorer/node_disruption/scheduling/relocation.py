@@ -150,20 +150,20 @@ class Relocations:
         return nominated
 
     def relocate(
-        self, candidates: Sequence[Candidate], *, is_consolidation: bool, below: float = math.inf
+        self, candidates: Sequence[Candidate], *, is_consolidation: bool, max_price: float = math.inf
     ) -> Relocation | Hopeless:
         """Return the relocation of the pods of *candidates*, to existing or new nodes.
 
         Args:
             candidates: Nodes to be removed together.
             is_consolidation: Nodes within their consolidateAfter accept no pods.
-            below: Upper bound for the price of one new node. Nothing is planned if no cheaper type has room for the
+            max_price: Upper bound for the price of one new node. Nothing is planned if no cheaper type has room for the
                 pods.
         """
         names = [candidate.name for candidate in candidates]
         moving_pods = self._moved_from(names)
         free = (self._quiet if is_consolidation else self._free).drained(self._vacated_pods(names))
-        is_worth = None if below == math.inf else partial(self._is_had, below)
+        is_worth = None if max_price == math.inf else partial(self._is_had, max_price)
         homeless = [pod for pod in moving_pods if not free.has_room(pod)] if is_worth else []
         if is_worth and homeless and not is_worth(total(pod.requests for pod in homeless)):
             return Hopeless(len(homeless))
@@ -191,13 +191,13 @@ class Relocations:
     def _new_domains(self) -> NewDomains:
         return NewDomains(self._cluster.pools.values(), self._catalog.types if self._catalog else ())
 
-    def _is_had(self, below: float, needs: Mapping[str, int]) -> bool:
+    def _is_had(self, max_price: float, needs: Mapping[str, int]) -> bool:
         """Return whether a type below a price has room for *needs*. Other requirements are not checked."""
-        prices, has = self._offers
-        possible = prices < below
+        prices, amounts = self._offers
+        possible = prices < max_price
         for key, need in needs.items():
             if need > 0:
-                possible = possible & (has[key] >= need) if key in has else np.zeros_like(possible)
+                possible = possible & (amounts[key] >= need) if key in amounts else np.zeros_like(possible)
         return bool(possible.any())
 
     @cached_property
@@ -251,8 +251,10 @@ class Relocations:
         ]
         prices = np.array([offer.cheapest(requirements) for offer, requirements in offers], dtype=np.float64)
         keys = {key for offer, _ in offers for key in offer.allocatable}
-        has = {key: np.array([offer.allocatable.get(key, 0) for offer, _ in offers], dtype=np.int64) for key in keys}
-        return prices, has
+        amounts = {
+            key: np.array([offer.allocatable.get(key, 0) for offer, _ in offers], dtype=np.int64) for key in keys
+        }
+        return prices, amounts
 
     @cached_property
     def _leaving_pods(self) -> Sequence[Pod]:
@@ -321,10 +323,10 @@ class Relocations:
             return True
         if not guards or not pod_hold.evictable:
             return False
-        around = [guard for guard in guards if guard.guards(pod_hold.labels)]
-        if len(around) != 1:
-            return bool(around)
-        return around[0].blocks_always and not (around[0].frees_unready and pod_hold.unready)
+        matching_guards = [guard for guard in guards if guard.guards(pod_hold.labels)]
+        if len(matching_guards) != 1:
+            return bool(matching_guards)
+        return matching_guards[0].blocks_always and not (matching_guards[0].frees_unready and pod_hold.unready)
 
     def _unsure(self, placement: Placed) -> Mapping[str, str]:
         """Return the pods that would move to a node that is not initialized, and may never be.

@@ -138,7 +138,7 @@ class NodeRows:
 
     def _tolerated(self, shape: PodShape) -> BoolColumn:
         taints = self._taints
-        return _looked_up(taints.codes, [all(map(shape.tolerates, several)) for several in taints.values])
+        return _looked_up(taints.codes, [all(map(shape.tolerates, taint_set)) for taint_set in taints.values])
 
     def _uncordoned(self, shape: PodShape) -> BoolColumn:
         return np.ones(len(self), dtype=np.bool_) if shape.tolerates(_CORDON) else ~self._cordoned

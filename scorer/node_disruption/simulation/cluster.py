@@ -349,12 +349,12 @@ class Clockwork:
         if self._unknown and (not name or name in self._unknown):
             self._room.add(
                 [
-                    initialize_node(self.nodes[name_unknown], self._ready.get(name_unknown, _EVER))
-                    for name_unknown in self._unknown
+                    initialize_node(self.nodes[node_name], self._ready.get(node_name, _EVER))
+                    for node_name in self._unknown
                 ]
             )
-            for name_unknown in self._unknown:
-                self._room.place_pods(self.pods[name_unknown], name_unknown)
+            for node_name in self._unknown:
+                self._room.place_pods(self.pods[node_name], node_name)
             self._unknown.clear()
         return self._room
 
@@ -362,9 +362,9 @@ class Clockwork:
         """Return the templates of pools. They are cached if no pool has limits."""
         if self._templates is None or any(pool.limits for pool in self._base.pools.values()):
             cluster = self.cluster()
-            beyond = beyond_limits(cluster)
+            exhausted_pools = beyond_limits(cluster)
             new_nodes = templates(cluster, self._types, disrupting)
-            self._templates = tuple(template for template in new_nodes if template.pool not in beyond)
+            self._templates = tuple(template for template in new_nodes if template.pool not in exhausted_pools)
         return self._templates
 
     def _come(self, key: str, name: str, now: datetime) -> None:
@@ -375,9 +375,9 @@ class Clockwork:
         hold = replace(
             pod.held, active=True, evictable=not pod.shape.tolerates(DISRUPTED), unready=False, started=runs_at
         )
-        came = replace(pod, node=name, taken={}, created=now, terminating_since=None, phase="Running", held=hold)
-        self._capacity(name).place_pods((came,), name)
-        self.pods[name] = (*self.pods.get(name, ()), came)
+        placed_pod = replace(pod, node=name, taken={}, created=now, terminating_since=None, phase="Running", held=hold)
+        self._capacity(name).place_pods((placed_pod,), name)
+        self.pods[name] = (*self.pods.get(name, ()), placed_pod)
         self._touch(name, now)
         if runs_at > now:
             self._arrivals[key] = runs_at

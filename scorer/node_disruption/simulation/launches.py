@@ -57,8 +57,8 @@ def seen_types(nodes: Iterable[ClusterNode]) -> tuple[InstanceType, ...]:
         previous = types_by_name.get(node.instance_type)
         if previous is not None:
             labels = dict(labels.items() & previous.labels.items())
-        had = node.allocatable if previous is None else _least(previous.allocatable, node.allocatable)
-        types_by_name[node.instance_type] = InstanceType(node.instance_type, labels, had)
+        allocatable = node.allocatable if previous is None else _least(previous.allocatable, node.allocatable)
+        types_by_name[node.instance_type] = InstanceType(node.instance_type, labels, allocatable)
         offerings.setdefault(node.instance_type, set()).add((node.zone, node.capacity_type))
     return tuple(
         replace(instance_type, offerings=tuple(Offering(zone, kind, 0.0) for zone, kind in sorted(offerings[name])))

@@ -376,9 +376,11 @@ class _Simulation:
     def _periods_of_interest(self, holds: Iterable[Held]) -> Iterator[BlockedPeriod]:
         """Yield holds of nodes that should be disrupted, without those that are merely not worth it."""
         holds, remaining = list(holds), dict[str, int]()
-        never = {hold.node for hold in holds if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.reason in _NEVER}
+        excluded_nodes = {
+            hold.node for hold in holds if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.reason in _NEVER
+        }
         for hold in holds:
-            if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.node in never:
+            if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.node in excluded_nodes:
                 continue
             pool = self._world.nodes[hold.node].pool
             if hold.wanted == DisruptionReason.UNDERUTILIZED and hold.reason == DisruptionBlockReason.BUDGET:

@@ -278,8 +278,8 @@ def _member_rules(manifest: JsonObject, live: JsonObject) -> list[FieldRule]:
 
 def _without(value: Any, path: Path) -> Any:
     """Return *value* without the field at *path*. A map that this empties is removed as well: None."""
-    head, *below = path
-    remaining_path = tuple(below)
+    head, *tail = path
+    remaining_path = tuple(tail)
     if isinstance(value, list):
         pairs = [(item, _is_at(head, index)) for index, item in enumerate(value)]
         if not remaining_path:
@@ -308,28 +308,32 @@ def _adopt(desired: Any, live: Any, path: Path, prevails: bool) -> Any:
         path: Where the field is in both.
         prevails: The member's value wins. Otherwise it fills in for an empty one.
     """
-    head, *below = path
+    head, *tail = path
     if isinstance(desired, list):
         if not isinstance(live, list):
             return desired
         pairs = enumerate(zip(desired, _counterparts(desired, live), strict=True))
         return [
-            _adopted_item(item, other, tuple(below), prevails) if _is_at(head, index) else item
+            _adopted_item(item, other, tuple(tail), prevails) if _is_at(head, index) else item
             for index, (item, other) in pairs
         ]
     if not isinstance(desired, Mapping):
         return desired
-    ours = desired.get(head, _ABSENT)
-    theirs = live.get(head, _ABSENT) if isinstance(live, Mapping) else _ABSENT
-    if not below:
-        if not prevails and not _is_blank(ours):
+    own_value = desired.get(head, _ABSENT)
+    member_value = live.get(head, _ABSENT) if isinstance(live, Mapping) else _ABSENT
+    if not tail:
+        if not prevails and not _is_blank(own_value):
             return desired
-        return _with(desired, head, theirs)
-    if theirs is _ABSENT or (ours is not _ABSENT and ours is not None):
-        return desired if ours is _ABSENT else _with(desired, head, _adopt(ours, theirs, tuple(below), prevails))
-    if not isinstance(theirs, Mapping):  # a list that the author does not have has no items to fill
+        return _with(desired, head, member_value)
+    if member_value is _ABSENT or (own_value is not _ABSENT and own_value is not None):
+        return (
+            desired
+            if own_value is _ABSENT
+            else _with(desired, head, _adopt(own_value, member_value, tuple(tail), prevails))
+        )
+    if not isinstance(member_value, Mapping):  # a list that the author does not have has no items to fill
         return desired
-    new_member = _adopt({}, theirs, tuple(below), prevails)
+    new_member = _adopt({}, member_value, tuple(tail), prevails)
     return _with(desired, head, new_member) if new_member else desired
 
 
@@ -356,10 +360,10 @@ def _counterparts(desired: Sequence[Any], live: Sequence[Any]) -> Iterator[Any]:
     Example: two listeners of a Gateway share port 443, so their names distinguish them.
     """
     for key in (_port, _name):
-        ours, theirs = [key(item) for item in desired], [key(item) for item in live]
-        if all(None not in keys and len(set(keys)) == len(keys) for keys in (ours, theirs)):
-            by_key = dict(zip(theirs, live, strict=True))
-            return map(by_key.get, ours)
+        desired_keys, live_keys = [key(item) for item in desired], [key(item) for item in live]
+        if all(None not in keys and len(set(keys)) == len(keys) for keys in (desired_keys, live_keys)):
+            by_key = dict(zip(live_keys, live, strict=True))
+            return map(by_key.get, desired_keys)
     return islice(chain(live, repeat(None)), len(desired))
 
 

@@ -84,8 +84,8 @@ def plan_status_copy(
     conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != synced_type]
     source = {**status, "conditions": conditions}
     if copy is not None:
-        same = copy.get("sourceStatus") == source
-        return None if same else replace({**copy, "sourceStatus": source, "lastUpdatedTime": format_time(now)})
+        is_current = copy.get("sourceStatus") == source
+        return None if is_current else replace({**copy, "sourceStatus": source, "lastUpdatedTime": format_time(now)})
     return create(
         {
             "apiVersion": PLACEMENT_STATUS.api_version,

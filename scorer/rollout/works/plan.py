@@ -397,8 +397,8 @@ class _WorkPlanner:
         return all(annotation(work, key) == value for key, value in self._hashes.items())
 
     def _is_current(self, work: JsonObject, index: int) -> bool:
-        same = label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
-        return same and not is_edited(work) and has_current_records(work, self._contents, self._placeable.retained)
+        is_same = label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
+        return is_same and not is_edited(work) and has_current_records(work, self._contents, self._placeable.retained)
 
     def _refresh(self, work: JsonObject) -> Iterator[Write]:
         spec = spec_of(work)

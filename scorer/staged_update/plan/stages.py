@@ -64,8 +64,10 @@ def compute_stages(
         check_tasks(stage)
         matches = _matcher(stage)
         clusters = [name for name in candidates if matches(members[name])]
-        if twice := [name for name in clusters if name in assigned]:
-            message = f"stage {stage.name} selects clusters that an earlier stage selects too: {_join_names(twice)}"
+        if duplicates := [name for name in clusters if name in assigned]:
+            message = (
+                f"stage {stage.name} selects clusters that an earlier stage selects too: {_join_names(duplicates)}"
+            )
             raise RunFailedError(RunFailureCause.CLUSTER_IN_TWO_STAGES, message)
         assigned.update(clusters)
         stages.append(

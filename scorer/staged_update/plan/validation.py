@@ -110,8 +110,8 @@ def _difference(recorded: Sequence[str], now: Sequence[str]) -> str:
         return f"has lost cluster {missing[0]} since the run was initialised"
     if new := sorted(set(now) - set(recorded)):
         return f"has got cluster {new[0]} since the run was initialised"
-    if twice := next((name for name in recorded if list(recorded).count(name) > 1), ""):
-        raise _contradiction(f"it names cluster {twice} twice")
+    if duplicate := next((name for name in recorded if list(recorded).count(name) > 1), ""):
+        raise _contradiction(f"it names cluster {duplicate} twice")
     first_moved = next(name for name, other in zip(recorded, now, strict=True) if name != other)
     return f"has another order since the run was initialised: cluster {first_moved} has another place"
 

@@ -44,7 +44,7 @@ def overview(run: JsonObject, situation: RunSituation) -> JsonObject:
         situation: Where it stands.
     """
     spec = spec_of(run)
-    about = {
+    identity = {
         "kind": text_at(run, "kind"),
         "namespace": namespace_of(run),
         "name": name_of(run),
@@ -59,7 +59,7 @@ def overview(run: JsonObject, situation: RunSituation) -> JsonObject:
         "rollbackOf": annotation(run, ROLLBACK_OF),
     }
     return {
-        "run": about,
+        "run": identity,
         "waits": [_wait(wait) for wait in situation.waits],
         "stages": [_stage(stage) for stage in stages_of(run)],
     }

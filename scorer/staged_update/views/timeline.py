@@ -133,12 +133,12 @@ def _marks(stage: JsonObject, plan: JsonObject) -> tuple[Mark, ...]:
 def _mark(stage: JsonObject, task: JsonObject, plan: JsonObject, *, is_before: bool) -> Mark:
     if text_at(task, "type") == StageTaskType.TIMED_WAIT:
         return _timed_wait(stage, task, plan)
-    over = status(task, REQUEST_APPROVED) == TRUE
+    is_over = status(task, REQUEST_APPROVED) == TRUE
     return Mark(
         MarkKind.APPROVAL_BEFORE if is_before else MarkKind.APPROVAL_AFTER,
         since(task, REQUEST_CREATED),
-        since(task, REQUEST_APPROVED) if over else None,
-        over,
+        since(task, REQUEST_APPROVED) if is_over else None,
+        is_over,
         text_at(task, "approvalRequestName"),
     )
 

@@ -102,12 +102,12 @@ def reported_version(member: Mapping[str, object], requests: Iterable[JsonObject
 
 def _creation_key(request: JsonObject) -> tuple[datetime, str]:
     """Return the creation time and name of a request. Names break ties."""
-    about = metadata_of(request)
+    metadata = metadata_of(request)
     try:
-        creation_time = parse_time(str(about.get("creationTimestamp", "")))
+        creation_time = parse_time(str(metadata.get("creationTimestamp", "")))
     except ValueError:
         creation_time = _LONG_AGO
-    return creation_time, str(about.get("name", ""))
+    return creation_time, str(metadata.get("name", ""))
 
 
 def inventory_of(status: UpgradeRequestStatus) -> Inventory:

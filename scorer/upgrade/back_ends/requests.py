@@ -86,8 +86,8 @@ def request_document(operation: Operation) -> JsonObject:
 def _owner(operation: Operation) -> JsonObject:
     """Return the owner reference to the run of an operation, whose id starts with the uid of the run."""
     uid = operation.id.partition("/")[0]
-    about = {"name": operation.run, "uid": uid}
-    return owner_reference({"apiVersion": _VERSION, "kind": "ClusterUpgradeRun", "metadata": about})
+    owner = {"name": operation.run, "uid": uid}
+    return owner_reference({"apiVersion": _VERSION, "kind": "ClusterUpgradeRun", "metadata": owner})
 
 
 def is_of(request: Mapping[str, Any], operation: str) -> bool:

@@ -175,9 +175,9 @@ def _passed_on(parts: ClusterApiObjects, *, is_deferred: bool) -> Iterator[str]:
     elif condition.get("status") != "True" and not (is_deferred and holds_workers(parts)):
         yield _condition_text(_TOPOLOGY, condition)
     for section in ("spec", "status"):
-        has = text_at(parts.control_plane, section, "version").removeprefix("v")
-        if has != version:
-            yield f"{section}.version of the control plane is {has or 'missing'}, not {version}"
+        actual = text_at(parts.control_plane, section, "version").removeprefix("v")
+        if actual != version:
+            yield f"{section}.version of the control plane is {actual or 'missing'}, not {version}"
 
 
 def _conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:

@@ -105,11 +105,11 @@ def _open_gates(ev: Evaluation, position: Position) -> None:
 
 def _scheduled_start(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
     """Return the scheduled day and time of a gate from the strategy."""
-    same = (position.stage, position.group, position.timing)
+    place = (position.stage, position.group, position.timing)
     scheduled_gates = (
         candidate.configured[index]
         for candidate in positions(ev)
-        if (candidate.stage, candidate.group, candidate.timing) == same
+        if (candidate.stage, candidate.group, candidate.timing) == place
     )
     return next(scheduled_gates).scheduled_start
 

@@ -35,9 +35,13 @@ def check_thresholds(ev: Evaluation) -> None:
     stage = ev.record.current
     if stage is None or ev.record.is_halted or not stage.is_exceeded:
         return
-    over = next((group for group in stage.groups if group.is_exceeded), None)
-    if over is not None:
-        subject, failed, allowed = f"group {over.name}", over.failed, over.status.max_allowed_failures
+    exceeded_group = next((group for group in stage.groups if group.is_exceeded), None)
+    if exceeded_group is not None:
+        subject, failed, allowed = (
+            f"group {exceeded_group.name}",
+            exceeded_group.failed,
+            exceeded_group.status.max_allowed_failures,
+        )
     else:
         subject, failed, allowed = f"stage {stage.name}", stage.failed, stage.status.max_allowed_failures
     have = "has" if failed == 1 else "have"

@@ -89,18 +89,16 @@ def _begin(
 ) -> ProfileDecision:
     """Create the run for a new target, or queue it behind earlier runs."""
     name = run_name(profile.metadata.name, profile.spec.channel, target)
-    going_on = [
-        run_item for run_item in runs if run_item.status.state in _UNFINISHED and run_item.metadata.name != name
-    ]
+    going_on = [other for other in runs if other.status.state in _UNFINISHED and other.metadata.name != name]
     queued_status = status.model_copy(update={"next_candidate": name})
     match profile.spec.concurrency_policy:
         case ConcurrencyPolicy.QUEUE if going_on:
             return ProfileDecision(queued_status, delete=old)
         case ConcurrencyPolicy.REPLACE if going_on:
             started_runs = [run for run in going_on if run.status.start_time is not None]
-            never = tuple(run.metadata.name for run in going_on if run.status.start_time is None)
+            unstarted = tuple(run.metadata.name for run in going_on if run.status.start_time is None)
             return ProfileDecision(
-                queued_status, stop=tuple(run.metadata.name for run in started_runs), delete=(*old, *never)
+                queued_status, stop=tuple(run.metadata.name for run in started_runs), delete=(*old, *unstarted)
             )
     versions = (target.kubernetes_version,) if target.kubernetes_version else tuple(target.images.values())
     triggered_status = status.model_copy(

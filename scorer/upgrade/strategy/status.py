@@ -49,10 +49,10 @@ def strategy_status(document: JsonObject, members: Mapping[str, Member], now: da
     )
     for condition in conditions:
         previous = old_conditions.get(condition["type"], {})
-        same = previous.get("status") == condition["status"] and previous.get("lastTransitionTime")
+        unchanged = previous.get("status") == condition["status"] and previous.get("lastTransitionTime")
         condition |= {
             "observedGeneration": generation,
-            "lastTransitionTime": previous["lastTransitionTime"] if same else format_time(now),
+            "lastTransitionTime": previous["lastTransitionTime"] if unchanged else format_time(now),
         }
     return {"observedGeneration": generation, "conditions": conditions}
 

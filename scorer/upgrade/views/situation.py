@@ -271,8 +271,8 @@ def _openings(entries: Iterable[MemberStatus]) -> str:
     sentences = [f"{_few(names)} until {at:%a %d %b %H:%M} UTC" for at, names in dated[:_MOST_OPENINGS]]
     if later := sum(len(names) for _, names in dated[_MOST_OPENINGS:]):
         sentences.append(f"{later} more later")
-    if never := names_by_opening.get(None):
-        sentences.append(f"{_few(never)} with no opening in sight")
+    if without_opening := names_by_opening.get(None):
+        sentences.append(f"{_few(without_opening)} with no opening in sight")
     return f"maintenance windows: {', '.join(sentences)}"
 
 

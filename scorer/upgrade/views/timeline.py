@@ -110,17 +110,17 @@ def _gate(gate: GateReport, *, is_before: bool) -> Mark:
         (True, True): MarkKind.SCHEDULED_BEFORE,
         (True, False): MarkKind.SCHEDULED_AFTER,
     }
-    over = gate.state in OVER
-    until = gate.completion_time if over else gate.absolute_start_time
-    return Mark(kinds[scheduled, is_before], gate.start_time, until, over, gate.gate)
+    is_over = gate.state in OVER
+    until = gate.completion_time if is_over else gate.absolute_start_time
+    return Mark(kinds[scheduled, is_before], gate.start_time, until, is_over, gate.gate)
 
 
 def _wait(stage: StageStatus) -> Iterator[Mark]:
     wait = stage.after_stage_wait
     if wait is None or not wait.seconds:
         return
-    over = wait.state in OVER
+    is_over = wait.state in OVER
     until = wait.completion_time
-    if not over and wait.start_time is not None:
+    if not is_over and wait.start_time is not None:
         until = wait.start_time + timedelta(seconds=wait.seconds)
-    yield Mark(MarkKind.TIMED_WAIT, wait.start_time, until, over)
+    yield Mark(MarkKind.TIMED_WAIT, wait.start_time, until, is_over)
