@@ -289,11 +289,11 @@ def test_one_caller_may_ask_so_often(cluster, start_service):
     token = fresh(cluster)
     assert [score(busy, token).status for _ in range(4)] == [200, 200, 200, 429]
     answer = score(busy, token)
-    assert "asks too often" in assert_problem(answer, 429, "rate-limited")
+    assert "rate limit of" in assert_problem(answer, 429, "rate-limited")
     assert int(answer.headers["Retry-After"]) > 0
     assert_problem(score(busy, fresh(cluster, "stranger")), 403, "forbidden")
     assert_unauthenticated(score(busy, "garbage"))
-    assert "bad credentials" in assert_problem(score(busy, "more"), 429, "rate-limited")
+    assert "invalid credentials" in assert_problem(score(busy, "more"), 429, "rate-limited")
     newcomer = fresh(cluster, "stranger")  # which nobody has seen: it says for whom it is made, as garbage does not
     assert_problem(score(busy, newcomer), 403, "forbidden")
     assert_problem(score(busy, token), 429, "rate-limited")

@@ -139,7 +139,7 @@ def test_a_viewer_signs_in_looks_and_signs_out(place: Place, context: BrowserCon
     for headers in ({"Origin": "https://evil.example.com"}, {}):
         refused = context.request.post(f"{place.service.url}/v1/plan", data={}, headers=headers)
         assert refused.status == 401, headers
-        assert "only where the page itself asks" in refused.text()
+        assert "only for requests from the page itself" in refused.text()
 
     page.get_by_role("button", name="Sign out").click()
     expect_form(page)

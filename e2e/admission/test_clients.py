@@ -136,7 +136,7 @@ def test_client_side_apply_twice_changes_nothing_and_an_edit_is_judged(hub, alik
     wanted["spec"]["policy"] = {"placementType": "PickAll"}
     done = hub.kubectl("apply", "-f", "-", given=wanted, check=False)
     assert done.returncode == 1
-    assert "spec.policy.placementType: Invalid value: is fixed" in done.stderr
+    assert "spec.policy.placementType: Invalid value: field is immutable, was" in done.stderr
     assert read(hub, "web")["spec"]["policy"]["numberOfClusters"] == 3
 
 
@@ -319,7 +319,7 @@ def test_an_approval_for_another_generation_comes_with_a_warning(hub):
         "spec": {"parentStageRollout": "run", "targetStage": "canary"},
     }
     path = f"{FLEET}/v1/clusterapprovalrequests"
-    with pytest.raises(ApiError, match="approve the one it creates"):
+    with pytest.raises(ApiError, match="Approve the one that it creates"):
         hub.request("POST", path, request, user="alice")
     ours = {"username": "system:serviceaccount:harbormaster-system:harbormaster-reconcile", "groups": ["writers"]}
     stored, _ = hub.request("POST", path, request, acting_as=ours)
@@ -405,4 +405,4 @@ def test_nobody_but_the_loop_asks_for_the_approval_of_a_stage(hub):
     for user in ("alice", "admin"):
         done = hub.kubectl("create", "-f", "-", given=document, user=user, check=False)
         assert done.returncode == 1
-        assert "only harbormaster creates approval requests" in done.stderr, done.stderr
+        assert "only harbormaster may create approval requests" in done.stderr, done.stderr

@@ -105,7 +105,7 @@ def test_a_client_of_the_service_is_not_taken_for_the_api_server(release):
     assert all(path.startswith("/hooks/") for path in paths)
     hook = "/validate/placement.kubernetes-fleet.io/clusterresourceplacements"
     below = next(path for path in paths if path.endswith(hook))
-    unknown = "the review did not come from the API server"
+    unknown = "the caller could not be identified as the API server"
     for path, is_stranger in ((hook, True), (below, False)):
         answer = release.ask("POST", path, body=review(placement("forged")))
         assert answer.status == 200

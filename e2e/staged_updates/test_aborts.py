@@ -217,7 +217,7 @@ def test_a_run_that_can_never_begin_names_the_field_and_the_value(fleet, scene, 
 def test_the_api_server_keeps_a_placement_with_its_runs(fleet, updates):
     """So no run ever sees its placement taken away by a rolling update."""
     updates.place("e2e-stays", *ONE_STAGE)
-    with pytest.raises(ApiError, match="is fixed once it is External"):
+    with pytest.raises(ApiError, match="must not change from External"):
         fleet.on_hub.patch(PLACEMENT, "e2e-stays", {"spec": {"strategy": {"type": "RollingUpdate"}}})
 
 

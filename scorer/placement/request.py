@@ -57,7 +57,7 @@ def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None,
     elif parsed_policy.placement_type is PlacementType.PICK_N:
         desired = parsed_policy.number_of_clusters if number is None else number
         if desired is None:
-            raise InvalidPolicyError("spec.policy.numberOfClusters: PickN does not say how many clusters to pick")
+            raise InvalidPolicyError("spec.policy.numberOfClusters: must be set when placementType is PickN")
     return Request(parsed_policy, read_profile(parsed_policy), desired, namespace)
 
 

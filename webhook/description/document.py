@@ -31,37 +31,39 @@ VERSION: Final = "3.1.1"
 EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_TYPE: Final = "urn:harbormaster:problem:"
 
-ABOUT: Final = """\
-Where to place, why, and what admission would say: the questions that other controllers, CI and people ask harbormaster.
-
-Questions with a body are sent by POST and change nothing, except that some reserve. Requests are read strictly: \
-unknown members are refused and nothing is coerced; null counts as absent. Answers may gain members: ignore those you \
-do not know.
-
-A GET may be asked as HEAD too. Errors are problem details (RFC 9457); their `type` is one of those listed with each \
-answer. Two are listed with no operation, because they can answer any: 405, `method-not-allowed`, and 404, \
-`not-found`, for an unknown path.
-
-`fleetRevision` names the state behind an answer: `<fleet>/<step>`, where the step is the ten seconds in which ages \
-were measured; a plan, which is judged at an instant of its own, has `<fleet>` alone. All replicas that know the same \
-members in the same state give the same. The `ETag` of an answer with data is `"<fleetRevision>-<hash>"`, \
-that of `/v1/openapi.json` is `"<hash>"`."""
+ABOUT: Final = (
+    "Placement decisions, disruption gates and admission checks, for other controllers, CI and users "
+    "of harbormaster.\n"
+    "\n"
+    "Questions with a body are POST requests. They change nothing, except that some reserve. Requests are parsed "
+    "strictly: unknown fields are refused, and values are not coerced. A null counts as absent. Answers may gain "
+    "fields. Clients must ignore unknown ones.\n"
+    "\n"
+    "Every GET also works as HEAD. Errors are problem details (RFC 9457). The `type` is one of those listed with "
+    "each response. Two types are listed with no operation, because every operation can return them: 405, "
+    "`method-not-allowed`, and 404, `not-found`, for an unknown path.\n"
+    "\n"
+    "`fleetRevision` identifies the state that an answer was computed from: `<fleet>/<step>`, where the step is "
+    "the ten-second interval in which ages were measured. A plan has its own instant, and so only `<fleet>`. All "
+    "replicas with the same members in the same state return the same revision. The `ETag` of an answer with data "
+    'is `"<fleetRevision>-<hash>"`, that of `/v1/openapi.json` is `"<hash>"`.'
+)
 
 _HEADERS: Final[JsonObject] = {
     "X-Request-Id": {
-        "description": "Id of the request; the server's log shows it.",
+        "description": "ID of the request, as in the server's log.",
         "schema": {"type": "string"},
         "example": "0f3d5c1e-6f5b-4b7e-a3a1-9f1c2d3e4f50",
     },
     "ETag": {
-        "description": 'Names the answer, in quotes: `"<fleetRevision>-<hash>"`; of `/v1/openapi.json`, which comes '
-        'from no fleet state, `"<hash>"`.',
+        "description": 'Entity tag of the answer, in quotes: `"<fleetRevision>-<hash>"`. For `/v1/openapi.json`, '
+        'which does not depend on the fleet, `"<hash>"`.',
         "schema": {"type": "string", "pattern": '^"([0-9]+/[0-9]+-)?[0-9a-f]{16}"$'},
         "example": '"1785/42-0f3d5c1e6f5b4b7e"',
     },
-    "Retry-After": {"description": "Seconds after which to ask again.", "schema": {"type": "integer", "minimum": 1}},
+    "Retry-After": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer", "minimum": 1}},
     "WWW-Authenticate": {
-        "description": "How to authenticate.",
+        "description": "Required authentication.",
         "schema": {"type": "string"},
         "example": 'Bearer realm="harbormaster"',
     },
@@ -71,13 +73,14 @@ _PARAMETERS: Final[JsonObject] = {
     "RequestId": {
         "name": "X-Request-Id",
         "in": "header",
-        "description": "An id of your own. It is used if it matches the pattern, and replaced if not.",
+        "description": "ID of the request, chosen by the caller. The server replaces one that does not match the "
+        "pattern.",
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     },
     "IfNoneMatch": {
         "name": "If-None-Match",
         "in": "header",
-        "description": "`ETag` of the answer you have; if it still holds, you get 304 and no body.",
+        "description": "`ETag` of a previous answer. If it is still valid, the response is 304 without a body.",
         "schema": {"type": "string"},
     },
     "name": {
@@ -95,7 +98,7 @@ _PARAMETERS: Final[JsonObject] = {
             "description": f"{words} of the operation.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 253},
         }
-        for part, words in (("run", "The uid of the run"), ("member", "The member"), ("attempt", "The attempt"))
+        for part, words in (("run", "UID of the run"), ("member", "The member"), ("attempt", "The attempt"))
     },
     "cluster": {
         "name": "cluster",
@@ -108,51 +111,51 @@ _PARAMETERS: Final[JsonObject] = {
         "name": "id",
         "in": "path",
         "required": True,
-        "description": "Id of the reservation.",
+        "description": "ID of the reservation.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 100},
     },
     "pool": {
         "name": "pool",
         "in": "query",
-        "description": "Only this NodePool; may be given several times.",
+        "description": "Filter by NodePool. May be repeated.",
         "schema": {"type": "array", "items": {"type": "string"}},
     },
     "reason": {
         "name": "reason",
         "in": "query",
-        "description": "Only this reason; may be given several times.",
+        "description": "Filter by reason. May be repeated.",
         "schema": {"type": "array", "items": {"type": "string", "enum": [str(reason) for reason in DisruptionReason]}},
     },
     "at": {
         "name": "at",
         "in": "query",
-        "description": "The instant that is asked about, with an offset; absent: now.",
+        "description": "Instant that the question is about, with an offset. Absent: now.",
         "schema": {"type": "string", "format": "date-time"},
     },
     "days": {
         "name": "days",
         "in": "query",
-        "description": f"For so many days; {USUAL_DAYS} when it is left out.",
+        "description": f"Number of days. Absent: {USUAL_DAYS}.",
         "schema": {"type": "integer", "minimum": 1, "maximum": LONGEST_DAYS},
     },
     "from": {
         "name": "from",
         "in": "query",
-        "description": "Where it begins, with an offset; absent: now.",
+        "description": "Start of the calendar, with an offset. Absent: now.",
         "schema": {"type": "string", "format": "date-time"},
     },
     "tz": {
         "name": "tz",
         "in": "query",
-        "description": "A time zone, such as `Europe/Berlin`, to tell instants in as well.",
+        "description": "Time zone, such as `Europe/Berlin`, in which instants are given as well.",
         "schema": {"type": "string"},
     },
     **{
         key: {
             "name": name,
             "in": "query",
-            "description": f"Only this {what}; may be given up to {MOST_NAMES} times. "
-            "Those that there are not are left out.",
+            "description": f"Filter by {what}. May be repeated up to {MOST_NAMES} times. Those that do not exist "
+            "are left out.",
             "schema": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_NAMES},
         }
         for key, name, what in (("clusterNames", "name", "cluster"), ("placementRefs", "ref", "placement"))
@@ -160,45 +163,45 @@ _PARAMETERS: Final[JsonObject] = {
     OLDER_THAN: {
         "name": OLDER_THAN,
         "in": "query",
-        "description": "Only what has waited for at least so many seconds.",
+        "description": "Filter by the time that removals have waited, in seconds, at least.",
         "schema": {"type": "integer", "minimum": 1, "maximum": OLDEST},
     },
     "limit": {
         "name": "limit",
         "in": "query",
-        "description": "So many items in a page; absent: all.",
+        "description": "Number of items per page. Absent: all.",
         "schema": {"type": "integer", "minimum": 1, "maximum": LONGEST_PAGE},
     },
     "continue": {
         "name": "continue",
         "in": "query",
-        "description": "`continue` of the page before.",
+        "description": "`continue` of the previous page.",
         "schema": {"type": "string"},
     },
     "type": {
         "name": "type",
         "in": "query",
-        "description": "Only entries of this type; may be given several times.",
+        "description": "Filter by type. May be repeated.",
         "schema": {"type": "array", "items": {"enum": list(EntryType)}},
     },
     **{
         key: {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
         for key, name, about in (
-            ("ofKind", "kind", "Only about objects of this kind."),
-            ("ofNamespace", "namespace", "Only about objects in this namespace."),
-            ("ofName", "name", "Only about objects of this name."),
-            ("ruleOrReason", "reason", "Only for this reason, or by this rule of admission."),
-            ("by", "by", "Only what this user has caused."),
+            ("ofKind", "kind", "Filter by the kind of the object."),
+            ("ofNamespace", "namespace", "Filter by the namespace of the object."),
+            ("ofName", "name", "Filter by the name of the object."),
+            ("ruleOrReason", "reason", "Filter by reason or by rule of admission."),
+            ("by", "by", "Filter by the user who caused the entry."),
         )
     },
     **{
         name: {"name": name, "in": "query", "description": about, "schema": {"type": "string", "format": "date-time"}}
-        for name, about in (("since", "Not older than this."), ("before", "Older than this."))
+        for name, about in (("since", "Start of the period. Inclusive."), ("before", "End of the period. Exclusive."))
     },
     "atMost": {
         "name": "limit",
         "in": "query",
-        "description": f"So many entries at most, the latest ones; {USUAL_ITEMS} when it is left out.",
+        "description": f"Maximum number of entries. The latest ones are returned. Absent: {USUAL_ITEMS}.",
         "schema": {"type": "integer", "minimum": 1, "maximum": MOST_ITEMS},
     },
     "namespace": {
@@ -214,14 +217,14 @@ _SECURITY: Final[JsonObject] = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of the hub made for the audience of harbormaster, `harbormaster.<namespace>.svc` "
-        "unless set otherwise: `kubectl create token <serviceaccount> --audience <audience>`. "
-        "What its user may ask is up to `nonResourceURLs` of ClusterRoles: path `/v1/score`, verb `post`.",
+        "description": "Token of the hub for the audience of harbormaster, by default "
+        "`harbormaster.<namespace>.svc`: `kubectl create token <serviceaccount> --audience <audience>`. "
+        "ClusterRoles grant its user access by `nonResourceURLs`: path `/v1/score`, verb `post`.",
     },
     "clientCertificate": {
         "type": "mutualTLS",
-        "description": "A client certificate of an authority that harbormaster trusts. The user is its common name, "
-        "the groups are its organizations, as for Kubernetes.",
+        "description": "Client certificate of an authority that harbormaster trusts. Its common name is the user, "
+        "and its organizations are the groups, as in Kubernetes.",
     },
 }
 
@@ -239,11 +242,11 @@ def document() -> JsonObject:
         "info": {
             "title": "harbormaster",
             "version": "v1",
-            "summary": "Where to place, why, and what admission would say",
+            "summary": "Placement decisions, disruption gates and admission checks",
             "description": ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/", "description": "The server that this document comes from."}],
+        "servers": [{"url": "/", "description": "The server that serves this document."}],
         "security": [{"bearer": []}, {"clientCertificate": []}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": paths,
@@ -334,7 +337,7 @@ def _operation(operation: OpenApiOperation, examples: JsonObject) -> JsonObject:
     operation_document["responses"] = {str(operation.status): _answer(operation, example)}
     if operation.tagged and operation.method == "get":
         operation_document["responses"]["304"] = {
-            "description": "The answer you have still holds.",
+            "description": "The previous answer is still valid.",
             "headers": _header_references(["X-Request-Id", "ETag"]),
         }
     for problem in operation.every_problem:
@@ -356,7 +359,7 @@ def _answer(operation: OpenApiOperation, example: JsonObject) -> JsonObject:
         media["example"] = example["answer"]
     headers = ["X-Request-Id", *(["ETag"] if operation.tagged else [])]
     if operation.status == 204:
-        return {"description": "It is done.", "headers": _header_references(headers)}
+        return {"description": "Success.", "headers": _header_references(headers)}
     return {
         "description": "The answer.",
         "headers": _header_references(headers),
@@ -374,7 +377,7 @@ def _stream(operation: OpenApiOperation) -> JsonObject:
     assert operation.answer is not None
     data = {
         "type": "string",
-        "description": "What changed, as JSON.",
+        "description": "The change, as JSON.",
         "contentMediaType": "application/json",
         "contentSchema": reference(named(operation.answer, NAMES)),
     }
@@ -385,7 +388,7 @@ def _stream(operation: OpenApiOperation) -> JsonObject:
     }
     return {
         "type": "string",
-        "description": "A stream of events; lines that begin with a colon are comments.",
+        "description": "Stream of events. Lines that start with a colon are comments.",
         "contentMediaType": EVENT_STREAM,
         "contentSchema": event,
     }

@@ -60,7 +60,7 @@ def schemas_of(models: Iterable[type], purpose: Purpose, names: Mapping[str, str
     for own_name, schema in document.get("$defs", {}).items():
         name = names.get(own_name, own_name)
         if "__" in own_name or name in schemas:
-            raise UnknownSchemaError(f"two models are called {name}")
+            raise UnknownSchemaError(f"two models have the name {name}")
         schemas[name] = _cleaned(schema, purpose, names)
     return schemas
 

@@ -10,7 +10,7 @@ from scorer.node_budgets.answer import GateAnswer, NodeBlocker, NodeGateAnswer, 
 from webhook.history.desk import HistoryService
 from webhook.history.entry import EntryType, InvolvedObject
 
-UNNAMED_PODS: Final = "pods hold the node, which the caller may not list"
+UNNAMED_PODS: Final = "pods block the node. The caller may not list them"
 _OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")
 OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 

@@ -157,7 +157,7 @@ def validate_manifests(new: Work, old: Work | None) -> Iterator[FieldError]:
 def _validate_type(resource: Mapping[str, Any], at: FieldPath, rule: str) -> Iterator[FieldError]:
     for field in ("apiVersion", "kind"):
         if not isinstance(resource.get(field), str) or not resource[field]:
-            yield FieldError(at / field, Cause.REQUIRED, "every object needs it", rule)
+            yield FieldError(at / field, Cause.REQUIRED, "must be set for every object", rule)
 
 
 def validate_member_state(new: InternalMemberCluster, old: InternalMemberCluster | None) -> Iterator[FieldError]:

@@ -114,9 +114,9 @@ def validate_identity(identity: Identity) -> Iterator[FieldError]:
         yield not_supported(at / "kind", identity.kind, SUBJECT_KINDS, "X-90")
     elif identity.kind == "ServiceAccount":
         if not identity.namespace:
-            yield FieldError(at / "namespace", Cause.REQUIRED, "a ServiceAccount has a namespace", "X-90")
+            yield FieldError(at / "namespace", Cause.REQUIRED, "must be set when kind is ServiceAccount", "X-90")
         if identity.api_group:
-            yield invalid(at / "apiGroup", identity.api_group, "must be empty for a ServiceAccount", "X-90")
+            yield invalid(at / "apiGroup", identity.api_group, "must be empty when kind is ServiceAccount", "X-90")
     elif identity.api_group not in {"", RBAC_GROUP}:
         yield invalid(at / "apiGroup", identity.api_group, f"must be empty or {RBAC_GROUP}", "X-90")
 
@@ -146,7 +146,7 @@ def warn_about_windows(now: Mapping[str, str], before: Mapping[str, str]) -> Ite
         parse_windows(text)
     except ValueError as reason:
         at = METADATA / "annotations" / UPGRADE_WINDOWS
-        yield FieldWarning(at, f"unreadable, so the member has no windows by it: {reason}", "X-98")
+        yield FieldWarning(at, f"invalid and ignored: {reason}", "X-98")
 
 
 def warn_about_upgrades(now: ObjectMeta, before: ObjectMeta) -> Iterator[FieldWarning]:
@@ -158,10 +158,10 @@ def warn_about_upgrades(now: ObjectMeta, before: ObjectMeta) -> Iterator[FieldWa
         try:
             parse(text)
         except ValueError as reason:
-            yield FieldWarning(METADATA / "annotations" / key, f"unreadable, so it has no effect: {reason}", "C-53")
+            yield FieldWarning(METADATA / "annotations" / key, f"invalid and ignored: {reason}", "C-53")
     group = now.labels.get(GROUP_LABEL, "")
     if group and before.labels.get(GROUP_LABEL) != group and not is_name(group):
-        message = f"{quote(group)} is not the name of a group, so the member is in none by it"
+        message = f"{quote(group)} is not a valid group name and is ignored"
         yield FieldWarning(METADATA / "labels" / GROUP_LABEL, message, "C-53")
 
 
@@ -194,7 +194,7 @@ def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant
             continue
         if score.valid_until is not None and score.valid_until < instant:
             until = format_time(score.valid_until)
-            yield FieldWarning(at, f"expired at {until}, so it is not reported", "X-27")
+            yield FieldWarning(at, f"expired at {until} and is not reported", "X-27")
 
 
 @enforces(*DELETION_RULES)
@@ -209,7 +209,7 @@ def refuse_deletion(old: JsonObject, context: Context) -> str:
     namespace = member_namespace(name_of(old))
     for export in context.existing(INTERNAL_SERVICE_EXPORT):
         if namespace_of(export) == namespace and not is_deleting(export):
-            return f"the cluster still exports services; remove InternalServiceExport {name_of(export)} first"
+            return f"the cluster still exports services. Remove InternalServiceExport {name_of(export)} first"
     return ""
 
 

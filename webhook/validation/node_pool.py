@@ -136,7 +136,9 @@ RULES: Final = (
     schema("K-24", "weight is 1 to 100, and replicas at least 0.", _CRD, "spec.weight", "spec.replicas"),
     deny("K-25", "A pool with replicas has no weight, and limits nodes only.", _CEL),
     deny("K-26", "replicas is neither added nor removed.", _CEL, on=UPDATE),
-    warn("K-30", "No budget is always in force and allows 0 disruptions, which makes the others pointless.", _SEED),
+    warn(
+        "K-30", "No budget is always in force and allows 0 disruptions, which would make the others pointless.", _SEED
+    ),
     warn("K-31", "Some budget is always in force. Otherwise disruption is unlimited outside the windows.", _SEED),
     warn("K-32", "The window of a budget closes: a budget with a schedule is not always in force.", OURS),
     warn("K-33", "The window of a budget opens: its duration is longer than 0.", OURS),
@@ -247,16 +249,16 @@ def validate_update(spec: NodePoolSpec, old: JsonObject, at: FieldPath) -> Itera
     for member, value in (("group", now.group), ("kind", now.kind)):
         before = value_at(old, reference / member)
         if isinstance(before, str) and before != value:
-            yield invalid(reference / member, value, f"field is immutable, it was {quote(before)}", "K-02")
+            yield invalid(reference / member, value, f"field is immutable, was {quote(before)}", "K-02")
 
 
 def validate_old_places(document: JsonObject) -> Iterator[FieldWarning]:
     """Warn about two fields that have moved; other unknown fields are dropped silently."""
     expire_after, kubelet = SPEC / "disruption" / "expireAfter", SPEC / "template" / "spec" / "kubelet"
     if value_at(document, expire_after) is not None:
-        yield FieldWarning(expire_after, "is ignored; set spec.template.spec.expireAfter instead", "K-35")
+        yield FieldWarning(expire_after, "is ignored. Set spec.template.spec.expireAfter instead", "K-35")
     if value_at(document, kubelet) is not None:
-        message = "is no longer part of a NodePool and is dropped; it belongs to the node class"
+        message = "is no longer a field of NodePool and is dropped. Set it in the node class"
         yield FieldWarning(kubelet, message, "K-36")
 
 
@@ -295,7 +297,7 @@ def validate_node_class(reference: NodeClassReference, at: FieldPath) -> Iterato
         if not value:
             yield FieldError(at / member, Cause.REQUIRED, "may not be empty", "K-01")
     if "/" in reference.group:
-        yield invalid(at / "group", reference.group, "must be a group without a version, so without '/'", "K-01")
+        yield invalid(at / "group", reference.group, "must be a group without a version, without '/'", "K-01")
 
 
 def validate_requirement(requirement: Requirement, at: FieldPath) -> Iterator[Finding]:
@@ -314,7 +316,7 @@ def validate_requirement(requirement: Requirement, at: FieldPath) -> Iterator[Fi
             yield invalid(at / "values" / 0, values[0], error, "K-09")
     else:
         if requirement.operator in _BOUNDS:
-            message = f"{quote(list(values))}: {requirement.operator} needs exactly one value"
+            message = f"{quote(list(values))}: must have exactly one value when operator is {requirement.operator}"
             yield FieldError(at / "values", Cause.INVALID, message, "K-08")
         for index, value in enumerate(values):
             if error := label_value_error(value):
@@ -327,7 +329,7 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
     """Check what applies only to ``In``: that it has values, enough of them, and known ones."""
     values, wanted = requirement.values, requirement.min_values
     if not values:
-        yield FieldError(at / "values", Cause.REQUIRED, "operator In needs at least one value", "K-07")
+        yield FieldError(at / "values", Cause.REQUIRED, "must not be empty when operator is In", "K-07")
         return
     if wanted is not None and len(values) < wanted:
         yield invalid(at / "minValues", wanted, f"only {len(values)} values are listed", "K-10")
@@ -341,7 +343,7 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
         yield invalid(at / "minValues", wanted, f"only {known_count} of the values are known capacity types", "K-11")
     elif unknown:
         words = ", ".join(CAPACITY_TYPES)
-        message = f"{quote(unknown[0])} is no known capacity type ({words}) and has no effect"
+        message = f"{quote(unknown[0])} is not a known capacity type ({words}) and has no effect"
         yield FieldWarning(at / "values", message, "K-11")
 
 
@@ -361,14 +363,16 @@ def validate_taints(taints: Iterable[tuple[FieldPath, NodeTaint]]) -> Iterator[F
         if taint.effect not in _EFFECTS:
             yield not_supported(at / "effect", taint.effect, _EFFECTS, "K-13")
         if taint.value == "":
-            yield invalid(at / "value", "", "must not be empty; leave it out instead", "K-13")
+            yield invalid(at / "value", "", "must not be empty. Remove it instead", "K-13")
         elif taint.value is not None and (error := qualified_name_error(taint.value)):
             yield invalid(at / "value", taint.value, error, "K-13")
         if taint.time_added is not None and not _is_instant(taint.time_added):
             yield invalid(at / "timeAdded", taint.time_added, "must be an instant such as 2026-03-01T10:00:00Z", "K-13")
         earlier = first.setdefault((taint.key, taint.effect), at)
         if earlier != at:
-            yield duplicate(at, f"{taint.key}:{taint.effect}", f"key and effect are those of {earlier}", "K-14")
+            yield duplicate(
+                at, f"{taint.key}:{taint.effect}", f"must not have the same key and effect as {earlier}", "K-14"
+            )
 
 
 def _is_instant(text: str) -> bool:
@@ -406,7 +410,7 @@ def validate_static_pool(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldErr
     if spec.replicas is None:
         return
     if spec.weight is not None:
-        yield FieldError(at / "weight", Cause.FORBIDDEN, "a static pool (replicas is set) has no weight", "K-25")
+        yield FieldError(at / "weight", Cause.FORBIDDEN, "must not be set when replicas is set", "K-25")
     for resource in sorted(spec.limits.keys() - {"nodes"}):
-        message = "a static pool (replicas is set) limits only nodes"
+        message = "must only limit nodes when replicas is set"
         yield FieldError(at / "limits" / resource, Cause.FORBIDDEN, message, "K-25")

@@ -39,13 +39,13 @@ _SPANNING = f"{_NAMESPACE} && has(x.selectionScope) && x.selectionScope == 'Name
 _TOLERATION = (
     CelRule(
         "self.operator != 'Exists' || !has(self.value) || self.value == ''",
-        "must be empty when the operator is Exists",
+        "must be empty when operator is Exists",
         ("P-39",),
         "value",
     ),
     CelRule(
         "self.operator == 'Exists' || (has(self.key) && self.key != '')",
-        "without a key it must be Exists",
+        "must be Exists when key is empty",
         ("P-40",),
         "operator",
     ),
@@ -57,7 +57,7 @@ def _not_with(placement_type: str, rule_id: str, *fields: str) -> Iterator[CelRu
     for field in fields:
         yield CelRule(
             f"self.placementType != '{placement_type}' || !has(self.{field})",
-            f"{placement_type} does not take it",
+            f"must not be set when placementType is {placement_type}",
             (rule_id,),
             field,
             "FieldValueForbidden",
@@ -79,7 +79,7 @@ _PLACEMENT: RulesByField = {
         CelRule(
             "!has(oldSelf.strategy) || oldSelf.strategy.type != 'External'"
             " || (has(self.strategy) && self.strategy.type == 'External')",
-            "is fixed once it is External",
+            "must not change from External",
             ("U-04",),
             "strategy.type",
             "FieldValueForbidden",
@@ -98,14 +98,14 @@ _PLACEMENT: RulesByField = {
         ),
         CelRule(
             f"!self.exists(x, {_SPANNING}) || self.filter(x, {_NAMESPACE}).size() == 1",
-            "selectionScope NamespaceWithResourceSelectors excludes other Namespace selectors",
+            "must not have other Namespace selectors besides one with selectionScope NamespaceWithResourceSelectors",
             ("P-13",),
         ),
     ),
     "spec.resourceSelectors[]": (
         CelRule(
             "!has(self.labelSelector) || !has(self.name) || self.name == ''",
-            "name and labelSelector exclude each other",
+            "name and labelSelector are mutually exclusive",
             ("P-04",),
             "labelSelector",
             "FieldValueForbidden",
@@ -117,7 +117,7 @@ _PLACEMENT: RulesByField = {
         *_not_with("PickN", "P-25", "clusterNames"),
         CelRule(
             "self.placementType != 'PickN' || has(self.numberOfClusters)",
-            "PickN must say how many clusters to pick",
+            "must be set when placementType is PickN",
             ("P-25",),
             "numberOfClusters",
             "FieldValueRequired",
@@ -127,7 +127,7 @@ _PLACEMENT: RulesByField = {
     "spec.strategy.reportBackStrategy": (
         CelRule(
             "self.type != 'Mirror' || has(self.destination)",
-            "Mirror must say where to",
+            "must be set when type is Mirror",
             ("P-52",),
             "destination",
             "FieldValueRequired",
@@ -142,7 +142,7 @@ _CLUSTER_PLACEMENT: RulesByField = {
         CelRule(
             "self.statusReportingScope != 'NamespaceAccessible'"
             " || self.resourceSelectors.filter(x, x.kind == 'Namespace').size() == 1",
-            "NamespaceAccessible needs exactly one Namespace among resourceSelectors",
+            "NamespaceAccessible requires exactly one Namespace among resourceSelectors",
             ("P-15",),
             "statusReportingScope",
         ),
@@ -154,7 +154,7 @@ _CLUSTER_PLACEMENT: RulesByField = {
 
 _APPROVAL_TAKES_NO_TIME = CelRule(
     "self.type != 'Approval' || !has(self.waitTime)",
-    "an Approval waits for a person, not for time",
+    "must not be set when type is Approval",
     ("S-07",),
     "waitTime",
     "FieldValueForbidden",
@@ -172,7 +172,7 @@ _STAGED_STRATEGY: RulesByField = {
         _APPROVAL_TAKES_NO_TIME,
         CelRule(
             "self.type != 'TimedWait' || has(self.waitTime)",
-            "TimedWait must say how long",
+            "must be set when type is TimedWait",
             ("S-08",),
             "waitTime",
             "FieldValueRequired",
@@ -180,9 +180,7 @@ _STAGED_STRATEGY: RulesByField = {
     ),
     "spec.stages[].beforeStageTasks[]": (
         _APPROVAL_TAKES_NO_TIME,
-        CelRule(
-            "self.type != 'TimedWait'", "a stage can only wait for an Approval before it starts", ("S-09",), "type"
-        ),
+        CelRule("self.type != 'TimedWait'", "must be Approval in beforeStageTasks", ("S-09",), "type"),
     ),
 }
 
@@ -228,7 +226,7 @@ _CLUSTER_OVERRIDE_SPEC = (
     _PLACEMENT_FIXED,
     CelRule(
         "!has(self.placement) || self.placement.scope != 'Namespaced'",
-        "a ClusterResourceOverride needs a cluster-scoped placement",
+        "must be Cluster in a ClusterResourceOverride",
         ("O-02",),
         "placement.scope",
     ),
@@ -253,7 +251,7 @@ _DISRUPTION_BUDGET: RulesByField = {
     "spec": (
         CelRule(
             "!(has(self.maxUnavailable) && has(self.minAvailable))",
-            "maxUnavailable and minAvailable exclude each other",
+            "maxUnavailable and minAvailable are mutually exclusive",
             ("B-01",),
             reason="FieldValueForbidden",
         ),

@@ -48,13 +48,13 @@ def _unchanged_rule(*fields: str, at: str = "") -> str:
 
 _SCHEDULED = CelRule(
     "(self.type == 'ScheduledStart') == has(self.scheduledStart)",
-    "scheduledStart belongs to a gate of type ScheduledStart, which needs it",
+    "scheduledStart must be set if and only if type is ScheduledStart",
     ("C-04",),
     "scheduledStart",
 )
 _BEFORE_ONLY = CelRule(
     "self.type != 'ScheduledStart'",
-    "ScheduledStart is only possible before a stage or group",
+    "ScheduledStart must be in beforeGates",
     ("C-05",),
     "type",
 )
@@ -70,7 +70,7 @@ def _sequence(at: str) -> _Rules:
         stage: (
             CelRule(
                 "has(self.memberSelector) || (has(self.groups) && self.groups.size() > 0)",
-                "a stage needs groups or a memberSelector",
+                "groups or memberSelector must be set",
                 ("C-07",),
             ),
         ),
@@ -121,7 +121,7 @@ RUN_RULES: Final[_Rules] = {
         CelRule(
             "!(has(oldSelf.status) && has(oldSelf.status.state) && oldSelf.status.state == 'Stopping'"
             " && oldSelf.spec.state == 'Stop' && self.spec.state == 'Run')",
-            "the run is still Stopping: start it once it is Stopped",
+            "the run is still Stopping. Start it when it is Stopped",
             ("C-38",),
             "spec.state",
         ),
@@ -154,16 +154,15 @@ RUN_RULES: Final[_Rules] = {
     "spec.upgrade": (
         CelRule(
             "(self.type == 'NodeImageOnly') != has(self.kubernetesVersion)",
-            "kubernetesVersion is needed, but for NodeImageOnly, which takes none",
+            "kubernetesVersion must be set unless type is NodeImageOnly",
             ("C-15",),
             "kubernetesVersion",
-            says="has(self.kubernetesVersion)"
-            " ? self.kubernetesVersion + ': NodeImageOnly leaves the Kubernetes version as it is'"
-            " : self.type + ' needs a version to upgrade to'",
+            says="has(self.kubernetesVersion) ? self.kubernetesVersion + ': must not be set when type is "
+            "NodeImageOnly' : 'must be set when type is ' + self.type",
         ),
         CelRule(
             "self.type != 'ControlPlaneOnly' || !has(self.nodeImage)",
-            "ControlPlaneOnly takes no nodeImage",
+            "nodeImage must not be set when type is ControlPlaneOnly",
             ("C-16",),
             "nodeImage",
             "FieldValueForbidden",
@@ -172,7 +171,7 @@ RUN_RULES: Final[_Rules] = {
     "spec.upgrade.nodeImage": (
         CelRule(
             "(self.selection == 'Custom') == (has(self.customVersions) && self.customVersions.size() > 0)",
-            "customVersions belong to selection Custom, which needs them",
+            "customVersions must be set if and only if selection is Custom",
             ("C-17",),
             "customVersions",
         ),
@@ -195,26 +194,26 @@ PROFILE_RULES: Final[_Rules] = {
         CelRule(
             "(self.channel == 'TargetKubernetesVersion')"
             " == (has(self.targetKubernetesVersion) && self.targetKubernetesVersion != '')",
-            "targetKubernetesVersion belongs to channel TargetKubernetesVersion, which needs it",
+            "targetKubernetesVersion must be set if and only if channel is TargetKubernetesVersion",
             ("C-19",),
             "targetKubernetesVersion",
-            says="has(self.targetKubernetesVersion) && self.targetKubernetesVersion != ''"
-            " ? self.targetKubernetesVersion + ': channel ' + self.channel + ' follows no version'"
-            " : 'the channel needs a minor version such as 1.31'",
+            says="has(self.targetKubernetesVersion) && self.targetKubernetesVersion != '' ? "
+            "self.targetKubernetesVersion + ': must not be set when channel is ' + self.channel : 'must be a "
+            "minor version such as 1.31 when channel is TargetKubernetesVersion'",
         ),
         CelRule(
             "self.channel == 'TargetKubernetesVersion' || !has(self.longTermSupport) || !self.longTermSupport",
-            "longTermSupport belongs to channel TargetKubernetesVersion",
+            "longTermSupport must not be set unless channel is TargetKubernetesVersion",
             ("C-20",),
             "longTermSupport",
             "FieldValueForbidden",
         ),
         CelRule(
             f"{_IMAGE_CHANNEL} || self.nodeImage.selection == 'Consistent'",
-            "channel NodeImage always selects Consistent images",
+            "nodeImage.selection must be Consistent when channel is NodeImage",
             ("C-21",),
             "nodeImage.selection",
-            says="self.nodeImage.selection + ': channel NodeImage selects Consistent images'",
+            says="self.nodeImage.selection + ': must be Consistent when channel is NodeImage'",
         ),
     ),
 }
@@ -240,7 +239,7 @@ REQUEST_RULES: Final[_Rules] = {
                 *("operationID", "runName", "memberName", "upgradeType"),
                 *("kubernetesVersion", "nodeImages", "deadline", "dryRun"),
             ),
-            "the spec is immutable, but for cancelRequested",
+            "the spec is immutable, except cancelRequested",
             ("C-24",),
         ),
     ),

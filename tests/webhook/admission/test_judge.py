@@ -22,8 +22,8 @@ def test_the_message_is_what_an_api_server_writes():
     judgement = judge("CREATE", make_placement(policy={"placementType": "PickN"}), None, Context())
     assert (judgement.allowed, judgement.code, judgement.reason) == (False, 422, "Invalid")
     assert judgement.message == (
-        'ClusterResourcePlacement.placement.kubernetes-fleet.io "shop" is invalid: '
-        "spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick"
+        'ClusterResourcePlacement.placement.kubernetes-fleet.io "shop" is invalid: spec.policy.numberOfClusters: '
+        "Required value: must be set when placementType is PickN"
     )
 
 

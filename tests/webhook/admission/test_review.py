@@ -124,7 +124,7 @@ def test_a_refusal_names_object_and_causes():
         "causes": [
             {
                 "reason": "FieldValueRequired",
-                "message": "Required value: PickN must say how many clusters to pick",
+                "message": "Required value: must be set when placementType is PickN",
                 "field": "spec.policy.numberOfClusters",
             }
         ],

@@ -245,7 +245,7 @@ async def test_too_many_wrong_tokens_are_said_too(tabs):
         await expect(page.get_by_role("alert")).to_have_text("The token is not accepted.")
         await sign_in(page, "worse")
         await expect(page.get_by_role("alert")).to_contain_text("429")
-        await expect(page.get_by_role("alert")).to_contain_text("too many bad credentials")
+        await expect(page.get_by_role("alert")).to_contain_text("too many invalid credentials")
 
 
 async def test_a_hub_that_cannot_say_who_it_is_lets_nobody_in(tabs):

@@ -433,7 +433,7 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
         pytest.param(
             requiring("karpenter.sh/capacity-type", "In", "spot", "preemptible"),
             VALUES,
-            '"preemptible" is no known capacity type',
+            '"preemptible" is not a known capacity type',
             id="unknown-capacity-type-beside-a-known-one",
         ),
     ],

@@ -49,13 +49,13 @@ def test_what_can_be_read_is_not_mentioned(annotations):
 )
 def test_what_cannot_be_read_is_told(word, text, why):
     (warning,) = warnings(make_member(**{word: text}))
-    assert warning == f"metadata.annotations[harbormaster.dev/upgrade-{word}]: unreadable, so it has no effect: {why}"
+    assert warning == f"metadata.annotations[harbormaster.dev/upgrade-{word}]: invalid and ignored: {why}"
 
 
 @pytest.mark.parametrize("group", ["Canary", "a.b", "a" * 51])
 def test_a_group_that_no_strategy_can_name(group):
     (warning,) = warnings(make_member({GROUP: group}))
-    assert warning.startswith(f'metadata.labels[{GROUP}]: "{group}" is not the name of a group')
+    assert warning.startswith(f'metadata.labels[{GROUP}]: "{group}" is not a valid group name')
     assert warnings(make_member({GROUP: "canary"})) == []
 
 

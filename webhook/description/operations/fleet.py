@@ -19,8 +19,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/clusters",
         "Fleet",
-        "The fleet as the engine sees it",
-        "Member clusters, by name: all, those asked for, or a page. Clusters may come and go between two pages.",
+        "Get the fleet as the engine sees it",
+        "Returns member clusters by name: all, those named, or a page. The list may change between two pages.",
         ClusterList,
         problems=(Problem.VALIDATION_FAILED,),
         query=("clusterNames", "limit", "continue"),
@@ -31,8 +31,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/clusters/{name}",
         "Fleet",
-        "One member cluster",
-        "One entry of the list.",
+        "Get a member cluster",
+        "Returns one entry of the list.",
         Cluster,
         problems=(Problem.NOT_FOUND,),
         tagged=True,
@@ -42,9 +42,9 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/placements",
         "Fleet",
-        "What is placed where",
-        "Placements of the kinds that the caller may list in all namespaces, by reference: all, those asked for, or a "
-        "page.",
+        "List placements and their clusters",
+        "Returns placements of the kinds that the caller may list in all namespaces, by reference: all, those "
+        "named, or a page.",
         PlacementList,
         problems=(Problem.VALIDATION_FAILED,),
         query=("placementRefs", "limit", "continue"),
@@ -55,12 +55,12 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/removals",
         "Fleet",
-        "Which removals of content wait for confirmation",
-        "Placements of the kinds that the caller may list in all namespaces, by reference, with an entry for each "
-        "digest that confirms something: all, those asked for, or a page. The content remains on the members until "
-        "`harbormaster confirm`, or until its source is restored. Placements that were deleted with their namespace "
-        "are listed while their content is orphaned. A page may have fewer items than its limit, because "
-        "removals were confirmed since, or are younger than asked for.",
+        "List removals that wait for confirmation",
+        "Returns placements of the kinds that the caller may list in all namespaces, by reference, with an entry "
+        "per digest that confirms a removal: all, those named, or a page. The content remains on the members "
+        "until `harbormaster confirm`, or until its source is restored. Placements that were "
+        "deleted with their namespace are listed while their content is orphaned. A page may have fewer items "
+        "than its limit, because removals were confirmed since then or are younger than the filter allows.",
         RemovalList,
         problems=(Problem.VALIDATION_FAILED,),
         query=("placementRefs", "olderThanSeconds", "limit", "continue"),
@@ -72,8 +72,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "/v1/placements/crp/{name}",
         "Fleet",
         "One ClusterResourcePlacement",
-        "One entry of the list, with what it selects and how it is rolled out. A placement that the caller may not "
-        "read does not exist for them.",
+        "Returns one entry of the list, with the selected objects and the rollout. 404 also if the caller may not "
+        "read the placement.",
         PlacementDetail,
         problems=(Problem.NOT_FOUND,),
         tagged=True,
@@ -84,8 +84,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "/v1/placements/rp/{namespace}/{name}",
         "Fleet",
         "One ResourcePlacement",
-        "One entry of the list, with what it selects and how it is rolled out. A placement that the caller may not "
-        "read does not exist for them.",
+        "Returns one entry of the list, with the selected objects and the rollout. 404 also if the caller may not "
+        "read the placement.",
         PlacementDetail,
         problems=(Problem.NOT_FOUND,),
         tagged=True,
@@ -96,9 +96,9 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             "get",
             f"{path}/runs",
             "Fleet",
-            f"The last decisions on a {kind}",
-            "What was decided, when and why, and how it differs from the decision before; the latest first. At most 20 "
-            "are kept, for a week.",
+            f"List the last decisions on a {kind}",
+            "Returns each decision with its time, its reason, and its difference from the previous one, latest "
+            "first. At most 20 decisions are kept, for a week.",
             RunList,
             problems=(Problem.NOT_FOUND,),
             tagged=True,
@@ -113,9 +113,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/clusters/{name}/history",
         "Fleet",
-        "The last day of a member cluster",
-        "The numbers that it reported, a value per quarter of an hour, as far as this server saw them since it was "
-        "started.",
+        "Get the last day of a member cluster",
+        "Returns the numbers that the member reported since this server started, one value per 15 minutes.",
         ClusterHistory,
         problems=(Problem.NOT_FOUND,),
         tagged=True,
@@ -140,15 +139,15 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             (
                 "Tree",
                 "/tree/{cluster}",
-                f"What is below a {kind} on one cluster",
-                "Its binding, Works and objects there, with their states.",
+                f"Get the objects of a {kind} on a cluster",
+                "Returns its binding, Works and objects on the cluster, with their states.",
                 PlacementTree,
             ),
             (
                 "Object",
                 "/object",
-                f"One {kind} as it is stored",
-                "Without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
+                f"Get a {kind} as it is stored",
+                "Returns the object without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
                 None,
             ),
         )
@@ -158,8 +157,9 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/runs",
         "Fleet",
-        "Staged updates and upgrades, and what they wait for",
-        "All runs of the kinds that the caller may list in all namespaces, the latest first.",
+        "List staged updates and upgrades",
+        "Returns all runs of the kinds that the caller may list in all namespaces, and what they wait for, latest "
+        "first.",
         UpdateRunList,
         tagged=True,
     ),
@@ -170,7 +170,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             path,
             "Fleet",
             f"One {kind}",
-            "One entry of the list, with its timeline. A run that the caller may not read does not exist for them.",
+            "Returns one entry of the list, with its timeline. 404 also if the caller may not read the run.",
             UpdateRunDetail,
             problems=(Problem.NOT_FOUND,),
             tagged=True,
@@ -186,10 +186,10 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "get",
         "/v1/events",
         "Fleet",
-        "When to read again",
-        "Server-sent events: one `change` event at once, and one whenever something has changed, at most four a "
-        "second. Its data is a `Change`: it names what to read again, without the new content. After 15 s without an "
-        "event, the server sends a comment.",
+        "Watch for changes",
+        "Sends server-sent events: one `change` event immediately, then one after each change, at most four per "
+        "second. The data is a `Change`: it names the documents to read again, without their content. After 15 s "
+        "without an event, the server sends a comment.",
         Change,
         media="text/event-stream",
     ),

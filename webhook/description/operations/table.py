@@ -72,17 +72,17 @@ GATE_QUESTIONS: Final = ("DisruptionQuestion", "RolloutQuestion", "ClusterUpdate
 """Questions that a reservation may contain, by their names in the document."""
 
 TAGS: Final[Mapping[str, str]] = {
-    "Placement": "Where would it go, why, and what if? These change nothing.",
-    "Fleet": "The member clusters and the placements as they are now.",
-    "Gate": "May it be disrupted now, and if not, when? Only reservations change something.",
-    "Upgrade": "When is a member upgraded, and what if? Orders change runs and gates, for callers who may.",
-    "Admission": "What admission would say and fill in, for CI. These change nothing.",
+    "Placement": "Placement decisions, explanations and simulations. These operations change nothing.",
+    "Fleet": "Current state of the member clusters and placements.",
+    "Gate": "Permission to disrupt nodes, placements and clusters, now or later. Only reservations change state.",
+    "Upgrade": "Plans and simulations of upgrades. Orders change runs and gates if the caller has the rights.",
+    "Admission": "Admission checks and defaulting for CI. These operations change nothing.",
     "Description": "This document.",
-    "Extender": "The protocol by which kube-scheduler asks; member names are spelled as it spells them.",
+    "Extender": "Protocol of kube-scheduler's extenders. Field names are spelled as in kube-scheduler.",
 }
 
 _MANY_ANSWERS: Final = (
-    "Two equal questions about one state of the fleet (`fleetRevision`) get the same bytes, under the same `ETag`."
+    "Equal questions at the same state of the fleet (`fleetRevision`) get the same bytes and the same `ETag`."
 )
 
 OPERATIONS: Final = (
@@ -92,9 +92,9 @@ OPERATIONS: Final = (
         "/v1/score",
         "Placement",
         "Rank clusters for a placement",
-        "Eligible clusters by rank, then the rejected ones by name, page by page. To go on, send the same question "
-        "with `continue` from the last answer. If the fleet has changed meanwhile, the answer is 410: start again. "
-        + _MANY_ANSWERS,
+        "Returns eligible clusters by rank, then rejected ones by name, in pages. For the next page, send the "
+        "same question with `continue` from the last answer. If the fleet has changed since then, the answer is "
+        "410: start again. " + _MANY_ANSWERS,
         ScoreAnswer,
         ScoreModel,
         (Problem.NOT_FOUND, Problem.CONTINUE_EXPIRED),
@@ -105,8 +105,9 @@ OPERATIONS: Final = (
         "post",
         "/v1/filter",
         "Placement",
-        "Which clusters are eligible",
-        "The names of all clusters that pass every filter, and why the others do not. " + _MANY_ANSWERS,
+        "List the eligible clusters",
+        "Returns the names of all clusters that pass every filter, and the reasons why the others do not. "
+        + _MANY_ANSWERS,
         FilterAnswer,
         QuestionModel,
         (Problem.NOT_FOUND,),
@@ -117,9 +118,9 @@ OPERATIONS: Final = (
         "post",
         "/v1/explain",
         "Placement",
-        "Why here and not there",
-        "Every number that entered the decision as it stands now, cluster by cluster, with what would help. "
-        "At most 50 clusters may be asked for by name. " + _MANY_ANSWERS,
+        "Explain a placement decision",
+        "Returns the current scores and filter results per cluster, and the changes that would make a cluster "
+        "eligible. At most 50 clusters may be named. " + _MANY_ANSWERS,
         ExplainAnswer,
         ExplainModel,
         (Problem.NOT_FOUND,),
@@ -130,11 +131,12 @@ OPERATIONS: Final = (
         "post",
         "/v1/plan",
         "Placement",
-        "What would happen if",
-        "What every placement has now, and what it would have after changes that are not made: objects written or "
-        "deleted, member clusters lost or drained. Admission judges each change first, as a write of the caller; "
-        "changes that it would refuse are left out. The empty question tells what would happen anyway. Of staged "
-        "update runs: their stages, what they wait for, what they change, and when they are done at the earliest.",
+        "Simulate changes",
+        "Returns the current clusters of every placement, and those after simulated changes: objects written or "
+        "deleted, member clusters lost or drained. Admission first evaluates each change as a write of the "
+        "caller. Changes that it would refuse are left out. Without changes, the answer has the pending effects "
+        "of the current state. For staged update runs, it has their stages, what they wait for, what they change, "
+        "and their earliest completion.",
         PlanAnswer,
         PlanModel,
         (Problem.DEADLINE_EXCEEDED,),
@@ -144,12 +146,12 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/disruption",
         "Gate",
-        "May these nodes be disrupted now?",
-        "How many nodes the disruption budgets of a NodePool let go, and what holds back single nodes, now or at "
-        "another instant; when the budgets will let that many go, and which budget is in the way. A refusal is a "
-        "status 200, too. An answer without a reservation is only advice: two callers who ask at the same time may "
-        "both be allowed. At most 100 questions fit into one request; they are answered in order, and what one is "
-        "granted is no longer free for the next.",
+        "Ask whether nodes may be disrupted",
+        "Returns the disruptions that the budgets of a NodePool allow, and the blockers of single nodes, now or "
+        "at another instant. If the budgets allow too few, the answer names the blocking budget and the time at "
+        "which they will allow enough. A refusal also has status 200. An answer without a reservation is only "
+        "advice: two concurrent callers may both be allowed. A request may have at most 100 questions. They are "
+        "answered in order, and disruptions granted to one are not available to the next.",
         GateAnswer,
         DisruptionModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -160,9 +162,9 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/rollout",
         "Gate",
-        "May this placement change on this cluster now?",
-        "What its rollout, or its staged update run, says; and whether something else is disrupting the cluster. A "
-        "placement that the caller may not read does not exist for them.",
+        "Ask whether a placement may change on a cluster",
+        "Returns the verdict of its rollout or staged update run, and whether another disruption is in progress "
+        "on the cluster. 404 also if the caller may not read the placement.",
         MemberGateAnswer,
         RolloutModel,
         (Problem.NOT_FOUND,),
@@ -172,9 +174,9 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/cluster-update",
         "Gate",
-        "May this cluster be upgraded now?",
-        "What its upgrade run says: stage, group, gate, maintenance window, hold; and whether something else is "
-        "disrupting the cluster.",
+        "Ask whether a cluster may be upgraded",
+        "Returns the verdict of its upgrade run (stage, group, gate, maintenance window, hold), and whether "
+        "another disruption is in progress on the cluster.",
         MemberGateAnswer,
         ClusterUpdateModel,
         (Problem.NOT_FOUND,),
@@ -184,9 +186,10 @@ OPERATIONS: Final = (
         "get",
         "/v1/budgets",
         "Gate",
-        "What disruption budgets let go",
-        "For every NodePool and reason: the limit, what uses it up and what is left, now or at another instant, and "
-        "when more nodes may go; and budgets that probably do not do what their author meant.",
+        "List disruption budgets and allowed disruptions",
+        "Returns for every NodePool and reason the limit, the disruptions in progress and the allowed "
+        "disruptions, now or at another instant, and when the budgets allow more. Warns of budgets that probably "
+        "differ from their author's intent.",
         BudgetList,
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
@@ -197,8 +200,8 @@ OPERATIONS: Final = (
         "get",
         "/v1/budgets/{name}",
         "Gate",
-        "What the disruption budgets of one NodePool let go",
-        "As the list, for one pool.",
+        "Get the disruption budgets of a NodePool",
+        "Returns one entry of the list.",
         BudgetList,
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
@@ -209,9 +212,9 @@ OPERATIONS: Final = (
         "get",
         "/v1/budgets/calendar",
         "Gate",
-        "How many nodes disruption budgets let go at which times",
-        "For every NodePool and reason: periods in which the limit stays the same, computed with the present number of "
-        "nodes. Windows are in UTC; with `tz`, each period is also given in the time of that zone.",
+        "Get the calendar of disruption budgets",
+        "Returns for every NodePool and reason the periods with a constant limit, computed with the current "
+        "number of nodes. Windows are in UTC. With `tz`, each period is also given in that time zone.",
         BudgetCalendar,
         problems=(Problem.NOT_FOUND, Problem.VALIDATION_FAILED),
         tagged=True,
@@ -222,11 +225,11 @@ OPERATIONS: Final = (
         "get",
         "/v1/history",
         "Fleet",
-        "What has happened in the last days",
-        "Decisions, rollouts, refusals and warnings of admission, answers of the gate, and all else the loop tells, as "
-        "the loop and all servers have kept it. What other processes did in the last seconds may not be there yet. "
-        "Entries about objects of harbormaster's own kinds are for callers who may list those, and entries about other "
-        "objects for callers who may list ConfigMaps. Events of members and node pools are for every caller.",
+        "List the history",
+        "Returns decisions, rollouts, refusals and warnings of admission, answers of the gate, and Events of the "
+        "loop, as recorded by the loop and all servers. The last seconds of other processes may be missing. "
+        "Entries about objects of harbormaster's own kinds require the right to list those, and entries about "
+        "other objects the right to list ConfigMaps. Events of members and node pools are visible to every caller.",
         History,
         problems=(Problem.VALIDATION_FAILED,),
         tagged=True,
@@ -248,10 +251,10 @@ OPERATIONS: Final = (
         "get",
         "/v1/gate/reservations",
         "Gate",
-        "What is reserved",
-        "Who has reserved what, and until when, by gate and name. Reservations of placements are listed only for "
-        "callers who may list placements. Only the owner sees the id, which is needed to renew or release a "
-        "reservation.",
+        "List reservations",
+        "Returns the holder, the target and the expiry of each reservation, by gate and name. Reservations of "
+        "placements require the right to list placements. Only the owner sees the ID, which is required to renew "
+        "or release a reservation.",
         ReservationList,
         tagged=True,
     ),
@@ -260,11 +263,11 @@ OPERATIONS: Final = (
         "post",
         "/v1/gate/reservations",
         "Gate",
-        "Reserve the permission",
-        "What the gate grants is reserved, so that no other caller gets it. The reservation of a named node counts "
-        "until the node is seen being deleted, so you need not release it; a reservation by number counts until you "
-        "release it or it expires. A member cluster is reserved for one kind of disruption: another kind has to wait. "
-        "If the gate refuses, the problem is a conflict, with the gate's `answer`.",
+        "Create a reservation",
+        "Reserves the disruptions that the gate grants, so that no other caller gets them. The reservation of a "
+        "named node counts until the deletion of the node is observed, and need not be released. A reservation by "
+        "number counts until it is released or expires. A member cluster is reserved for one kind of disruption. "
+        "Other kinds have to wait. If the gate refuses, the problem is a conflict, with the gate's `answer`.",
         TakenReservation,
         ReservationModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -275,8 +278,9 @@ OPERATIONS: Final = (
         "put",
         "/v1/gate/reservations/{id}",
         "Gate",
-        "Keep the permission",
-        "For the given time, counted from now. Only the owner may renew a reservation, and only before it expires.",
+        "Renew a reservation",
+        "Extends the reservation for the given time from now. Only the owner may renew a reservation, and only "
+        "before it expires.",
         TakenReservation,
         RenewalModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -286,9 +290,9 @@ OPERATIONS: Final = (
         "delete",
         "/v1/gate/reservations/{id}",
         "Gate",
-        "Release the reservation",
-        "Only the owner may. Release it only when the hub shows that the nodes are going; otherwise another caller may "
-        "be granted as many before they count.",
+        "Release a reservation",
+        "Only the owner may release a reservation. Release it only after the hub shows the nodes as being "
+        "deleted. Otherwise the gate may grant the same number to another caller before these nodes count.",
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
         status=204,
     ),
@@ -298,9 +302,9 @@ OPERATIONS: Final = (
         "post",
         "/v1/validate",
         "Admission",
-        "Would admission let this object in?",
-        "The object is defaulted and judged by the rules of the webhook, as a write of the caller (an update if it "
-        "has an `oldObject`). Every mistake is listed. A kind without rules is allowed, with a warning.",
+        "Validate an object",
+        "Applies defaults and the rules of the webhook to the object, as a write of the caller (an update if "
+        "`oldObject` is set). All mistakes are listed. A kind without rules is allowed, with a warning.",
         ValidateAnswer,
         RehearsalModel,
     ),
@@ -309,9 +313,9 @@ OPERATIONS: Final = (
         "post",
         "/v1/default",
         "Admission",
-        "What would admission fill in?",
-        "The object as the mutating webhook would leave it, and the JSON Patch that leads there. The object is not "
-        "validated.",
+        "Apply defaults to an object",
+        "Returns the object as changed by the mutating webhook, and the JSON Patch of the changes. The object is "
+        "not validated.",
         DefaultAnswer,
         RehearsalModel,
     ),
@@ -322,7 +326,7 @@ OPERATIONS: Final = (
         "/v1/openapi.json",
         "Description",
         "This document",
-        "OpenAPI 3.1. The page `/docs` shows it. No credentials are needed; each address has a rate limit.",
+        "Returns OpenAPI 3.1. The page `/docs` shows it. No credentials are required. Each address has a rate limit.",
         problems=(Problem.RATE_LIMITED,),
         tagged=True,
         open_to_all=True,
@@ -332,9 +336,9 @@ OPERATIONS: Final = (
         "post",
         "/extender/v1/filter",
         "Extender",
-        "Which nodes may the pod go to?",
-        "Nodes that stand for member clusters are judged by the placement that the pod follows; other nodes pass. "
-        "`Error` says what went wrong.",
+        "Filter nodes for a pod",
+        "Evaluates nodes that represent member clusters by the placement that the pod follows. Other nodes pass. "
+        "`Error` has the reason of a failure.",
         ExtenderFilterResult,
         ExtenderArgs,
     ),
@@ -343,8 +347,8 @@ OPERATIONS: Final = (
         "post",
         "/extender/v1/prioritize",
         "Extender",
-        "Points for nodes",
-        "One entry per node, in the order of the question.",
+        "Score nodes for a pod",
+        "Returns one entry per node, in the order of the request.",
         HostPriority,
         ExtenderArgs,
         many=True,
@@ -354,8 +358,9 @@ OPERATIONS: Final = (
         "post",
         "/extender/v1/preempt",
         "Extender",
-        "Where may pods be evicted for this one?",
-        "The answer may have fewer nodes than the question, but never more victims.",
+        "Filter nodes for preemption",
+        "Returns the nodes on which pods may be evicted for this one. The answer may have fewer nodes than the "
+        "request, but never more victims.",
         ExtenderPreemptionResult,
         ExtenderPreemptionArgs,
     ),

@@ -11,7 +11,7 @@ from webhook.endpoints.upgrades.actions import GateAnswerModel, RetryAnswer, Ret
 from webhook.endpoints.upgrades.plan_request import UpgradeChangesModel, UpgradePlanModel
 from webhook.endpoints.upgrades.status_reports import UpgradeReport
 
-_NOTED: Final = "the caller is noted in its annotation `harbormaster.dev/requested-by`."
+_NOTED: Final = "The caller is recorded in its annotation `harbormaster.dev/requested-by`."
 _ORDERED: Final = (Problem.NOT_FOUND, Problem.CONFLICT)
 
 UPGRADE_OPERATIONS: Final = (
@@ -20,11 +20,12 @@ UPGRADE_OPERATIONS: Final = (
         "post",
         "/v1/upgrade/plan",
         "Upgrade",
-        "When an upgrade run reaches each member",
-        "The engine on a moved clock: upgrades take as long as expected, approvals are given, none fails. The run, its "
-        "strategy, the windows, the catalogs and the members may be given; what is left out is as on the hub. A run, "
-        "or the strategy of one that is given, that the caller may not read does not exist for them, and placements "
-        "of kinds that they may not list are left out of `blastRadius`.",
+        "Plan an upgrade run",
+        "Returns when the run reaches each member, simulated by the engine with an advanced clock: upgrades take "
+        "the expected time, approvals are given, and no upgrade fails. The run, its strategy, the windows, the "
+        "catalogs and the members may be in the request. The rest is taken from the hub. 404 also if the caller "
+        "may not read the run or its strategy. `blastRadius` has only placements of kinds that the caller may "
+        "list.",
         UpgradePlan,
         UpgradePlanModel,
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -34,8 +35,8 @@ UPGRADE_OPERATIONS: Final = (
         "post",
         "/v1/upgrade/whatif",
         "Upgrade",
-        "What would come of changes to an upgrade run",
-        "The plan before and after the changes, and for which members that matters. Nothing is changed.",
+        "Simulate changes to an upgrade run",
+        "Returns the plan before and after the changes, and the affected members. Nothing is changed.",
         UpgradeWhatIfAnswer,
         UpgradeChangesModel,
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
@@ -47,7 +48,7 @@ UPGRADE_OPERATIONS: Final = (
             f"/v1/upgrade/runs/{{name}}:{verb}",
             "Upgrade",
             summary,
-            f"{description} Needs the right to update the run; {_NOTED}",
+            f"{description} Requires the right to update the run. {_NOTED}",
             OrderAnswer,
             request,
             problems=_ORDERED,
@@ -55,12 +56,17 @@ UPGRADE_OPERATIONS: Final = (
         for verb, summary, description, request in (
             (
                 "start",
-                "Start an upgrade run, or start it again",
-                "409: it is going on, is over, or is being stopped.",
+                "Start or restart an upgrade run",
+                "409: the run is in progress, finished, or stopping.",
                 None,
             ),
-            ("stop", "Stop an upgrade run", "Upgrades under way go on. 409: it has not started, or is over.", None),
-            ("skip", "Leave out parts of an upgrade run", "409: it is over, or has no such part.", SkipModel),
+            (
+                "stop",
+                "Stop an upgrade run",
+                "Upgrades in flight continue. 409: the run has not started, or is finished.",
+                None,
+            ),
+            ("skip", "Skip parts of an upgrade run", "409: the run is finished, or has no such part.", SkipModel),
         )
     ),
     OpenApiOperation(
@@ -68,9 +74,9 @@ UPGRADE_OPERATIONS: Final = (
         "post",
         "/v1/upgrade/runs/{name}:retry",
         "Upgrade",
-        "A run that does again what another has not done",
-        "With the versions and images that the other one had chosen, not started. It is not created: look at it, then "
-        "apply it. 409: the other run is going on.",
+        "Create the document of a retry",
+        "Returns a run for the members that another run has not upgraded, with the same versions and images, not "
+        "started. The run is not created: review it, then apply it. 409: the other run is in progress.",
         RetryAnswer,
         RetryModel,
         body_optional=True,
@@ -83,7 +89,7 @@ UPGRADE_OPERATIONS: Final = (
             f"/v1/upgrade/gates/{{name}}:{verb}",
             "Upgrade",
             f"{verb.capitalize()} a gate of an upgrade run",
-            f"Needs the right to update the status of the gate; {_NOTED} 409: it does not wait for an answer.",
+            f"Requires the right to update the status of the gate. {_NOTED} 409: the gate does not wait for an answer.",
             OrderAnswer,
             GateAnswerModel,
             body_optional=True,
@@ -96,8 +102,9 @@ UPGRADE_OPERATIONS: Final = (
         "post",
         "/v1/upgrade/profiles/{name}:generate",
         "Upgrade",
-        "Make the run of a profile for what is published now",
-        f"It is not started. Needs the right to create runs; {_NOTED} 409: there is no version to upgrade to.",
+        "Create the run of a profile for the latest published versions",
+        f"The run is not started. Requires the right to create runs. {_NOTED} 409: no version to upgrade to is "
+        "available.",
         OrderAnswer,
         problems=_ORDERED,
     ),
@@ -106,14 +113,15 @@ UPGRADE_OPERATIONS: Final = (
         "post",
         "/v1/upgrade/operations/{run}/{member}/{attempt}/status",
         "Upgrade",
-        "What an upgrader outside reports",
-        "For operations that were handed off by HTTP; the three parts of the path are those of the `operationID`. The "
-        "body is what changes in the status of the ClusterUpgradeRequest. It is signed, not sent with credentials: "
-        "`X-Harbormaster-Signature` is `sha256=` and the HMAC-SHA256 of the body in hex, by a secret of "
-        "`HARBORMASTER_HANDOFF_SECRET_FILE`, which is read anew when it changes. The body must have `operationID`, so "
-        "that the report is good for that operation only (`HARBORMASTER_HANDOFF_UNBOUND_REPORTS` makes it optional). "
-        "`progressPercent` never falls within a phase, and no time is later than now. 409: it goes back behind an "
-        "earlier report, or the attempt is over. A last report that is sent again is answered like the first time.",
+        "Report the status of an operation",
+        "For external upgraders, about operations that were handed off by HTTP. The three parts of the path are "
+        "those of the `operationID`. The body has the changes of the status of the ClusterUpgradeRequest. Reports "
+        "are signed instead of authenticated: `X-Harbormaster-Signature` is `sha256=` and the HMAC-SHA256 of the "
+        "body in hex, with a secret of `HARBORMASTER_HANDOFF_SECRET_FILE`, which is reloaded when it changes. The "
+        "body must have `operationID`, so that the report is valid for that operation only "
+        "(`HARBORMASTER_HANDOFF_UNBOUND_REPORTS` makes it optional). `progressPercent` must not decrease within a "
+        "phase, and no time may be later than now. 409: the report contradicts an earlier one, or the attempt is "
+        "finished. A repeated final report gets the same answer as the first.",
         request=UpgradeReport,
         status=204,
         open_to_all=True,

@@ -144,7 +144,7 @@ class UnverifiedReviewLimiter:
     async def acquire(self) -> AsyncIterator[None]:
         """Wait for a turn. Raises `TooManyUnverifiedReviewsError`."""
         if self._waiting >= self._most:
-            raise TooManyUnverifiedReviewsError("too many reviews that are not the API server's")
+            raise TooManyUnverifiedReviewsError("too many reviews from callers other than the API server")
         self._waiting += 1
         try:
             async with self._turn:

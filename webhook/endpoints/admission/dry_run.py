@@ -113,18 +113,18 @@ async def _readable(api: Api, request: web.Request, document: JsonObject, contex
 
 
 def _not_compared(kind: Kind) -> str:
-    return f"not compared with other {kind.plural}, which the caller may not list"
+    return f"not compared with other {kind.plural}: the caller may not list them"
 
 
 def _mistakes(body: RehearsalModel) -> Iterator[Mistake]:
     new, old = body.object_, body.old_object
     yield from _untyped(new, "/object")
     if body.operation == "UPDATE" and old is None:
-        yield Mistake("/oldObject", "required", "an UPDATE has an old object")
+        yield Mistake("/oldObject", "required", "must be set when operation is UPDATE")
     if old is None:
         return
     if body.operation == "CREATE":
-        yield Mistake("/operation", "invalid", '"CREATE": there is an oldObject, so this is an UPDATE')
+        yield Mistake("/operation", "invalid", '"CREATE": must be UPDATE when oldObject is set')
     for pointer, before, after in (
         ("/oldObject/apiVersion", old.get("apiVersion"), new.get("apiVersion")),
         ("/oldObject/kind", old.get("kind"), new.get("kind")),
@@ -132,14 +132,14 @@ def _mistakes(body: RehearsalModel) -> Iterator[Mistake]:
         ("/oldObject/metadata/namespace", namespace_of(old), namespace_of(new)),
     ):
         if before != after:
-            yield Mistake(pointer, "invalid", f"{quote(before)}: the object has {quote(after)}")
+            yield Mistake(pointer, "invalid", f"{quote(before)}: must be {quote(after)}, as in the object")
 
 
 def _untyped(document: JsonObject, at: str) -> Iterator[Mistake]:
     for member in ("apiVersion", "kind"):
         value = document.get(member)
         if value is None:
-            yield Mistake(f"{at}/{member}", "required", "must be given")
+            yield Mistake(f"{at}/{member}", "required", "must be set")
         elif not isinstance(value, str):
             yield Mistake(f"{at}/{member}", "type", f"{quote(value)}: must be a string")
         elif not value:
@@ -163,7 +163,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
     rights_review = await rights.review(context.user, rights.needed(write, context.user, context))
     if rights_review.unanswered and is_enforced(rights_review, context.settings.placement_authorization):
         raise ProblemError(
-            Problem.NOT_READY, f"the rights of the caller are not known: {rights_review.unanswered}", retry_after=1
+            Problem.NOT_READY, f"the rights of the caller are unknown: {rights_review.unanswered}", retry_after=1
         )
     return rights_review
 

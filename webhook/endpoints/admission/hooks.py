@@ -93,9 +93,9 @@ _REASONS: Final = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
-STRANGER: Final = "the review did not come from the API server, as far as can be told"
+STRANGER: Final = "the caller could not be identified as the API server"
 REFUSED_STRANGER: Final = (
-    "only the API server is answered here: by its client certificate, or on the secret path that "
+    "only the API server may call this path: with its client certificate, or on the secret path that "
     "`harbormaster webhook-configuration` registers"
 )
 _HEADERS: Final = {405: _ONLY_POST, 503: _AGAIN}
@@ -147,8 +147,8 @@ async def _not_enforced(_request: JsonObject, _deadline: float) -> Judgement:
 
 async def _unknown_path(request: web.Request) -> web.Response:
     if request.method != "POST":
-        return _status(405, f"{request.method} is not understood here, only POST")
-    return _status(404, "there is no such path; a hook's path ends in /<group>/<plural> of a kind with rules")
+        return _status(405, f"method {request.method} is not allowed, only POST")
+    return _status(404, "path not found: the path of a hook ends in /<group>/<plural> of a kind with rules")
 
 
 def _status(code: int, message: str) -> web.Response:
@@ -272,7 +272,7 @@ class ReviewHandler:
 
         async def handle(request: web.Request) -> web.Response:
             if request.method != "POST":
-                return _status(405, f"{request.method} is not understood here, only POST")
+                return _status(405, f"method {request.method} is not allowed, only POST")
             if not has_json_body(request):
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
             try:
@@ -324,7 +324,7 @@ class ReviewHandler:
                     # The wait may have used up the caller's time. Judging now would take from the API server's share,
                     # for an answer that the caller does not read.
                     if asyncio.get_running_loop().time() > start + _budget(request.query_string):
-                        return self._refuse(503, "deadline", "the time the caller allows is used up")
+                        return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
                     return await self._judge_in_place(hook, request, body, judge, start, is_known=False)
         except BodyTooLargeError as error:
             return self._refuse(413, "size", str(error))
@@ -357,7 +357,7 @@ class ReviewHandler:
             async with asyncio.timeout_at(start + _budget(request.query_string)):
                 await self._long.acquire()
         except TimeoutError:
-            return self._refuse(503, "deadline", "the time the caller allows is used up")
+            return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
         try:
             return await self._answer(hook, request, body, judge, start, is_known=is_known)
         finally:
@@ -377,7 +377,7 @@ class ReviewHandler:
         except InvalidReviewError as error:
             return self._refuse(error.code, "malformed", error.message)
         except TimeoutError:
-            return self._refuse(503, "deadline", "the time the caller allows is used up")
+            return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
         if is_known:
             mark_authenticated(request)
         try:
@@ -397,7 +397,7 @@ class ReviewHandler:
                     )
                 if rights_review.unanswered and is_enforced(rights_review, context.settings.placement_authorization):
                     return self._refuse(
-                        503, "rights", f"the rights of the user are not known: {rights_review.unanswered}"
+                        503, "rights", f"the rights of the user are unknown: {rights_review.unanswered}"
                     )
                 verdict = answer(review, hook, context, user, rights_review, removals=removals, size=len(body))
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
@@ -406,7 +406,7 @@ class ReviewHandler:
         # Past the deadline, the API server may already have applied failurePolicy: a verdict sent now would be counted
         # here although it had no effect.
         if now > deadline:
-            return self._refuse(503, "deadline", "the time the caller allows is used up")
+            return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
         self._record(hook, review["request"], verdict["response"], now - start)
         if is_known:  # names that unauthenticated callers claim are not recorded
             note_review(self._history, review["request"], verdict["response"])
@@ -424,7 +424,7 @@ class ReviewHandler:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
                 return await self._rights.review(user, accesses)
         except TimeoutError:
-            return weighed(Reviewed((), "there was no time left"), accesses)
+            return weighed(Reviewed((), "timed out"), accesses)
 
     async def _removed(
         self, request: JsonObject, context: Context, deadline: float, *, is_known: bool
@@ -442,13 +442,13 @@ class ReviewHandler:
                     verdict if verdict.message or not losses else await self._removals.review(request, losses, context)
                 )
         except TimeoutError:
-            return lacking_right(rights, context, ": no time left") if rights else removal_verdict(request, losses, ())
+            return lacking_right(rights, context, ": timed out") if rights else removal_verdict(request, losses, ())
 
     def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
         identity = request_id(request)
         _log.exception("admission review failed", extra={"request": identity, "hook": hook, "uid": uid})
         self._metrics.reviews.failed(hook)
-        response = _status(500, f"internal error; the log of harbormaster has more under {identity}")
+        response = _status(500, f"internal error: see request {identity} in the log of harbormaster")
         response.headers[REQUEST_ID] = identity
         return response
 

@@ -58,7 +58,7 @@ def add_routes(api: Api, budgets: HubBudgets) -> None:
         except TooLargeError as error:
             refuse("days", str(error))
         except OverflowError:
-            refuse("from", f"{quote(request.query['from'])}: the calendar would leave the years 1 to 9999")
+            refuse("from", f"{quote(request.query['from'])}: the calendar must be within the years 1 to 9999")
 
     api.get("/v1/budgets", "/v1/budgets", every)
     api.get("/v1/budgets/calendar", "/v1/budgets/calendar", calendar)
@@ -77,5 +77,5 @@ def _reasons(request: web.Request) -> tuple[DisruptionReason, ...]:
     words = request.query.getall("reason", [])
     for word in words:
         if word not in REASONS:
-            refuse("reason", f"{quote(word)} is none of {', '.join(REASONS)}")
+            refuse("reason", f"{quote(word)}: must be one of {', '.join(REASONS)}")
     return tuple(reason for reason in REASONS if not words or reason in words)

@@ -60,10 +60,10 @@ def add_routes(api: Api, health: Health) -> None:
         # last slot.
         theirs = sum(viewer.caller == caller.username for viewer in viewers)
         if caller != ANONYMOUS and theirs >= api.settings.event_streams_per_caller:
-            detail = f"{theirs} viewers of the same name are connected already: {shown(caller)}"
+            detail = f"{theirs} streams of {shown(caller)} are open already"
             raise ProblemError(Problem.RATE_LIMITED, detail, retry_after=10)
         if len(viewers) >= api.settings.event_streams:
-            raise ProblemError(Problem.NOT_READY, f"{len(viewers)} viewers are connected already", retry_after=10)
+            raise ProblemError(Problem.NOT_READY, f"{len(viewers)} streams are open already", retry_after=10)
         changes, viewer = api.answers.changes, _Viewer(ref_prefixes(kinds), caller.username)
         viewers.add(viewer)
         loop = asyncio.get_running_loop()

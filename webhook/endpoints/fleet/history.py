@@ -42,9 +42,9 @@ _PARAMETERS: Final = (*_LISTS, *_TEXTS, "since", "before", "continue", "limit")
 _History = TypedDict(
     "_History",
     {
-        "kept": Annotated[bool, Described("Whether a history is kept at all.")],
+        "kept": Annotated[bool, Described("Whether the history is enabled.")],
         "items": list[HistoryEntry],
-        "more": Annotated[bool, Described("There are older entries.")],
+        "more": Annotated[bool, Described("Whether older entries exist.")],
         "continue": ContinueToken,
     },
 )
@@ -82,7 +82,7 @@ def add_routes(api: Api, history: HistoryService) -> None:
         try:
             page = await history.find(query)
         except StoreError as error:
-            raise ProblemError(Problem.NOT_READY, f"the history cannot be read: {error}") from error
+            raise ProblemError(Problem.NOT_READY, f"reading the history failed: {error}") from error
         body: History = {**page.document(), "kept": history.is_kept, "continue": page.token}
         return tagged(request, body, "history")
 
@@ -112,9 +112,9 @@ def _place(token: str) -> tuple[datetime, str] | None:
     try:
         return parse_place(token) if token else None
     except (ValueError, OverflowError):
-        refuse("continue", f"{quote(token)} is no token of this list; begin anew without it")
+        refuse("continue", f"{quote(token)}: not a token of this list. Start again without it")
 
 
 def _type(word: str) -> EntryType:
     entry_type = next((candidate for candidate in EntryType if candidate.lower() == word.lower()), None)
-    return entry_type or refuse("type", f"{quote(word)} is none of {', '.join(EntryType)}")
+    return entry_type or refuse("type", f"{quote(word)}: must be one of {', '.join(EntryType)}")

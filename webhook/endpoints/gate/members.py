@@ -21,7 +21,7 @@ from webhook.history.desk import HistoryService
 
 OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
 """Reasons whose messages name any of the objects that disrupt members."""
-UNNAMED: Final = "the caller may not list what it waits for"
+UNNAMED: Final = "the caller may not list what the run waits for"
 """Replaces a message and a detail that name objects."""
 
 

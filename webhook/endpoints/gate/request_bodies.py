@@ -121,9 +121,9 @@ class DisruptionModel(RequestModel):
 
     def _mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
         if (self.pool is None) == (self.node_pool is None):
-            yield Mistake(json_pointer((*at, "pool")), "invalid", "give either pool or nodePool")
+            yield Mistake(json_pointer((*at, "pool")), "invalid", "exactly one of pool and nodePool must be set")
         if (self.nodes is None) == (self.count is None):
-            yield Mistake(json_pointer((*at, "nodes")), "invalid", "give either nodes or count")
+            yield Mistake(json_pointer((*at, "nodes")), "invalid", "exactly one of nodes and count must be set")
         yield from _not_among(QUESTION_REASONS, self.reason, (*at, "reason"))
         yield from _not_among(list(DisruptionClass), self.class_, (*at, "class"))
         yield from _not_among(list(Mode), self.mode, (*at, "mode"))
@@ -132,7 +132,7 @@ class DisruptionModel(RequestModel):
         names: set[str] = set()
         for position, name in enumerate(self.nodes or ()):
             if name in names:
-                yield Mistake(json_pointer((*at, "nodes", position)), "duplicate", f"{quote(name)} is named twice")
+                yield Mistake(json_pointer((*at, "nodes", position)), "duplicate", f"{quote(name)} is listed twice")
             names.add(name)
         yield from self._time_mistakes((*at, "now"))
         yield from self._count_mistakes((*at, "observed"))
@@ -174,7 +174,7 @@ class DisruptionModel(RequestModel):
             if not 0 <= value <= UNLIMITED:
                 yield Mistake(json_pointer((*at, member)), "invalid", f"{value}: must be from 0 to {UNLIMITED}")
         if self.observed.deleting + self.observed.not_ready > self.observed.total:
-            detail = "total {total} is less than deleting {deleting} and notReady {notReady} together"
+            detail = "total {total} must not be less than deleting {deleting} plus notReady {notReady}"
             yield Mistake(json_pointer(at), "invalid", detail.format(**counts))
 
 
@@ -197,7 +197,7 @@ class RolloutModel(RequestModel):
     @classmethod
     def _check(cls, placement: PlacementModel) -> PlacementModel:
         if placement.ref is None:
-            raise ValueError("give ref: only a placement of the hub is rolled out")
+            raise ValueError("ref must be set: only placements of the hub are rolled out")
         return placement
 
     @property

@@ -47,10 +47,14 @@ _ListedReservation = TypedDict(
         "gate": Annotated[
             str,
             one_of(DISRUPTION, ROLLOUT, MEMBER),
-            Described("Whether it is of a NodePool, of a placement on a member cluster, or of a member cluster."),
+            Described(
+                "Whether the reservation is for a NodePool, a placement on a member cluster, or a member cluster."
+            ),
         ],
-        "of": Annotated[str, Described("The NodePool, the placement such as `crp/payments`, or the member cluster.")],
-        "for": Annotated[str, Described("What it was granted for: the reason, or the kind of disruption.")],
+        "of": Annotated[
+            str, Described("Name of the NodePool, the placement, such as `crp/payments`, or the member cluster.")
+        ],
+        "for": Annotated[str, Described("Reason or kind of disruption that it was granted for.")],
     },
 )
 
@@ -85,7 +89,9 @@ AdmitQuestion = Callable[[RolloutModel | ClusterUpdateModel], Awaitable[None]]
 def claimant_of(body: ReservationModel, identity: str) -> Claimant:
     """Return the claimant of a reservation. Raises `ProblemError` for a holder that callers must not use."""
     if body.holder == ADMISSION_HOLDER:
-        raise refusal([Mistake("/holder", "invalid", f"{quote(ADMISSION_HOLDER)} is what admission calls itself")])
+        raise refusal(
+            [Mistake("/holder", "invalid", f"{quote(ADMISSION_HOLDER)}: must not be the holder that admission uses")]
+        )
     return Claimant(body.holder, identity)
 
 
@@ -95,7 +101,7 @@ async def reserve_nodes(nodes: NodeGateService, body: ReservationModel, claimant
         nodes.require_synced()
         question = _read_question(DisruptionModel, body).question("question")
         if question.reserve_seconds:
-            raise refusal([Mistake(f"{QUESTION}/reserveSeconds", "invalid", "ttlSeconds says for how long")])
+            raise refusal([Mistake(f"{QUESTION}/reserveSeconds", "invalid", "ttlSeconds must be set")])
         answer = await nodes.reserve(question, claimant, body.ttl_seconds)
     assert answer.reservation is not None
     identifier, expires = answer.reservation

@@ -143,7 +143,7 @@ class Callers:
         mark_authenticated(request)
         request[_CALLER] = caller
         if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
-            raise self._too_often(surface, f"{shown(caller)} asks too often", wait)
+            raise self._too_often(surface, f"rate limit of {shown(caller)} exceeded", wait)
 
     def _by_certificate(self, request: web.Request, surface: Surface) -> UserInfo | None:
         """Return the user in the client certificate, None without a certificate. Raises `ProblemError`."""
@@ -184,7 +184,7 @@ class Callers:
         except NotReviewedError as error:
             raise _not_reviewed(error) from error
         except TimeoutError as error:
-            raise _not_reviewed(NotReviewedError("too many tokens have come from one address at once")) from error
+            raise _not_reviewed(NotReviewedError("too many tokens from one address")) from error
         if authenticated_user is None:
             raise self._stranger(surface)
         return authenticated_user
@@ -195,12 +195,14 @@ class Callers:
         if self._sessions is None or session_cookie is None:
             return None
         if not counts:
-            raise self._stranger("api", "a session of the page counts only for what the page reads: show a token")
+            raise self._stranger(
+                "api", "a session of the page is valid only for requests that the page makes. Use a token"
+            )
         if not is_of_page(request, self._sessions.page):
-            raise self._stranger("api", "a session of the page counts only where the page itself asks")
+            raise self._stranger("api", "a session of the page is valid only for requests from the page itself")
         session = self._sessions.open(session_cookie)
         if session is None:
-            raise self._stranger("api", "the session has ended: sign in again")
+            raise self._stranger("api", "the session has expired: sign in again")
         return session.user
 
     def _way(self, address: str, token: str, audience: str) -> "_Way":
@@ -216,7 +218,7 @@ class Callers:
         if way.bucket is None:
             return
         if wait := way.bucket.wait(way.key, asyncio.get_running_loop().time()):
-            raise self._too_often(surface, f"too many bad credentials have come from {way.address}", wait)
+            raise self._too_often(surface, f"too many invalid credentials from {way.address}", wait)
 
     def _note(self, way: "_Way", token: str, *, good: bool) -> None:
         """Record the result of a review: a good token is not throttled again until a review rejects it."""
@@ -236,10 +238,8 @@ class Callers:
         self._metrics.rejected(surface, "unauthenticated")
         audience = self._authenticator.audience
         if not detail:
-            audience_hint = f" made for the audience {audience}" if audience else ""
-            detail = (
-                f"the request needs a valid client certificate or a valid bearer token{audience_hint}, and has neither"
-            )
+            audience_hint = f" for the audience {audience}" if audience else ""
+            detail = f"the request must have a valid client certificate or a valid bearer token{audience_hint}"
         return ProblemError(
             Problem.UNAUTHENTICATED,
             detail,
@@ -254,7 +254,7 @@ class Callers:
         """
         address, now = request.remote or "", asyncio.get_running_loop().time()
         if wait := self._failures.wait(address, now):
-            return self._too_often("api", f"too many bad credentials have come from {address}", wait)
+            return self._too_often("api", f"too many invalid credentials from {address}", wait)
         self._failures.charge(address, now)
         self._metrics.rejected("api", "unauthenticated")
         return ProblemError(Problem.UNAUTHENTICATED, detail)
@@ -333,8 +333,8 @@ def shown(caller: UserInfo) -> str:
 
 
 def _not_reviewed(error: NotReviewedError) -> ProblemError:
-    _log.warning("credentials not reviewed", extra={"reason": str(error)})
-    detail = "the hub does not say who you are or what you may do; without that no request is answered"
+    _log.warning("credential review failed", extra={"reason": str(error)})
+    detail = "the hub did not answer the review of the caller's credentials and rights"
     return ProblemError(Problem.NOT_READY, detail, retry_after=REVIEW_AGAIN_SECONDS)
 
 

@@ -208,7 +208,7 @@ class Api:
             except Exception:  # noqa: BLE001 - a bug: the caller gets an id, the log gets the traceback
                 identity = request_id(request)
                 _log.exception("request failed", extra={"request": identity, "route": route})
-                detail = f"the log of harbormaster has more under {identity}"
+                detail = f"see request {identity} in the log of harbormaster"
                 response = problem_response(request, ProblemError(Problem.INTERNAL, detail, request_id=identity))
             finally:
                 self._in_flight[surface] -= 1
@@ -234,13 +234,13 @@ class Api:
             allowed = ", ".join(sorted(endpoint.methods))
             raise ProblemError(
                 Problem.METHOD_NOT_ALLOWED,
-                f"{request.method} is not understood here, only {allowed}",
+                f"method {request.method} is not allowed, only {allowed}",
                 headers={"Allow": allowed},
             )
         if callers is not None:
             await callers.authorize(request, endpoint.surface, endpoint.route)
         if endpoint.when_synced and not self.answers.synced():
-            raise ProblemError(Problem.NOT_READY, "the caches are not filled yet", retry_after=1)
+            raise ProblemError(Problem.NOT_READY, "the caches have not synced yet", retry_after=1)
 
     async def read(self, request: web.Request, model: type[ModelT]) -> ModelT:
         """Read the request body as *model*.
@@ -283,7 +283,7 @@ class Api:
         """
         if not has_json_body(request):
             self.metrics.rejected(surface, "media_type")
-            raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "declare the body as application/json")
+            raise ProblemError(Problem.UNSUPPORTED_MEDIA_TYPE, "the body must have Content-Type application/json")
         try:
             async with self._bodies.read(request, limit, self.settings.body_seconds, vouched=vouched) as body:
                 yield body

@@ -105,7 +105,7 @@ class Bodies:
         """
         length = request.content_length
         if length is not None and length > limit:
-            raise BodyTooLargeError(f"the body has {length} bytes; at most {limit} are accepted")
+            raise BodyTooLargeError(f"the body has {length} bytes, more than {limit}")
         patience = asyncio.timeout(seconds)
         reading = _Reading(request.remote or "", vouched, patience)
         try:
@@ -128,19 +128,19 @@ class Bodies:
                     while chunk := await content.readany():
                         size += len(chunk)
                         if size > limit:
-                            raise BodyTooLargeError(f"the body has more than the {limit} bytes accepted")
+                            raise BodyTooLargeError(f"the body has more than {limit} bytes")
                         chunks.append(chunk)
                         self._add(reading, len(chunk))
                     del self._unfinished[reading]
                 body = b"".join(chunks)
         except TimeoutError as error:
             if reading.given_up:
-                raise BodyMemoryError("all memory for bodies is in use, and this one was too slow") from error
-            raise BodyTimeoutError(f"the body did not arrive within {seconds:g} s") from error
+                raise BodyMemoryError("all memory for bodies is in use, and this body arrived too slowly") from error
+            raise BodyTimeoutError(f"timed out: the body did not arrive within {seconds:g} s") from error
         except (web.RequestPayloadError, HttpProcessingError, ConnectionError) as error:
-            raise BrokenBodyError("the body ended early or its framing is wrong") from error
+            raise BrokenBodyError("the body is truncated or its framing is invalid") from error
         if len(body) > limit:
-            raise BodyTooLargeError(f"the body has more than the {limit} bytes accepted")
+            raise BodyTooLargeError(f"the body has more than {limit} bytes")
         return body
 
     def _add(self, reading: _Reading, size: int) -> None:

@@ -21,25 +21,25 @@ PROBLEM_JSON: Final = "application/problem+json"
 class Problem(Enum):
     """All kinds of problems: slug, status, title."""
 
-    MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "The request cannot be understood")
+    MALFORMED_REQUEST = ("malformed-request", HTTPStatus.BAD_REQUEST, "Bad request")
     UNAUTHENTICATED = ("unauthenticated", HTTPStatus.UNAUTHORIZED, "No valid credentials")
     FORBIDDEN = ("forbidden", HTTPStatus.FORBIDDEN, "Not allowed")
     NOT_FOUND = ("not-found", HTTPStatus.NOT_FOUND, "Not found")
-    METHOD_NOT_ALLOWED = ("method-not-allowed", HTTPStatus.METHOD_NOT_ALLOWED, "The method does not fit the path")
-    REQUEST_TIMEOUT = ("request-timeout", HTTPStatus.REQUEST_TIMEOUT, "The body came too slowly")
-    CONFLICT = ("conflict", HTTPStatus.CONFLICT, "The state of something else forbids it")
-    CONTINUE_EXPIRED = ("continue-expired", HTTPStatus.GONE, "The list has changed; begin again")
+    METHOD_NOT_ALLOWED = ("method-not-allowed", HTTPStatus.METHOD_NOT_ALLOWED, "Method not allowed")
+    REQUEST_TIMEOUT = ("request-timeout", HTTPStatus.REQUEST_TIMEOUT, "Timed out reading the body")
+    CONFLICT = ("conflict", HTTPStatus.CONFLICT, "Conflict with the state of another object")
+    CONTINUE_EXPIRED = ("continue-expired", HTTPStatus.GONE, "The list has changed. Start again")
     PAYLOAD_TOO_LARGE = ("payload-too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large")
     UNSUPPORTED_MEDIA_TYPE = (
         "unsupported-media-type",
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        "The body is not declared as uncompressed JSON in UTF-8",
+        "The body must be declared as uncompressed JSON in UTF-8",
     )
-    VALIDATION_FAILED = ("validation-failed", HTTPStatus.UNPROCESSABLE_ENTITY, "The request has mistakes")
+    VALIDATION_FAILED = ("validation-failed", HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid request")
     RATE_LIMITED = ("rate-limited", HTTPStatus.TOO_MANY_REQUESTS, "Too many requests")
-    INTERNAL = ("internal", HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side")
+    INTERNAL = ("internal", HTTPStatus.INTERNAL_SERVER_ERROR, "Internal error")
     NOT_READY = ("not-ready", HTTPStatus.SERVICE_UNAVAILABLE, "Not ready yet")
-    DEADLINE_EXCEEDED = ("deadline-exceeded", HTTPStatus.SERVICE_UNAVAILABLE, "The answer takes too long")
+    DEADLINE_EXCEEDED = ("deadline-exceeded", HTTPStatus.SERVICE_UNAVAILABLE, "Timed out")
 
     def __init__(self, slug: str, status: HTTPStatus, title: str) -> None:
         self.slug = slug

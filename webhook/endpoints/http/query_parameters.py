@@ -35,9 +35,9 @@ def check_names(request: web.Request, *names: str, lists: Collection[str] = ()) 
     """
     for name in request.query:
         if name not in names:
-            refuse(name[:64], f"is not known here, only {', '.join(names)}", "unknown")
+            refuse(name[:64], f"unknown parameter: must be one of {', '.join(names)}", "unknown")
         if name not in lists and len(request.query.getall(name)) > 1:
-            refuse(name, "is given more than once", "duplicate")
+            refuse(name, "must be set only once", "duplicate")
 
 
 def instant(request: web.Request, name: str) -> datetime | None:
@@ -48,8 +48,8 @@ def instant(request: web.Request, name: str) -> datetime | None:
     try:
         return parse_time(text)
     except (ValueError, OverflowError):
-        hint = "; write + as %2B in a URL" if " " in text else ""
-        refuse(name, f"{quote(text)} is no instant such as 2026-03-01T10:00:00Z{hint}")
+        hint = ". In a URL, write + as %2B" if " " in text else ""
+        refuse(name, f"{quote(text)}: must be an instant such as 2026-03-01T10:00:00Z{hint}")
 
 
 def whole_number(request: web.Request, name: str, usual: int, most: int) -> int:
@@ -58,7 +58,7 @@ def whole_number(request: web.Request, name: str, usual: int, most: int) -> int:
     if text is None:
         return usual
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
-        refuse(name, f"{quote(text)} is no whole number from 1 to {most}")
+        refuse(name, f"{quote(text)}: must be an integer from 1 to {most}")
     return int(text)
 
 
@@ -114,9 +114,9 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None, o
 
 def _named(wanted_names: Sequence[str], names: Sequence[str], by: str, *, alone: bool) -> Sequence[str]:
     if not alone:
-        refuse(by, "items that are asked for by name come in one page: leave limit and continue out")
+        refuse(by, "must not be set when names are given")
     if len(wanted_names) > MOST_NAMES:
-        refuse(by, f"{len(wanted_names)} items: ask for at most {MOST_NAMES}", "too-many")
+        refuse(by, f"{len(wanted_names)} items: must have at most {MOST_NAMES}", "too-many")
     return sorted(set(wanted_names) & set(names))
 
 
@@ -128,4 +128,4 @@ def _after(token: str) -> str:
     try:
         return urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4)).decode()
     except ValueError:
-        refuse(_CONTINUE, f"{quote(token)} is no token of this list; begin anew without it")
+        refuse(_CONTINUE, f"{quote(token)}: not a token of this list. Start again without it")

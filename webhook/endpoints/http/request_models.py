@@ -69,7 +69,7 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
         return model.model_validate_json(dump_json(body), extra="forbid")
     except pydantic.ValidationError as error:
         if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds to write, and has no reader
-            detail = f"the body has {error.error_count()} mistakes; more than {MOST_MISTAKES} are not listed"
+            detail = f"the body has {error.error_count()} mistakes. Only {MOST_MISTAKES} are listed"
             mistake = Mistake("", "too-many", detail)
             raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error
         mistakes = [_mistake(body, detail) for detail in error.errors(include_url=False)]
@@ -103,9 +103,9 @@ def _mistake(document: JsonObject, detail: Any) -> Mistake:
     words = message[:1].lower() + message[1:]
     code = _CODES.get(kind) or ("type" if kind.endswith("_type") else "invalid")
     if kind == "missing":
-        return Mistake(pointer, code, "must be given")
+        return Mistake(pointer, code, "must be set")
     if kind == "extra_forbidden":
-        return Mistake(pointer, code, "there is no such member")
+        return Mistake(pointer, code, "unknown field")
     if kind == "too_long":
         return Mistake(pointer, code, f"{len(detail['input'])} items: must have at most {detail['ctx']['max_length']}")
     if isinstance(detail["input"], dict | list):
@@ -127,7 +127,7 @@ class RefModel(RequestModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.kind == PLACEMENT.kind) == bool(self.namespace):
-            raise ValueError("a ResourcePlacement has a namespace, a ClusterResourcePlacement has none")
+            raise ValueError("must be set for a ResourcePlacement, and must not be set for a ClusterResourcePlacement")
         return self
 
 
@@ -142,5 +142,5 @@ class PlacementModel(RequestModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.ref is None) == (self.inline is None):
-            raise ValueError("give either ref or inline")
+            raise ValueError("exactly one of ref and inline must be set")
         return self

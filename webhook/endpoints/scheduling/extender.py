@@ -184,7 +184,7 @@ class _Desk:
         # The timeout takes effect only at an await. A decision in one step may have run past the deadline unnoticed.
         if answer is None or loop.time() > deadline:
             self._metrics.rejected("extender", "deadline")
-            detail = f"the answer takes more than {BUDGET_SECONDS:g} s"
+            detail = f"timed out after {BUDGET_SECONDS:g} s"
             raise ProblemError(Problem.DEADLINE_EXCEEDED, detail, retry_after=1)
         return answer
 
@@ -194,7 +194,7 @@ class _Desk:
         self._counts.nodes[verb].observe(count)
         if count > MOST_CANDIDATES:
             self._metrics.rejected("extender", "size")
-            detail = f"the call has {count} candidates; at most {MOST_CANDIDATES} are judged"
+            detail = f"the call has {count} candidates, more than {MOST_CANDIDATES}"
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, detail)
         value = format_.decide(args)
         return _Answer(value, await off_loop(len(body), lambda: encode(value)))
@@ -213,7 +213,7 @@ class _Desk:
     def _check_synced(self) -> None:
         if not self._extender.synced:
             self._metrics.rejected("extender", "not_ready")
-            raise ProblemError(Problem.NOT_READY, "the caches are not filled yet", retry_after=1)
+            raise ProblemError(Problem.NOT_READY, "the caches have not synced yet", retry_after=1)
 
 
 @dataclass(frozen=True, slots=True)

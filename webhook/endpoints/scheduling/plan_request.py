@@ -106,7 +106,7 @@ def plan_problems() -> Iterator[None]:
     except ProposalError as error:
         raise ProblemError.of_mistakes([Mistake(*mistake) for mistake in error.mistakes]) from error
     except NotReviewedError as error:
-        detail = "the hub does not say what you may have placed; without that nothing is planned"
+        detail = "the hub did not answer the review of the caller's rights"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
     except PlannerBusyError as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
@@ -116,7 +116,7 @@ def _mistakes(document: JsonObject, kinds: HubKinds, at: tuple[str | int, ...]) 
     for member in ("apiVersion", "kind"):
         value = document.get(member)
         if value is None or value == "":
-            yield Mistake(json_pointer((*at, member)), "required", "must be given")
+            yield Mistake(json_pointer((*at, member)), "required", "must be set")
             return
         if not isinstance(value, str):
             yield Mistake(json_pointer((*at, member)), "type", f"{quote(value)}: must be a string")
@@ -124,7 +124,7 @@ def _mistakes(document: JsonObject, kinds: HubKinds, at: tuple[str | int, ...]) 
     yield from _kind_mistakes(document, kinds, at)
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
-        code, reason = ("required", "must be given") if metadata is None else ("type", "must be an object")
+        code, reason = ("required", "must be set") if metadata is None else ("type", "must be an object")
         yield Mistake(json_pointer((*at, "metadata")), code, reason)
         return
     for member in ("name", "namespace"):
@@ -132,7 +132,7 @@ def _mistakes(document: JsonObject, kinds: HubKinds, at: tuple[str | int, ...]) 
         if not isinstance(value, str):
             yield Mistake(json_pointer((*at, "metadata", member)), "type", f"{quote(value)}: must be a string")
         elif member == "name" and not value:
-            yield Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")
+            yield Mistake(json_pointer((*at, "metadata", "name")), "required", "must be set")
 
 
 def _kind_mistakes(document: JsonObject, kinds: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
@@ -140,7 +140,7 @@ def _kind_mistakes(document: JsonObject, kinds: HubKinds, at: tuple[str | int, .
     kind = kinds.find(group, document["kind"])
     if kind is None:
         others = sorted({other.api_version for other in KINDS.values() if other.kind == document["kind"]})
-        hint = f"; it is served as {' and '.join(others)}" if others else ""
+        hint = f", but is served as {' and '.join(others)}" if others else ""
         detail = f"{quote(document['kind'])} of {quote(document['apiVersion'])} is not a known kind{hint}"
         yield Mistake(json_pointer((*at, "kind")), "unknown", detail)
     elif version not in kind.versions:

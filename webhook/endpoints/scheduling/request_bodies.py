@@ -48,7 +48,9 @@ class CandidatesModel(RequestModel):
     def _check(self) -> Self:
         selectors = [value for value in (self.names, self.label_selector, self.inline) if value is not None]
         if len(selectors) != 1:
-            raise ValueError("give one of names, labelSelector and inline, or no candidates at all for the whole fleet")
+            raise ValueError(
+                "exactly one of names, labelSelector and inline must be set. Leave candidates out for the whole fleet"
+            )
         return self
 
 
@@ -97,7 +99,7 @@ class ScoreModel(QuestionModel):
     @classmethod
     def _check_limit(cls, limit: int | None, others: ValidationInfo) -> int | None:
         if limit is not None and limit > MOST_EXPLAINED and others.data.get("explain"):
-            raise ValueError(f"with explain there are at most {MOST_EXPLAINED} items on a page")
+            raise ValueError(f"must be at most {MOST_EXPLAINED} when explain is set")
         return limit
 
     @property
@@ -113,7 +115,7 @@ class ExplainModel(QuestionModel):
     def _check(self) -> Self:
         names = self.candidates.names if self.candidates else None
         if names is not None and len(names) > MOST_EXPLAINED:
-            raise ValueError(f"at most {MOST_EXPLAINED} clusters are explained at once, not {len(names)}")
+            raise ValueError(f"{len(names)} clusters: must have at most {MOST_EXPLAINED}")
         return self
 
 
@@ -125,7 +127,7 @@ def _cluster(document: JsonObject, index: int) -> MemberCluster:
         mistakes = [_mistake(shape_error, at) for shape_error in shape_errors(error)]
         raise ProblemError.of_mistakes(mistakes) from error
     if not cluster.metadata.name:
-        raise ProblemError.of_mistakes([Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")])
+        raise ProblemError.of_mistakes([Mistake(json_pointer((*at, "metadata", "name")), "required", "must be set")])
     return cluster
 
 

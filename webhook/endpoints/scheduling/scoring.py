@@ -88,17 +88,17 @@ _ScoreAnswer = TypedDict(
         "fleetRevision": Annotated[
             FleetRevision,
             Described(
-                "Names the state of the fleet that was judged, `<fleet>/<step>`: "
-                "same question and same revision, same bytes."
+                "State of the fleet that was evaluated, as `<fleet>/<step>`. The same question at the same "
+                "revision gets the same bytes."
             ),
         ],
         "policyHash": Annotated[str, Described("Hash of the policy.")],
-        "evaluatedAt": Annotated[Instant, Described("The instant that ages were measured at.")],
+        "evaluatedAt": Annotated[Instant, Described("Instant at which ages were measured.")],
         "items": Annotated[
             list[Answered],
             Described(
-                "Ranks are those of a first run with the scores of now, whatever is placed already. A placement keeps "
-                "what it has: of one on the hub, `selected` need not follow from `rank`."
+                "Ranks are those of a first scheduling run with the present scores, regardless of existing "
+                "bindings. A placement on the hub keeps its clusters, so `selected` may differ from `rank`."
             ),
         ],
         "continue": Annotated[str, Described("Token of the next page, empty on the last one.")],
@@ -161,7 +161,7 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         except ContinueExpiredError:
             raise ProblemError(
                 Problem.CONTINUE_EXPIRED,
-                "the token is of another query or the fleet has changed; ask anew without it",
+                "the token belongs to another query, or the fleet has changed. Start again without it",
             ) from None
         items = _page(verdict, start, body.page)
         if body.explain and items:

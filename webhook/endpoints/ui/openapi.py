@@ -51,7 +51,7 @@ def add_routes(api: Api) -> None:
         address = request.remote or ""
         if request.method != "HEAD" and (wait := buckets.take(address, asyncio.get_running_loop().time())):
             api.metrics.rejected("api", "rate")
-            raise ProblemError(Problem.RATE_LIMITED, f"{address} asks for the description too often", retry_after=wait)
+            raise ProblemError(Problem.RATE_LIMITED, f"rate limit of {address} exceeded", retry_after=wait)
         return web.Response(body=body, headers=full)
 
     api.get("/v1/openapi.json", "/v1/openapi.json", describe, when_synced=False, open_to_all=True)

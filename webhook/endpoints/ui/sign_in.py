@@ -56,9 +56,9 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
     async def finish(request: web.Request) -> web.Response:
         cookie = get_cookie(request, BEGUN)
         if cookie is None:  # cheap, and any site can make browsers request it
-            return failed(SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun"))
+            return failed(SignInError(SignInFailure.STALE, "redirected back without a pending sign-in"))
         if slots.locked() or callback_buckets.take(request.remote or "", asyncio.get_running_loop().time()):
-            return failed(SignInError(SignInFailure.BUSY, "too many come back at once"))
+            return failed(SignInError(SignInFailure.BUSY, "too many concurrent redirects"))
         try:
             async with slots:
                 session_cookie, session = await sign_in.finish(request.query, cookie)
@@ -83,7 +83,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
 
     async def sign_out(request: web.Request) -> web.Response:
         if not is_of_page(request, sign_in.sessions.page):
-            raise ProblemError(Problem.FORBIDDEN, "only the page itself can sign out")
+            raise ProblemError(Problem.FORBIDDEN, "sign-out is accepted only from the page itself")
         response = web.json_response({"location": await sign_in.sign_out_address()}, headers=_NO_STORE)
         forget(response, SESSION)
         return response

@@ -114,19 +114,19 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
     except NotAllowedError as error:
         raise ProblemError(Problem.FORBIDDEN, str(error)) from error
     except ForbiddenError as error:  # the caller is authorized, the account of the server is not
-        raise ProblemError(Problem.FORBIDDEN, f"the hub refuses it: {error}; {UPGRADE_ORDERS.advice}") from error
+        raise ProblemError(Problem.FORBIDDEN, f"the hub refuses it: {error}. {UPGRADE_ORDERS.advice}") from error
     except UpgradeOrderRefusedError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
     except ConflictError as error:
-        detail = "the object is being changed by others again and again"
+        detail = "conflict: other clients keep changing the object"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
     except InvalidObjectError as error:
         raise ProblemError(Problem.CONFLICT, f"the hub refuses the change: {error}") from error
     except NotReviewedError as error:
-        detail = "the hub does not say what you may do; without that nothing is changed"
+        detail = "the hub did not answer the review of the caller's rights"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
     except StoreError as error:
-        raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
+        raise ProblemError(Problem.NOT_READY, f"the hub does not respond: {error}", retry_after=1) from error
 
 
 def _said(order: Ordered) -> web.Response:

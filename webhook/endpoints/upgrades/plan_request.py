@@ -117,7 +117,7 @@ def upgrade_problems() -> Iterator[None]:
     except (PlannerBusyError, DeadlineExceededError) as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
     except StoreError as error:
-        raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
+        raise ProblemError(Problem.NOT_READY, f"the hub does not respond: {error}", retry_after=1) from error
 
 
 async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGet) -> UpgradeQuestion:
@@ -187,7 +187,7 @@ def _checked(
     if verdict.refusal:
         mistakes.append(Mistake(json_pointer(at), "invalid", verdict.refusal))
     if not name_of(verdict.document):
-        mistakes.append(Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given"))
+        mistakes.append(Mistake(json_pointer((*at, "metadata", "name")), "required", "must be set"))
     return verdict.document, mistakes
 
 

@@ -45,8 +45,8 @@ class UpgradeReport(UpgradeRequestStatus):
         Field(
             alias="operationID",
             max_length=LONGEST_OPERATION_ID,
-            description="The operation that it is about, as in the path. The signature is that of the body, so a "
-            "report without it would be good for any operation. Required, except with "
+            description="Operation of the report, as in the path. The signature covers only the body, so that a "
+            "report without this field could be replayed for another operation. Required, except with "
             "`HARBORMASTER_HANDOFF_UNBOUND_REPORTS`.",
         ),
     ] = None
@@ -71,15 +71,15 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
 
     async def report(request: web.Request) -> web.Response:
         if not secrets.is_set:
-            raise ProblemError(Problem.NOT_FOUND, "reports are not taken here: there is no handoff_secret_file")
+            raise ProblemError(Problem.NOT_FOUND, "reports are disabled: handoff_secret_file is not set")
         parts, signature = request.match_info, request.headers.get(SIGNATURE, "")
         operation = f"{parts['run']}/{parts['member']}/{parts['attempt']}"
         if not is_signature(signature):
-            raise api.invalid_signature(request, f"the header {SIGNATURE} is no signature such as sha256=HEX")
+            raise api.invalid_signature(request, f"header {SIGNATURE}: must be a signature such as sha256=HEX")
         credentials = await _read(secrets)
         async with api.body(request, LARGEST_REPORT_BYTES, vouched=False) as body:
             if not is_signed(credentials, body, signature):
-                raise api.invalid_signature(request, f"the header {SIGNATURE} does not fit the body")
+                raise api.invalid_signature(request, f"header {SIGNATURE}: the signature does not match the body")
             try:
                 document = await off_loop(len(body), partial(parse_object, body, MOST_VALUES))
             except InvalidReviewError as error:
@@ -95,7 +95,7 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
         except ReportInvalidError as error:
             raise ProblemError(Problem.VALIDATION_FAILED, str(error)) from error
         except StoreError as error:
-            raise ProblemError(Problem.NOT_READY, f"the hub does not take it: {error}", retry_after=1) from error
+            raise ProblemError(Problem.NOT_READY, f"the hub refuses it: {error}", retry_after=1) from error
         return web.Response(status=204)
 
     path = "/v1/upgrade/operations/{run}/{member}/{attempt}/status"
@@ -106,8 +106,8 @@ async def _read(secrets: SecretFile) -> tuple[str, ...]:
     try:
         return await asyncio.to_thread(secrets.read)
     except SettingsError as error:
-        _log.warning("secrets of upgraders cannot be read", extra={"error": str(error)})
-        detail = "what reports are signed with cannot be read now; without that none is taken"
+        _log.warning("reading the secrets of upgraders failed", extra={"error": str(error)})
+        detail = "the secrets for the signatures of reports cannot be read"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=READ_AGAIN_SECONDS) from error
 
 
@@ -118,16 +118,16 @@ def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbo
         ProblemError: It is not.
     """
     if header != operation:
-        raise ProblemError(Problem.VALIDATION_FAILED, f"the header {OPERATION} names another operation than the path")
+        raise ProblemError(Problem.VALIDATION_FAILED, f"header {OPERATION}: must name the operation of the path")
     mistakes = list(_twice(report))
     if report.operation_id is None and not unbound:
         detail = (
-            f"must be {quote(operation)}: the signature is that of the body, so a report without operationID could be "
-            "sent again for another operation"
+            f"must be {quote(operation)}: the signature covers only the body, so that a report without operationID "
+            "could be replayed for another operation"
         )
         mistakes.insert(0, Mistake("/operationID", "required", detail))
     elif report.operation_id is not None and report.operation_id != operation:
-        detail = f"{quote(report.operation_id)}: is another operation than that of the path"
+        detail = f"{quote(report.operation_id)}: must be the operation of the path"
         mistakes.insert(0, Mistake("/operationID", "invalid", detail))
     if mistakes:
         raise ProblemError.of_mistakes(mistakes)

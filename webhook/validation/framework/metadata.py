@@ -116,4 +116,4 @@ def warn_about_reserved_keys(new: ObjectMeta, old: ObjectMeta | None, context: C
     ):
         for key, value in entries.items():
             if key.startswith(names.FLEET) and key not in KNOWN_FLEET_KEYS and known.get(key) != value:
-                yield FieldWarning(METADATA / word / key, f"the prefix {names.FLEET} belongs to the system", "X-97")
+                yield FieldWarning(METADATA / word / key, f"the prefix {names.FLEET} is reserved", "X-97")

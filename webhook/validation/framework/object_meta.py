@@ -37,17 +37,17 @@ def validate_place(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
     yield from _validate_name(kind, metadata)
     namespace = metadata.get("namespace", "")
     if kind.namespaced and not namespace:
-        yield FieldError(METADATA / "namespace", Cause.REQUIRED, f"a {kind.kind} lives in a namespace")
+        yield FieldError(METADATA / "namespace", Cause.REQUIRED, f"must be set: {kind.kind} is namespaced")
     elif kind.namespaced and (error := dns_label_error(namespace)):
         yield invalid(METADATA / "namespace", namespace, error)
     elif not kind.namespaced and namespace:
-        yield invalid(METADATA / "namespace", namespace, f"a {kind.kind} is cluster-scoped")
+        yield invalid(METADATA / "namespace", namespace, f"must not be set: {kind.kind} is cluster-scoped")
 
 
 def _validate_name(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
     if not name and not prefix:
-        yield FieldError(METADATA / "name", Cause.REQUIRED, "name or generateName is required")
+        yield FieldError(METADATA / "name", Cause.REQUIRED, "name or generateName must be set")
     elif name and (error := name_error(kind, name)):
         yield invalid(METADATA / "name", name, error)
     elif not name and (error := name_error(kind, prefix + "x")):

@@ -92,9 +92,7 @@ def read_object(
     except pydantic.ValidationError as error:
         return _read_around(model, document, error, rules, errors, broken)
     except (OverflowError, TypeError) as error:  # integers beyond any float, keys that are not strings
-        return PartialObject(
-            None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),)
-        )
+        return PartialObject(None, (FieldError(FieldPath(), Cause.INVALID, f"must be JSON: {error}"),), (FieldPath(),))
 
 
 def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -56,9 +56,9 @@ def validate_label_requirement(requirement: LabelSelectorRequirement, at: FieldP
     if operator not in LABEL_OPERATORS:
         yield not_supported(at / "operator", operator, LABEL_OPERATORS, rule)
     elif operator in {"In", "NotIn"} and not values:
-        yield FieldError(at / "values", Cause.REQUIRED, f"{operator} needs at least one value", rule, (at,))
+        yield FieldError(at / "values", Cause.REQUIRED, f"must not be empty when operator is {operator}", rule, (at,))
     elif operator in {"Exists", "DoesNotExist"} and values:
-        yield FieldError(at / "values", Cause.FORBIDDEN, f"{operator} takes no values", rule, (at,))
+        yield FieldError(at / "values", Cause.FORBIDDEN, f"must be empty when operator is {operator}", rule, (at,))
     for i, value in enumerate(values):
         if error := label_value_error(value):
             yield invalid(at / "values" / i, value, error, rule)
@@ -93,7 +93,7 @@ def validate_requirement(requirement: PropertySelectorRequirement, at: FieldPath
     elif (quantity := read_quantity(values[0])) is None:
         yield invalid(at / "values" / 0, values[0], "must be a quantity such as 4, 500m or 16Gi", "P-34")
     elif quantity.nano < 0:
-        message = f"{quote(values[0])}: no property is negative, so this is always or never true"
+        message = f"{quote(values[0])}: the comparison is always or never true, because no property is negative"
         yield FieldWarning(at / "values" / 0, message, "X-10")
 
 
@@ -107,7 +107,7 @@ def validate_property_name(name: str, at: FieldPath, rule: str) -> Iterator[Find
     elif name in NOT_NUMERIC:
         yield FieldWarning(at / "name", f"{name} is not a number and cannot be compared", "X-09")
     elif name == OLD_NODE_COUNT:
-        yield FieldWarning(at / "name", f"{name} is an old name of kubernetes-fleet.io/node-count", "X-19")
+        yield FieldWarning(at / "name", f"{name} is a deprecated name of kubernetes-fleet.io/node-count", "X-19")
 
 
 def validate_sorter(sorter: PropertySorter, at: FieldPath) -> Iterator[Finding]:
@@ -177,7 +177,9 @@ def property_name_error(name: str) -> str:
     if name.startswith(RESOURCE_PREFIX):
         capacity, dash, resource = name[len(RESOURCE_PREFIX) :].partition("-")
         if not dash or not resource or capacity not in CAPACITY_TYPES:
-            return f"after {RESOURCE_PREFIX} must come {', '.join(CAPACITY_TYPES)}, a dash and a resource name"
+            return (
+                f"{RESOURCE_PREFIX} must be followed by one of {', '.join(CAPACITY_TYPES)}, a dash and a resource name"
+            )
         return qualified_name_error(name)
     first, *others = name.split("/")
     if not others:

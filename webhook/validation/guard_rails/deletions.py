@@ -36,9 +36,10 @@ def guard_member_namespace(write: ReviewedWrite, context: Context) -> Iterator[s
     cluster = name.removeprefix(MEMBER_NAMESPACE_PREFIX)
     if any(name_of(member) == cluster for member in context.existing(MEMBER_CLUSTER)):
         yield (
-            f"namespace {quote(name)} holds everything placed on member cluster {quote(cluster)}; deleting it cuts the "
-            f"member off from the hub. To remove the member from the fleet: kubectl delete membercluster {cluster}. "
-            f"To delete the namespace anyway, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
+            f"namespace {quote(name)} contains all content placed on member cluster {quote(cluster)}. Deleting it "
+            "disconnects the member from the hub. To remove the member from the fleet: kubectl delete "
+            f"membercluster {cluster}. To delete the namespace anyway, first: kubectl annotate namespace {name} "
+            f"{ALLOW_DELETION}=true"
         )
 
 
@@ -48,10 +49,10 @@ def guard_own_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]
     name = name_of(write.subject)
     if name == context.settings.own_namespace and _is_guarded(write, context):
         yield (
-            f"namespace {quote(name)} is the one that harbormaster is installed in: deleting it stops the loop and the "
-            "server, and locks out the agents of all members that joined by a ServiceAccount there. To remove "
-            "harbormaster from the hub, first: helm uninstall, or harbormaster unregister. To delete the namespace "
-            f"anyway, first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
+            f"harbormaster is installed in namespace {quote(name)}. Deleting it stops the loop and the server, and "
+            "locks out the agents of all members that joined with a ServiceAccount there. To remove harbormaster "
+            "from the hub, first: helm uninstall, or harbormaster unregister. To delete the namespace anyway, "
+            f"first: kubectl annotate namespace {name} {ALLOW_DELETION}=true"
         )
 
 
@@ -92,5 +93,7 @@ def _in_use(kind: Kind, context: Context) -> str:
         count = len(context.hub.list(kind))
     except UnknownStateError:
         members = len(context.existing(MEMBER_CLUSTER))
-        return f"the fleet has {format_count(members, 'member cluster')}, and may need it" if members else ""
+        return (
+            f"the fleet has {format_count(members, 'member cluster')} and may need this definition" if members else ""
+        )
     return f"there {'is' if count == 1 else 'are'} {format_count(count, kind.kind)}" if count else ""

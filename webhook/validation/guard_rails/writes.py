@@ -51,7 +51,7 @@ _POLICIES: Final = "KubeFleet pkg/admissionpolicymanager"
 
 
 def _left_to_others(rule_id: str, what: str, source: str) -> Rule:
-    return Rule(rule_id, (Severity.NONE,), f"{what}: left to RBAC and to policies of the API server.", source)
+    return Rule(rule_id, (Severity.NONE,), f"{what}: left to RBAC and admission policies.", source)
 
 
 RULES: Final = (
@@ -156,14 +156,14 @@ def is_trusted(user: UserInfo, context: Context) -> bool:
 def guard_workload(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """No Pods and ReplicaSets on the hub, outside reserved namespaces (G-01, G-02)."""
     if context.settings.block_workloads and _is_in_user_namespace(write, context):
-        yield "workloads do not run on the hub; place them on member clusters"
+        yield "workloads must not run on the hub. Place them on member clusters"
 
 
 @enforces(*pick(RULES, "G-03"))
 def guard_pod_disruption_budget(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """No PodDisruptionBudgets on the hub, outside reserved namespaces (G-03)."""
     if context.settings.block_pod_disruption_budgets and _is_in_user_namespace(write, context):
-        yield "a PodDisruptionBudget has no use on the hub; put it in a ResourceEnvelope to place it"
+        yield "a PodDisruptionBudget has no effect on the hub. To place it on members, put it in a ResourceEnvelope"
 
 
 def _is_in_user_namespace(write: ReviewedWrite, context: Context) -> bool:
@@ -246,7 +246,7 @@ def guard_member_cluster(write: ReviewedWrite, context: Context) -> Iterator[str
     if write.operation == "UPDATE" and new is not None and old is not None:
         yield from _guard_member_update(new, old, context)
     elif _fleet_annotations(write.subject) and not is_trusted(context.user, context):
-        yield "this member cluster is managed; only trusted users may create or delete it"
+        yield "this member cluster is managed: only trusted users may create or delete it"
 
 
 def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> Iterator[str]:
@@ -269,7 +269,10 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
         or _fleet_annotations(new) != _fleet_annotations(old)
     )
     if touched and not trusted:
-        yield "this member cluster is managed; only labels, taints and other annotations are free"
+        yield (
+            "this member cluster is managed: only trusted users may change more than labels, taints and other "
+            "annotations"
+        )
 
 
 @enforces(*pick(RULES, "G-16"))
@@ -290,7 +293,10 @@ def guard_binding_state(write: ReviewedWrite, context: Context) -> Iterator[str]
         return
     new, old = spec_of(write.new or {}).get("state"), spec_of(write.old or {}).get("state")
     if new == BindingState.UNSCHEDULED and new != old:
-        yield "only harbormaster sets a binding to Unscheduled: create an eviction to take a placement off a cluster"
+        yield (
+            "only harbormaster may set a binding to Unscheduled. To remove a placement from a cluster, create "
+            "an eviction"
+        )
 
 
 @enforces(*pick(RULES, "X-50"))
@@ -298,7 +304,7 @@ def guard_approval(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Only the run's controller creates approval requests: one created in advance could already be approved (X-50)."""
     del context
     if write.operation == "CREATE" and not write.subresource:
-        yield "only harbormaster creates approval requests; approve the one it creates"
+        yield "only harbormaster may create approval requests. Approve the one that it creates"
 
 
 def _fleet_annotations(member: Mapping[str, Any]) -> dict[str, Any]:

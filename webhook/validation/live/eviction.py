@@ -40,7 +40,7 @@ def warn_about_idle_budget(
     """A budget applies to the ClusterResourcePlacement of the same name (X-81)."""
     name = name_of(document or {})
     if name and context.hub.get(PLACEMENT, name) is None:
-        message = "there is no ClusterResourcePlacement of this name yet: the budget has no effect"
+        message = "no ClusterResourcePlacement of this name exists yet: the budget has no effect"
         yield FieldWarning(FieldPath.of("metadata", "name"), message, "X-81")
 
 
@@ -49,7 +49,7 @@ def warn_about_closed_budget(
 ) -> Iterator[FieldWarning]:
     """A budget under which no eviction can ever be allowed (X-82)."""
     most, least = (dict_at(document, "spec").get(name) for name in ("maxUnavailable", "minAvailable"))
-    closed = "no eviction can ever be allowed"
+    closed = "the budget blocks every eviction"
     if _is_limit(most) and (most == 0 or percent(most) == 0):
         yield FieldWarning(SPEC / "maxUnavailable", closed, "X-82")
     if not _is_limit(least):
@@ -64,7 +64,7 @@ def warn_about_closed_budget(
         and isinstance(requested, int)
         and scaled_up(least, requested) >= requested
     ):
-        yield FieldWarning(SPEC / "minAvailable", f"the placement wants {requested}: {closed}", "X-82")
+        yield FieldWarning(SPEC / "minAvailable", f"the placement requests {requested}: {closed}", "X-82")
 
 
 def _is_limit(value: object) -> TypeGuard[int | str]:

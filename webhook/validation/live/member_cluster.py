@@ -45,7 +45,10 @@ def warn_about_taints(document: JsonObject | None, old: JsonObject | None, conte
             continue
         names = {name for name, tolerations in on_cluster if tolerations.untolerated([read]) is not None}
         if names:
-            text = f"only keeps new ones away; not tolerated by {format_count(len(names), 'placement')} here"
+            text = (
+                f"does not evict existing placements, not tolerated by {format_count(len(names), 'placement')} on "
+                "this cluster"
+            )
             at = TAINTS / i
             yield FieldWarning(at, with_names(text, names, LONGEST_WARNING - len(str(at)) - 2), "X-92")
 

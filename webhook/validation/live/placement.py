@@ -102,7 +102,7 @@ def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet
     joined = (failed != LEAVING) & (failed != NOT_JOINED)
     count = int(np.count_nonzero(joined))
     if wanted > count:
-        return f"{wanted} are wanted, {format_count(count, 'cluster')} joined so far"
+        return f"{wanted} clusters requested, but only {format_count(count, 'cluster')} joined so far"
     profile = _profile_of(policy, text)
     nowhere = np.zeros(len(fleet), dtype=np.bool_)
     cycle = Cycle(fleet, context.now, "", nowhere, nowhere)
@@ -115,7 +115,10 @@ def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet
     fit = int(np.count_nonzero(fitting | (failed == NOT_REPORTING)))
     if wanted <= fit:
         return ""
-    return f"{wanted} are wanted, terms and tolerations fit {fit} of {format_count(count, 'joined cluster')}"
+    return (
+        f"{wanted} clusters requested, but the terms and tolerations match only {fit} of "
+        f"{format_count(count, 'joined cluster')}"
+    )
 
 
 def _text_of(policy: JsonObject) -> bytes:
@@ -285,7 +288,9 @@ def warn_about_shared_objects(
                 continue
             planned = _planned(document, context) if planned is None else planned
             if both := planned & held:
-                message = f"{family.ref(other)} places it on {len(both)} of the same clusters: the later one fails"
+                message = (
+                    f"{family.ref(other)} places it on {len(both)} of the same clusters: the later placement fails"
+                )
                 yield FieldWarning(SELECTORS / i, message, "X-22")
                 break
 

@@ -71,7 +71,7 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
             unsorted = int(np.count_nonzero(inside & ~_has_integer(fleet, stage.sorting_label_key)))
             if unsorted:
                 total = format_count(int(np.count_nonzero(inside)), "cluster")
-                message = f"is no integer on {unsorted} of {total} of the stage: a run with one of them fails"
+                message = f"is not an integer on {unsorted} of {total} of the stage: a run with one of them fails"
                 yield FieldWarning(STAGES / i / "sortingLabelKey", message, "X-35")
     total = format_count(int(np.count_nonzero(concerned)), "cluster")
     if several := int(np.count_nonzero(times > 1)):
@@ -119,7 +119,7 @@ def warn_about_use(document: JsonObject | None, old: JsonObject | None, context:
         return
     started = sum(bool(dict_at(run, "status", "stagedUpdateStrategySnapshot")) for run in runs)
     if started:
-        message = f"{format_count(started, 'unfinished run')} started with it and keep the stages of that time"
+        message = f"{format_count(started, 'unfinished run')} started with it and keep the stages from their start"
         yield FieldWarning(STAGES, message, "X-36")
     elif document is None:
         message = f"{format_count(len(runs), 'run')} will not find it and fail"
@@ -200,7 +200,7 @@ def warn_about_other_runs(
     )
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-        message = f"run {quote(others[0])}{more} of this placement is not finished: they abort each other"
+        message = f"run {quote(others[0])}{more} of this placement is not finished: concurrent runs abort each other"
         yield FieldWarning(SPEC / "placementName", message, "X-43")
 
 

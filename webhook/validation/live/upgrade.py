@@ -61,7 +61,7 @@ def _warn_about_labels(strategy: StrategySpec, members: Collection[Member]) -> I
     for name in sorted(named.keys() - set(carried)):
         yield FieldWarning(named[name], f"no member has the group label {quote(name)}", "C-40")
     if named and (others := sum(label not in named for label in carried)):
-        message = f"{others} of {format_count(len(members), 'member')} have a group label that no stage names"
+        message = f"{others} of {format_count(len(members), 'member')} have a group label that no stage lists"
         yield FieldWarning(SPEC / "stages", message, "C-41")
 
 
@@ -115,7 +115,7 @@ def _warn_about_versions(target: str, members: Collection[Member], context: Cont
         far += wanted.major == now.major and wanted.minor > now.minor + 1
     total = format_count(len(members), "member")
     if lower:
-        yield FieldWarning(VERSION, f"{lower} of {total} run a higher version: they are skipped", "C-43")
+        yield FieldWarning(VERSION, f"{lower} of {total} run a higher version and are skipped", "C-43")
     if far:
         yield FieldWarning(VERSION, f"{far} of {total} are more than one minor version behind", "C-44")
     yield from _warn_about_publication(target, members, context)
@@ -130,10 +130,10 @@ def _warn_about_publication(target: str, members: Collection[Member], context: C
     without = {name for name, region in regions.items() if not _offers(region, target)}
     if missing := sum(member.region in without for member in members):
         total = format_count(len(members), "member")
-        message = f"{missing} of {total} are in regions whose catalog does not have it: they wait"
+        message = f"{missing} of {total} are in regions whose catalog lacks the version, and wait"
         yield FieldWarning(VERSION, message, "C-46")
     if any(_is_preview(region, target) for region in regions.values()):
-        yield FieldWarning(VERSION, f"{quote(target)} is a preview in a catalog", "C-45")
+        yield FieldWarning(VERSION, f"{quote(target)} is a preview version in a catalog", "C-45")
 
 
 def _offers(region: Region, target: str) -> bool:
@@ -166,7 +166,9 @@ def _warn_about_other_runs(document: JsonObject, members: Set[str], context: Con
         if _is_unfinished(other) and not is_same_object(document, other) and _shares(other, members)
     ]
     if others:
-        message = with_names("other unfinished runs have some of its members", others, LONGEST_WARNING - len("spec: "))
+        message = with_names(
+            "other unfinished runs include some of its members", others, LONGEST_WARNING - len("spec: ")
+        )
         yield FieldWarning(SPEC, message, "C-47")
 
 

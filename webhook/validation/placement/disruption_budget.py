@@ -22,7 +22,7 @@ _VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementdisru
 
 RULES: Final = (
     *USER_RULES,
-    deny("B-01", "maxUnavailable and minAvailable exclude each other.", CEL),
+    deny("B-01", "maxUnavailable and minAvailable are mutually exclusive.", CEL),
     schema("B-02", "A limit is an integer of at least 0 or a percentage of 0% to 100%.", f"{CRD}, CEL", "spec"),
     deny("B-03", "The budget of a PickAll placement has no maxUnavailable.", _VALIDATOR),
     deny("B-04", "The minAvailable of a budget for a PickAll placement is an integer.", _VALIDATOR),
@@ -58,9 +58,9 @@ def validate_one_limit(spec: DisruptionBudgetSpec) -> Iterator[Finding]:
     """One of the two limits (B-01); with neither, every eviction is blocked (X-80)."""
     if spec.max_unavailable is not None and spec.min_available is not None:
         parts = (SPEC / "maxUnavailable", SPEC / "minAvailable")
-        yield FieldError(SPEC, Cause.FORBIDDEN, "maxUnavailable and minAvailable exclude each other", "B-01", parts)
+        yield FieldError(SPEC, Cause.FORBIDDEN, "maxUnavailable and minAvailable are mutually exclusive", "B-01", parts)
     if spec.max_unavailable is None and spec.min_available is None:
-        yield FieldWarning(SPEC, "with neither maxUnavailable nor minAvailable every eviction is blocked", "X-80")
+        yield FieldWarning(SPEC, "without maxUnavailable and minAvailable, every eviction is blocked", "X-80")
 
 
 def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
@@ -80,8 +80,11 @@ def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: C
         if placement_type_of(placement) != "PickAll":
             continue
         if spec.max_unavailable is not None:
-            message = f"placement {quote(name)} is PickAll and has no wanted number; use an integer minAvailable"
+            message = (
+                f"must not be set for the PickAll placement {quote(name)}, which requests no number of "
+                "clusters. Use an integer minAvailable"
+            )
             yield FieldError(SPEC / "maxUnavailable", Cause.FORBIDDEN, message, "B-03")
         if isinstance(spec.min_available, str):
-            reason = f"placement {quote(name)} is PickAll and has no wanted number; must be an integer"
+            reason = f"must be an integer for the PickAll placement {quote(name)}, which requests no number of clusters"
             yield invalid(SPEC / "minAvailable", spec.min_available, reason, "B-04")

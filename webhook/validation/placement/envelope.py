@@ -25,7 +25,7 @@ from webhook.validation.framework.rule import CRD, OURS, deny, enforces, schema,
 from webhook.validation.placement import never_placed
 
 JOB: Final = KINDS["batch", "Job"]
-RUNS_ONCE: Final = "each member deletes the Job after it has finished, and runs it again only when its manifest changes"
+RUNS_ONCE: Final = "members delete the Job after it finishes, and run it again only when its manifest changes"
 DATA: Final = FieldPath.of("data")
 
 RULES: Final = (
@@ -97,15 +97,15 @@ def validate_identity(entry: Mapping[str, Any], at: FieldPath) -> Iterator[Field
     """An entry is an object with apiVersion, kind and name (X-70)."""
     for field in ("apiVersion", "kind"):
         if not isinstance(entry.get(field), str) or not entry[field]:
-            yield FieldError(at / field, Cause.REQUIRED, "every object needs it", "X-70")
+            yield FieldError(at / field, Cause.REQUIRED, "must be set for every object", "X-70")
     if not name_of(entry):
-        yield FieldError(at / "metadata" / "name", Cause.REQUIRED, "every object needs it", "X-70")
+        yield FieldError(at / "metadata" / "name", Cause.REQUIRED, "must be set for every object", "X-70")
 
 
 def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
     """No envelope, placement or other fleet object inside an envelope (X-73)."""
     if is_fleet_group(group_kind(entry)[0]):
-        yield FieldError(at / "kind", Cause.FORBIDDEN, "fleet objects cannot be put in an envelope", "X-73")
+        yield FieldError(at / "kind", Cause.FORBIDDEN, "must not be a fleet object", "X-73")
 
 
 def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
@@ -122,7 +122,7 @@ def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Cont
         message = f"namespace {quote(name)} is reserved, never placed"
         yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, message, "X-01")
     if never_placed.is_never_written_to(namespace, context):
-        message = f"namespace {quote(namespace)} is reserved, nothing is placed there"
+        message = f"namespace {quote(namespace)} is reserved: nothing is placed there"
         yield FieldError(at / "metadata" / "namespace", Cause.FORBIDDEN, message, "X-01")
 
 
@@ -130,7 +130,7 @@ def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Co
     """A ClusterResourceEnvelope holds cluster-scoped objects (X-71)."""
     kind = context.kinds.find(*group_kind(entry))
     if metadata_of(entry).get("namespace") or (kind is not None and kind.namespaced):
-        message = "a ClusterResourceEnvelope holds cluster-scoped objects; use a ResourceEnvelope"
+        message = "must be cluster-scoped in a ClusterResourceEnvelope. Use a ResourceEnvelope"
         yield FieldError(at / "metadata" / "namespace", Cause.FORBIDDEN, message, "X-71", (at,))
 
 
@@ -150,5 +150,5 @@ def validate_distinct_objects(data: Mapping[str, Mapping[str, Any]]) -> Iterator
         name = name_of(entry)
         identity = (*group_kind(entry), namespace_of(entry), name)
         if name and identity in owners:
-            yield duplicate(DATA / key, f"{identity[1]} {name}", "is in another entry too", "X-74")
+            yield duplicate(DATA / key, f"{identity[1]} {name}", "must not be in two entries", "X-74")
         owners.setdefault(identity, key)

@@ -68,4 +68,4 @@ def validate_placement(spec: EvictionSpec, context: Context) -> Iterator[FieldEr
         if is_deleting(placement):
             yield invalid(at, spec.placement_name, "the placement is being deleted", "V-03")
         if placement_type_of(placement) == "PickFixed":
-            yield invalid(at, spec.placement_name, "is PickFixed: edit its clusterNames instead", "V-04")
+            yield invalid(at, spec.placement_name, "must not be PickFixed. Edit its clusterNames instead", "V-04")

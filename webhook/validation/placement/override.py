@@ -189,7 +189,7 @@ def _judge_common(
     if old is not None:
         yield from validate_fixed_placement(new.spec.placement, old.spec.placement)
     if new.spec.placement is None:
-        yield FieldWarning(SPEC / "placement", "without it the override applies to every placement", "X-62")
+        yield FieldWarning(SPEC / "placement", "without it, the override applies to every placement", "X-62")
 
 
 def validate_fixed_placement(
@@ -211,9 +211,11 @@ def validate_names_only(selectors: Sequence[ResourceSelectorTerm], at: FieldPath
     """Overrides select by name (O-05, O-06)."""
     for i, selector in enumerate(selectors):
         if selector.label_selector is not None:
-            yield FieldError(at / i / "labelSelector", Cause.FORBIDDEN, "overrides select by name only", "O-05")
+            yield FieldError(
+                at / i / "labelSelector", Cause.FORBIDDEN, "must not be set: overrides select by name", "O-05"
+            )
         if not selector.name:
-            yield FieldError(at / i / "name", Cause.REQUIRED, "overrides select by name", "O-06")
+            yield FieldError(at / i / "name", Cause.REQUIRED, "must be set: overrides select by name", "O-06")
 
 
 def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPath) -> Iterator[FieldError]:
@@ -229,7 +231,7 @@ def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[
     visited: set[tuple[str, str, str]] = set()
     for i, selector in enumerate(selectors):
         if selector.group == PLACEMENT_GROUP and selector.kind in ENVELOPE_KINDS:
-            message = "envelopes are unpacked before overrides apply; select what is inside"
+            message = "envelopes are unpacked before overrides apply. Select the objects inside"
             yield FieldError(at / i / "kind", Cause.FORBIDDEN, message, "X-60")
         key = _object(selector)
         if key in visited:
@@ -258,7 +260,7 @@ def validate_others(
         if namespace_of(other) == metadata.namespace and name_of(other) != metadata.name
     ]
     if creates and len(others) >= MOST_OVERRIDES:
-        message = f"there are {len(others)} already, at most {MOST_OVERRIDES} are allowed"
+        message = f"must have at most {MOST_OVERRIDES} overrides, has {len(others)} already"
         yield FieldError(FieldPath.of("metadata", "name"), Cause.FORBIDDEN, message, "O-09")
     owners = {key: name_of(other) for other in others for key in _objects_of(other, _SELECTORS[family])}
     for i, selector in enumerate(selectors):
@@ -280,14 +282,18 @@ def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
 def validate_clusters(rule: OverrideRule, at: FieldPath) -> Iterator[Finding]:
     """A rule selects clusters by label (O-11 to O-13); without a selector it selects none (X-68)."""
     if rule.cluster_selector is None:
-        yield FieldWarning(at, "without it the rule applies to no cluster", "X-68")
+        yield FieldWarning(at, "without it, the rule applies to no cluster", "X-68")
         return
     for i, term in enumerate(rule.cluster_selector.cluster_selector_terms):
         path = at / "clusterSelectorTerms" / i
         for name in _other_conditions(term):
-            yield FieldError(path / name, Cause.FORBIDDEN, "overrides pick clusters by label only", "O-11")
+            yield FieldError(
+                path / name, Cause.FORBIDDEN, "must not be set: overrides select clusters by label", "O-11"
+            )
         if term.label_selector is None:
-            yield FieldError(path / "labelSelector", Cause.REQUIRED, "overrides pick clusters by label", "O-12")
+            yield FieldError(
+                path / "labelSelector", Cause.REQUIRED, "must be set: overrides select clusters by label", "O-12"
+            )
         else:
             yield from validate_label_selector(term.label_selector, path / "labelSelector", "O-13")
 
@@ -296,9 +302,9 @@ def validate_override_type(rule: OverrideRule, here: FieldPath) -> Iterator[Fiel
     """JSONPatch needs patches (O-16), Delete takes none (O-15)."""
     at, kind = here / "jsonPatchOverrides", here / "overrideType"
     if rule.override_type is OverrideType.DELETE and rule.json_patch_overrides:
-        yield FieldError(at, Cause.FORBIDDEN, "Delete takes no patches", "O-15", (at, kind))
+        yield FieldError(at, Cause.FORBIDDEN, "must not be set when overrideType is Delete", "O-15", (at, kind))
     if rule.override_type is OverrideType.JSON_PATCH and not rule.json_patch_overrides:
-        yield FieldError(at, Cause.REQUIRED, "JSONPatch needs at least one patch", "O-16", (at, kind))
+        yield FieldError(at, Cause.REQUIRED, "must not be empty when overrideType is JSONPatch", "O-16", (at, kind))
 
 
 def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]:
@@ -307,9 +313,9 @@ def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]
     yield from validate_positions(patch, at / "path")
     has_value = "value" in patch.model_fields_set
     if patch.op == "remove" and has_value:
-        yield FieldError(at / "value", Cause.FORBIDDEN, "remove takes no value", "O-19")
+        yield FieldError(at / "value", Cause.FORBIDDEN, "must not be set when op is remove", "O-19")
     if patch.op != "remove" and not has_value:
-        yield FieldWarning(at / "value", f"{patch.op} without a value: becomes null or fails", "X-66")
+        yield FieldWarning(at / "value", f"{patch.op} without a value sets null or fails", "X-66")
     yield from _validate_variables(patch.value, at / "value")
 
 
@@ -341,10 +347,12 @@ def validate_positions(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Fiel
         if parent in _MAPS:
             continue
         if _WRONG_POSITION.fullmatch(segment):
-            why = f"{quote(segment)} is no list position: it must be a number without sign and leading zeros"
+            why = f"{quote(segment)}: a list position must be a number without sign and leading zeros"
             yield invalid(at, patch.path, why, "X-64")
         elif segment == "-" and (from_last < 0 or patch.op != "add"):
-            yield invalid(at, patch.path, "- is the position after the last item: only an add can end with it", "X-64")
+            yield invalid(
+                at, patch.path, "must not end with - unless op is add: - is the position after the last item", "X-64"
+            )
 
 
 def validate_rbac(
@@ -370,7 +378,7 @@ def _validate_variables(value: Any, at: FieldPath) -> Iterator[FieldError]:
         for rest in text.split(_LABEL_VARIABLE)[1:]:
             key, brace, _ = rest.partition("}")
             if not brace:
-                yield invalid(at, _LABEL_VARIABLE + key, "the closing brace is missing", "X-65")
+                yield invalid(at, _LABEL_VARIABLE + key, "must have a closing brace", "X-65")
             elif error := qualified_name_error(key):
                 yield invalid(at, _LABEL_VARIABLE + key + brace, f"label key {error}", "X-65")
 

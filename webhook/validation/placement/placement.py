@@ -138,7 +138,7 @@ def _judge(
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
     yield from validate_ignored_overrides(new.metadata, namespaced=namespaced)
     if namespaced and never_placed.is_of_the_fleet(new.metadata.namespace, context):
-        message = f"namespace {quote(new.metadata.namespace)} is of the fleet itself, nothing in it is placed"
+        message = f"namespace {quote(new.metadata.namespace)} belongs to the fleet itself: nothing in it is placed"
         yield FieldError(NAMESPACE_FIELD, Cause.FORBIDDEN, message, "X-01")
     yield from validate_spec(new.spec, context, namespaced=namespaced)
     if old is not None:
@@ -174,12 +174,12 @@ def validate_update(new: PlacementSpec, old: PlacementSpec, *, namespaced: bool)
     else:
         new_type, old_type = _type(new.policy), _type(old.policy)
         if new_type is not old_type:
-            yield invalid(POLICY / "placementType", new_type, f"is fixed, it was {old_type}", "U-02")
+            yield invalid(POLICY / "placementType", new_type, f"field is immutable, was {old_type}", "U-02")
         yield from validate_kept_tolerations(new.policy, old.policy)
     yield from validate_external_stays(new.strategy, old.strategy)
     if not namespaced and new.status_reporting_scope != old.status_reporting_scope:
         at = SPEC / "statusReportingScope"
-        yield invalid(at, new.status_reporting_scope, f"is fixed, it was {old.status_reporting_scope}", "U-05")
+        yield invalid(at, new.status_reporting_scope, f"field is immutable, was {old.status_reporting_scope}", "U-05")
 
 
 def _type(policy: PlacementPolicy | None) -> PlacementType:

@@ -81,7 +81,7 @@ def validate_policy_matrix(policy: PlacementPolicy) -> Iterator[FieldError]:
     rule, fields = _NOT_WITH[policy.placement_type]
     for name in fields:
         if name in policy.model_fields_set:
-            message = f"{policy.placement_type} does not take it"
+            message = f"must not be set when placementType is {policy.placement_type}"
             at = POLICY / _PRESENT[name]
             yield FieldError(at, Cause.FORBIDDEN, message, rule, (at, TYPE))
 
@@ -92,7 +92,7 @@ def validate_number_of_clusters(policy: PlacementPolicy) -> Iterator[Finding]:
     Seed 003 has a PickN example without the field; we side with the reference.
     """
     if policy.placement_type is PlacementType.PICK_N and policy.number_of_clusters is None:
-        at, message = POLICY / "numberOfClusters", "PickN must say how many clusters to pick"
+        at, message = POLICY / "numberOfClusters", "must be set when placementType is PickN"
         yield FieldError(at, Cause.REQUIRED, message, "P-25", (at, TYPE))
     elif policy.placement_type is PlacementType.PICK_N and policy.number_of_clusters == 0:
         yield FieldWarning(POLICY / "numberOfClusters", "0 removes the placed objects from every cluster", "X-06")
@@ -124,13 +124,13 @@ def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) 
     if affinity.required is not None:
         terms = affinity.required.cluster_selector_terms
         if not terms:
-            yield FieldWarning(REQUIRED_TERMS, "without terms nothing is required", "X-13")
+            yield FieldWarning(REQUIRED_TERMS, "has no effect without terms", "X-13")
         for at, term in zip(_REQUIRED_TERM, terms, strict=False):
             yield from validate_required_term(term, at)
             if len(terms) > 1 and not _selects(term):
-                yield FieldWarning(at, "an empty term matches every cluster: the other terms have no effect", "X-13")
+                yield FieldWarning(at, "an empty term matches every cluster. The other terms have no effect", "X-13")
     if affinity.preferred and placement_type is PlacementType.PICK_ALL:
-        message = "PickAll takes every cluster, preferences would be ignored"
+        message = "must not be set when placementType is PickAll, which picks every cluster"
         yield FieldError(PREFERRED, Cause.FORBIDDEN, message, "P-24", (PREFERRED, TYPE))
     for at, preferred in zip(_PREFERRED_TERM, affinity.preferred, strict=False):
         yield from validate_preferred_term(preferred.preference, at)
@@ -146,7 +146,7 @@ def validate_required_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator
         path = at / "propertySelector" / "matchExpressions"
         yield from validate_requirements(term.property_selector.match_expressions, path)
     for name in _sorters(term):
-        message = "only preferred terms sort"
+        message = "must not be set in a required term"
         yield FieldError(at / name, Cause.FORBIDDEN, message, "P-28")
 
 
@@ -155,13 +155,13 @@ def validate_preferred_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterato
     if term.label_selector is not None:
         yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-27")
     if term.property_selector is not None:
-        message = "only required terms compare properties"
+        message = "must not be set in a preferred term"
         yield FieldError(at / "propertySelector", Cause.FORBIDDEN, message, "P-29")
     sorters = _sorters(term)
     for name, sorter in sorters.items():
         yield from validate_sorter(sorter, at / name)
     if len({(sorter.name, sorter.sort_order) for sorter in sorters.values()}) > 1:
-        message = "is the old name of propertySorter and has another value; set only one of them"
+        message = "must not differ from propertySorter, its new name. Set only one of them"
         yield FieldError(at / "metricSorter", Cause.FORBIDDEN, message, "X-18", (at,))
 
 
@@ -197,10 +197,10 @@ def validate_toleration(toleration: Toleration, at: FieldPath) -> Iterator[Field
         yield not_supported(at / "effect", toleration.effect, ("NoSchedule",), "P-43")
     if toleration.operator == "Exists" and toleration.value:
         parts = (at / "operator", at / "value")
-        yield invalid(at / "value", toleration.value, "must be empty when the operator is Exists", "P-39", parts)
+        yield invalid(at / "value", toleration.value, "must be empty when operator is Exists", "P-39", parts)
     if not toleration.key and toleration.operator != "Exists":
         parts = (at / "operator", at / "key")
-        yield invalid(at / "operator", toleration.operator, "without a key it must be Exists", "P-40", parts)
+        yield invalid(at / "operator", toleration.operator, "must be Exists when key is empty", "P-40", parts)
     if toleration.key and (error := qualified_name_error(toleration.key)):
         yield invalid(at / "key", toleration.key, error, "P-41")
     if toleration.operator == "Equal" and (error := label_value_error(toleration.value)):
@@ -215,7 +215,7 @@ def validate_kept_tolerations(new: PlacementPolicy | None, old: PlacementPolicy 
     for toleration in old.tolerations:
         if (key := _tuple(toleration)) not in remaining:
             what = quote(" ".join(part for part in key if part))
-            message = f"tolerations may only be added; missing: {what}"
+            message = f"tolerations must not be changed or removed, missing: {what}"
             yield FieldError(POLICY / "tolerations", Cause.FORBIDDEN, message, "U-03")
 
 

@@ -48,7 +48,7 @@ def validate_resource_selectors(
 def validate_name_or_labels(term: ResourceSelectorTerm, at: FieldPath) -> Iterator[FieldError]:
     """A term selects by name or by label, not both; an empty ``labelSelector`` counts (P-04)."""
     if term.name and term.label_selector is not None:
-        yield FieldError(at / "labelSelector", Cause.FORBIDDEN, "name and labelSelector exclude each other", "P-04")
+        yield FieldError(at / "labelSelector", Cause.FORBIDDEN, "name and labelSelector are mutually exclusive", "P-04")
 
 
 def validate_kind_scope(
@@ -69,17 +69,17 @@ def validate_kind_scope(
     kind = context.kinds.find_served(term.group, term.version, term.kind)
     if kind is None:
         if context.kinds.may_serve(term.group):
-            message = f"cannot tell whether the hub has {quote(term.kind)}{context.kinds.remedy}"
+            message = f"cannot determine whether the hub has {quote(term.kind)}{context.kinds.remedy}"
             yield FieldWarning(at / "kind", message, "P-09")
         else:
             kind_text = quote(f"{term.group}/{term.version}" if term.group else term.version)
             parts = (at / "group", at / "version", at / "kind")
             yield invalid(at / "kind", term.kind, f"the hub has no such kind in {kind_text}", "P-06", parts)
     elif namespaced and not kind.namespaced:
-        reason = f"{quote(term.kind)}: is cluster-scoped; a ResourcePlacement takes namespaced kinds only"
+        reason = f"{quote(term.kind)}: must be namespaced in a ResourcePlacement"
         yield FieldError(at / "kind", Cause.INVALID, reason, "P-08")
     elif not namespaced and kind.namespaced and not lifted:
-        reason = f"{quote(term.kind)}: is namespaced; a ClusterResourcePlacement takes cluster-scoped kinds"
+        reason = f"{quote(term.kind)}: must be cluster-scoped in a ClusterResourcePlacement"
         yield FieldError(at / "kind", Cause.INVALID, reason, "P-07")
 
 
@@ -97,13 +97,13 @@ def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: 
         and term.label_selector is None
         and term.selection_scope is SelectionScope.NAMESPACE_WITH_RESOURCES
     ):
-        yield FieldWarning(at, "selects every namespace; reserved ones are skipped", "X-03")
+        yield FieldWarning(at, "selects every namespace except the reserved ones", "X-03")
 
 
 def warn_about_definitions(term: ResourceSelectorTerm, at: FieldPath) -> Iterator[FieldWarning]:
     """A selector of all definitions skips those of the fleet (X-03)."""
     if term.label_selector is None or not (term.label_selector.match_labels or term.label_selector.match_expressions):
-        yield FieldWarning(at, "selects every definition; those of the fleet are skipped", "X-03")
+        yield FieldWarning(at, "selects every definition except those of the fleet", "X-03")
 
 
 def validate_namespace_with_selectors(
@@ -123,7 +123,7 @@ def validate_namespace_with_selectors(
     if positions:
         for i, term in enumerate(terms):
             if i not in positions and _is_namespace(term):
-                message = "no other Namespace beside a term with NamespaceWithResourceSelectors"
+                message = "must not select a Namespace besides a term with NamespaceWithResourceSelectors"
                 yield FieldError(SELECTORS / i, Cause.FORBIDDEN, message, "P-13")
 
 
@@ -150,7 +150,7 @@ def validate_reporting_scope(spec: PlacementSpec, *, namespaced: bool) -> Iterat
         return
     count = sum(term.kind == "Namespace" for term in spec.resource_selectors)
     if count != 1:
-        message = f'"NamespaceAccessible": needs exactly one Namespace among resourceSelectors, found {count}'
+        message = f'"NamespaceAccessible": must have exactly one Namespace among resourceSelectors, has {count}'
         yield FieldError(at, Cause.INVALID, message, "P-15", (at, SELECTORS))
 
 

@@ -22,13 +22,13 @@ def validate_strategy(strategy: RolloutStrategy, policy: PlacementPolicy | None)
     """Yield what is wrong with the rollout strategy (P-46 to P-52, X-14 to X-16)."""
     if strategy.rolling_update is not None:
         if strategy.type is StrategyType.EXTERNAL:
-            message = "External rollouts do not take it"
+            message = "must not be set when type is External"
             yield FieldError(ROLLING_UPDATE, Cause.FORBIDDEN, message, "P-46", (ROLLING_UPDATE, STRATEGY / "type"))
         yield from validate_rolling_update(strategy.rolling_update, ROLLING_UPDATE)
     apply = strategy.apply_strategy
     if apply is not None and apply.server_side_apply_config is not None and apply.type != "ServerSideApply":
         path = STRATEGY / "applyStrategy"
-        message = "only with type ServerSideApply"
+        message = "must not be set unless type is ServerSideApply"
         parts = (path / "serverSideApplyConfig", path / "type")
         yield FieldError(path / "serverSideApplyConfig", Cause.FORBIDDEN, message, "P-50", parts)
     if strategy.report_back_strategy is not None:
@@ -51,12 +51,12 @@ def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Ite
             zeros.append(name)
     if len(zeros) == 2:
         parts = tuple(at / name for name in limits)
-        message = f"{quote(limits)}: with both zero nothing could ever be updated"
+        message = f"{quote(limits)}: must not both be zero, which would block every update"
         yield FieldError(at, Cause.INVALID, message, "X-14", parts)
     elif zeros:
         yield FieldWarning(at / zeros[0], f"{quote(limits[zeros[0]])} can block the rollout", "X-14")
     if (period := rolling_update.unavailable_period_seconds) > 3600:
-        message = f"{quote(period)} is more than an hour; the unit is seconds"
+        message = f"{quote(period)} is more than an hour. The unit is seconds"
         yield FieldWarning(at / "unavailablePeriodSeconds", message, "X-15")
 
 
@@ -68,9 +68,9 @@ def validate_report_back(
         return
     if report.destination is None:
         parts = (at / "destination", at / "type")
-        yield FieldError(at / "destination", Cause.REQUIRED, "Mirror must say where to", "P-52", parts)
+        yield FieldError(at / "destination", Cause.REQUIRED, "must be set when type is Mirror", "P-52", parts)
     elif report.destination == "OriginalResource" and not _picks_one_cluster(policy):
-        yield FieldWarning(at, "OriginalResource works for one cluster only, the policy can pick more", "X-16")
+        yield FieldWarning(at, "OriginalResource requires a policy that picks only one cluster", "X-16")
 
 
 def validate_external_stays(new: RolloutStrategy | None, old: RolloutStrategy | None) -> Iterator[FieldError]:
@@ -78,7 +78,7 @@ def validate_external_stays(new: RolloutStrategy | None, old: RolloutStrategy | 
     if old is None or old.type is not StrategyType.EXTERNAL:
         return
     if new is None or new.type is not StrategyType.EXTERNAL:
-        yield FieldError(STRATEGY / "type", Cause.FORBIDDEN, "is fixed once it is External", "U-04")
+        yield FieldError(STRATEGY / "type", Cause.FORBIDDEN, "must not change from External", "U-04")
 
 
 def _picks_one_cluster(policy: PlacementPolicy | None) -> bool:

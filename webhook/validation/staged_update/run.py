@@ -157,4 +157,4 @@ def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
         return
     done = current_condition(run.status.conditions, "Succeeded", run.metadata.generation)
     if done is None or done.status == "Unknown":
-        yield FieldWarning(FieldPath.of("status"), "the run is not finished: the rollout stays incomplete", "X-46")
+        yield FieldWarning(FieldPath.of("status"), "the run is not finished: the rollout remains incomplete", "X-46")

@@ -109,7 +109,7 @@ def _judge(
 def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:
     """Yield what is wrong with the stages (S-02 to S-10, X-30 to X-34)."""
     if not spec.stages:
-        yield FieldWarning(STAGES, "without stages a run updates nothing", "X-34")
+        yield FieldWarning(STAGES, "without stages, a run updates nothing", "X-34")
     visited: set[str] = set()
     for i, stage in enumerate(spec.stages):
         at = STAGES / i
@@ -124,7 +124,7 @@ def validate_stage(stage: StageConfig, at: FieldPath) -> Iterator[Finding]:
     if not _STAGE_NAME.fullmatch(stage.name):
         yield invalid(at / "name", stage.name, "must consist of lower-case letters and digits", "S-02")
     if stage.label_selector is None:
-        yield FieldWarning(at / "labelSelector", "a stage without it gets no cluster; {} takes all", "X-34")
+        yield FieldWarning(at / "labelSelector", "a stage without it selects no cluster. {} selects all", "X-34")
     else:
         yield from validate_label_selector(stage.label_selector, at / "labelSelector", "X-32")
     if stage.sorting_label_key is not None and (error := qualified_name_error(stage.sorting_label_key)):
@@ -145,7 +145,7 @@ def validate_before_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator
     """A stage can wait for an approval before it starts, not for time (S-07, S-09)."""
     for i, task in enumerate(tasks):
         if task.type is StageTaskType.TIMED_WAIT:
-            yield invalid(at / i / "type", task.type, "a stage can only wait for an Approval before it starts", "S-09")
+            yield invalid(at / i / "type", task.type, "must be Approval in beforeStageTasks", "S-09")
         yield from validate_wait_time(task, at / i)
 
 
@@ -157,7 +157,7 @@ def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[
             yield FieldError(
                 at / i / "waitTime",
                 Cause.REQUIRED,
-                "TimedWait must say how long",
+                "must be set when type is TimedWait",
                 "S-08",
                 (at / i / "waitTime", at / i / "type"),
             )
@@ -176,9 +176,7 @@ def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
         return
     path = at / "waitTime"
     if task.type is StageTaskType.APPROVAL:
-        yield FieldError(
-            path, Cause.FORBIDDEN, "an Approval waits for a person, not for time", "S-07", (path, at / "type")
-        )
+        yield FieldError(path, Cause.FORBIDDEN, "must not be set when type is Approval", "S-07", (path, at / "type"))
     if len(task.wait_time) > LONGEST_DURATION or not _WAIT_TIME.fullmatch(task.wait_time):
         yield invalid(path, task.wait_time, "must be a duration of hours, minutes and seconds such as 1h30m", "S-10")
         return
@@ -187,7 +185,7 @@ def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
     except ValueError:
         wait = timedelta.max
     if not wait:
-        message = f"{quote(task.wait_time)}: a wait of zero makes the initialisation of every run fail"
+        message = f"{quote(task.wait_time)}: must be more than zero, otherwise the initialization of every run fails"
         yield FieldWarning(path, message, "X-34")
     elif wait > LONGEST_SENSIBLE_WAIT:
         yield FieldWarning(path, f"{quote(task.wait_time)} is more than 720h", "X-34")

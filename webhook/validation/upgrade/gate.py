@@ -56,7 +56,7 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
 def _judge(new: ClusterUpgradeGate, old: ClusterUpgradeGate | None, context: Context) -> Iterator[Finding]:
     yield from validate_about(new.metadata, old.metadata if old else None, context, name=GENERATED)
     if old is not None and new.spec != old.spec:
-        yield FieldError(SPEC, Cause.FORBIDDEN, "cannot be changed: change the run or its strategy", "C-26")
+        yield FieldError(SPEC, Cause.FORBIDDEN, "cannot be changed. Change the run or its strategy", "C-26")
     else:
         yield from validate_gate(GateConfiguration(type=new.spec.type, scheduled_start=new.spec.scheduled_start), SPEC)
 
@@ -85,8 +85,8 @@ def guard(write: ReviewedWrite, context: Context) -> Iterator[str]:
     if write.subresource:
         return
     if write.operation == "CREATE":
-        yield "only harbormaster creates gates, when a run reaches them; approve the one it creates"
+        yield "only harbormaster may create gates, when a run reaches them. Approve the one that it creates"
     elif write.operation == "DELETE" and context.user.username not in CLEANERS and not is_deleting(write.old or {}):
         run = text_at(write.old, "spec", "runName")
         subject = f"run {quote(run)}" if run else "its run"
-        yield f"gate {quote(name_of(write.subject))} goes with {subject}: approve it, or delete the run instead"
+        yield f"gate {quote(name_of(write.subject))} belongs to {subject}: approve the gate, or delete the run instead"

@@ -63,9 +63,9 @@ def _validate_target(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
     if target and not _MINOR.fullmatch(target):
         yield invalid(at, target, "must be a minor version such as 1.31", "C-48")
     elif target and spec.channel is not Channel.TARGET_KUBERNETES_VERSION:
-        yield FieldError(at, Cause.FORBIDDEN, f"channel {spec.channel} follows no version", "C-19", (at, _CHANNEL))
+        yield FieldError(at, Cause.FORBIDDEN, f"must not be set when channel is {spec.channel}", "C-19", (at, _CHANNEL))
     elif not target and spec.channel is Channel.TARGET_KUBERNETES_VERSION:
-        reason = "the channel needs a minor version such as 1.31"
+        reason = "must be a minor version such as 1.31 when channel is TargetKubernetesVersion"
         yield FieldError(at, Cause.REQUIRED, reason, "C-19", (at, _CHANNEL))
 
 
@@ -73,8 +73,10 @@ def _validate_channel(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
     """Some settings go with one channel only (C-20, C-21)."""
     if spec.long_term_support and spec.channel is not Channel.TARGET_KUBERNETES_VERSION:
         at = SPEC / "longTermSupport"
-        yield FieldError(at, Cause.FORBIDDEN, "belongs to channel TargetKubernetesVersion", "C-20", (at, _CHANNEL))
+        yield FieldError(
+            at, Cause.FORBIDDEN, "must not be set unless channel is TargetKubernetesVersion", "C-20", (at, _CHANNEL)
+        )
     selection = spec.node_image.selection if spec.node_image is not None else None
     if spec.channel is Channel.NODE_IMAGE and selection not in (None, ProfileImageSelection.CONSISTENT):
         at = SPEC / "nodeImage" / "selection"
-        yield invalid(at, selection, "channel NodeImage selects Consistent images", "C-21", (at, _CHANNEL))
+        yield invalid(at, selection, "must be Consistent when channel is NodeImage", "C-21", (at, _CHANNEL))

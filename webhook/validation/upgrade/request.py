@@ -70,7 +70,10 @@ def _validate_changes(new: UpgradeRequestSpec, old: UpgradeRequestSpec) -> Itera
     changed = [name for name in now if name != "cancelRequested" and now[name] != then[name]]
     if changed:
         first = changed[0]
-        reason = f"{first} cannot be changed from {quote(then[first])} to {quote(now[first])}: only cancelRequested can"
+        reason = (
+            f"{first} cannot be changed from {quote(then[first])} to {quote(now[first])}: only "
+            "cancelRequested can be changed"
+        )
         yield FieldError(SPEC, Cause.FORBIDDEN, reason, "C-24")
 
 

@@ -135,13 +135,13 @@ def _validate_goal(spec: UpgradeRunSpec) -> Iterator[Finding]:
         if spec.strategy_ref is not None:
             at = SPEC / "strategy"
             yield FieldError(
-                at, Cause.FORBIDDEN, "cannot be given beside strategyRef", "C-12", (at, SPEC / "strategyRef")
+                at, Cause.FORBIDDEN, "must not be set when strategyRef is set", "C-12", (at, SPEC / "strategyRef")
             )
         yield from validate_sequence(spec.strategy, SPEC / "strategy")
     yield from validate_selector(spec.member_selector, SPEC)
     seconds = spec.timeouts.member_upgrade_seconds
     if 0 < seconds < SHORTEST_MEMBER_UPGRADE_SECONDS:
-        reason = f"must be 0 for no limit, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}"
+        reason = f"must be 0 (unlimited) or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}"
         yield invalid(SPEC / "timeouts" / "memberUpgradeSeconds", seconds, reason, "C-18")
 
 
@@ -150,16 +150,16 @@ def validate_upgrade(upgrade: Upgrade) -> Iterator[FieldError]:
     parts = (VERSION, UPGRADE / "type")
     if upgrade.type is UpgradeType.NODE_IMAGE_ONLY:
         if upgrade.kubernetes_version is not None:
-            reason = f"{quote(upgrade.kubernetes_version)}: NodeImageOnly leaves the Kubernetes version as it is"
+            reason = f"{quote(upgrade.kubernetes_version)}: must not be set when type is NodeImageOnly"
             yield FieldError(VERSION, Cause.FORBIDDEN, reason, "C-15", parts)
     elif upgrade.kubernetes_version is None:
-        yield FieldError(VERSION, Cause.REQUIRED, f"{upgrade.type} needs a version to upgrade to", "C-15", parts)
+        yield FieldError(VERSION, Cause.REQUIRED, f"must be set when type is {upgrade.type}", "C-15", parts)
     else:
         yield from validate_version(upgrade.kubernetes_version, VERSION)
     if upgrade.node_image is None:
         return
     if upgrade.type is UpgradeType.CONTROL_PLANE_ONLY:
-        reason = "ControlPlaneOnly leaves the nodes as they are"
+        reason = "must not be set when type is ControlPlaneOnly"
         yield FieldError(NODE_IMAGE, Cause.FORBIDDEN, reason, "C-16", (NODE_IMAGE, UPGRADE / "type"))
     else:
         yield from _validate_images(upgrade.node_image)
@@ -170,9 +170,9 @@ def _validate_images(choice: NodeImageChoice) -> Iterator[FieldError]:
     at = NODE_IMAGE / "customVersions"
     parts = (at, NODE_IMAGE / "selection")
     if choice.selection is NodeImageSelection.CUSTOM and not choice.custom_versions:
-        yield FieldError(at, Cause.REQUIRED, "Custom needs the versions to use", "C-17", parts)
+        yield FieldError(at, Cause.REQUIRED, "must be set when selection is Custom", "C-17", parts)
     elif choice.selection is not NodeImageSelection.CUSTOM and choice.custom_versions:
-        yield FieldError(at, Cause.FORBIDDEN, f"{choice.selection} chooses the versions itself", "C-17", parts)
+        yield FieldError(at, Cause.FORBIDDEN, f"must not be set when selection is {choice.selection}", "C-17", parts)
     visited: set[str] = set()
     for i, image in enumerate(choice.custom_versions):
         if image.family in visited:
@@ -183,7 +183,7 @@ def _validate_images(choice: NodeImageChoice) -> Iterator[FieldError]:
 def _validate_first_state(state: UpgradeRunState) -> Iterator[FieldError]:
     """There is nothing to stop yet (C-37)."""
     if state is UpgradeRunState.STOP:
-        yield invalid(SPEC / "state", state, "a new run has nothing to stop: use Initialize or Run", "C-37")
+        yield invalid(SPEC / "state", state, "must be Initialize or Run for a new run", "C-37")
 
 
 def _validate_changes(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:
@@ -203,7 +203,7 @@ def _validate_state_change(new: UpgradeRunState, old: UpgradeRunState, state: Up
     if new in _FORBIDDEN_CHANGES[old]:
         yield invalid(at, new, f"cannot follow {old}", "C-13")
     elif _is_too_early(new, old, state):
-        yield invalid(at, new, "the run is still Stopping: start it once it is Stopped", "C-38")
+        yield invalid(at, new, "the run is still Stopping. Start it when it is Stopped", "C-38")
 
 
 def _is_too_early(new: UpgradeRunState, old: UpgradeRunState, state: UpgradeState) -> bool:
@@ -220,7 +220,7 @@ def _validate_token(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject
     state, token = _state(stored), new.restart_token
     known_tokens = {"", old.restart_token, text_at(stored, "status", "observedRestartToken")}
     if token not in known_tokens and state in AT_WORK:
-        reason = f"the run is {state}: it can be restarted once it is Stopped or Failed"
+        reason = f"the run is {state}: it can be restarted when it is Stopped or Failed"
         yield invalid(SPEC / "restartToken", token, reason, "C-39")
 
 
@@ -231,7 +231,7 @@ def _validate_skip_targets(new: tuple[SkipTarget, ...], old: tuple[SkipTarget, .
     at = SPEC / "skipTargets"
     first = next((i for i, (now, then) in enumerate(zip(new, old, strict=False)) if now != then), len(new))
     target = old[first]
-    reason = f"[{first}] {target.type} {quote(target.name)} cannot be changed or removed: new targets go to the end"
+    reason = f"[{first}] {target.type} {quote(target.name)} cannot be changed or removed. Append new targets"
     yield FieldError(at, Cause.FORBIDDEN, reason, "C-14")
 
 

@@ -111,7 +111,7 @@ def validate_sequence(sequence: StrategySpec, at: FieldPath) -> Iterator[Finding
     last = len(sequence.stages) - 1
     if last >= 0 and sequence.stages[last].after_stage_wait_seconds:
         field = stages / last / "afterStageWaitSeconds"
-        yield FieldWarning(field, "this is the last stage: the run waits, and nothing follows", "C-33")
+        yield FieldWarning(field, "has no effect but a delay: no stage follows", "C-33")
 
 
 def _validate_names(stages: Sequence[StrategyStage], at: FieldPath) -> Iterator[FieldError]:
@@ -138,7 +138,7 @@ def _validate_names(stages: Sequence[StrategyStage], at: FieldPath) -> Iterator[
 def _validate_stage(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
     yield from _validate_name(stage.name, at)
     if not stage.groups and stage.member_selector is None:
-        yield FieldError(at, Cause.REQUIRED, "a stage needs groups or a memberSelector", "C-07")
+        yield FieldError(at, Cause.REQUIRED, "groups or memberSelector must be set", "C-07")
     yield from validate_selector(stage.member_selector, at)
     yield from _validate_limits(stage, at)
     yield from _validate_gates(stage, at)
@@ -178,7 +178,7 @@ def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) ->
         yield invalid(at / "maxConcurrency", group.max_concurrency, reason, "C-29")
     failures = count_of(group.max_allowed_failures)
     if failures is not None and failures >= 2 and stage.max_allowed_failures is None:
-        message = "the stage allows no failure, which ends the run at the first one all the same"
+        message = "has no effect: the stage allows no failure, so that the first one ends the run"
         yield FieldWarning(at / "maxAllowedFailures", message, "C-34")
 
 
@@ -220,7 +220,7 @@ def _validate_gates(holder: StrategyStage | Group, at: FieldPath) -> Iterator[Fi
     for k, gate in enumerate(holder.after_gates):
         path = at / "afterGates" / k
         if gate.type is GateType.SCHEDULED_START:
-            yield invalid(path / "type", gate.type, "is only possible among beforeGates", "C-05")
+            yield invalid(path / "type", gate.type, "must be in beforeGates", "C-05")
         yield from validate_gate(gate, path)
 
 
@@ -229,10 +229,10 @@ def validate_gate(gate: GateConfiguration, at: FieldPath) -> Iterator[FieldError
     path = at / "scheduledStart"
     if gate.scheduled_start is None:
         if gate.type is GateType.SCHEDULED_START:
-            yield FieldError(path, Cause.REQUIRED, "ScheduledStart needs a day and a time", "C-04", (path, at / "type"))
+            yield FieldError(
+                path, Cause.REQUIRED, "must be set when type is ScheduledStart", "C-04", (path, at / "type")
+            )
         return
     if gate.type is GateType.APPROVAL:
-        yield FieldError(
-            path, Cause.FORBIDDEN, "an Approval waits for a person, not for a day", "C-04", (path, at / "type")
-        )
+        yield FieldError(path, Cause.FORBIDDEN, "must not be set when type is Approval", "C-04", (path, at / "type"))
     yield from validate_time(gate.scheduled_start.start_time, gate.scheduled_start.utc_offset, path)

@@ -67,14 +67,14 @@ def _judge(new: ClusterMaintenanceWindow, old: ClusterMaintenanceWindow | None, 
     schedules = [name for name, each in spec.schedule.model_dump(by_alias=True).items() if each is not None]
     if len(schedules) != 1:
         text = " and ".join(schedules) or "nothing"
-        reason = f"{text} given: must be one of daily, weekly, absoluteMonthly and relativeMonthly"
+        reason = f"{text}: must have exactly one of daily, weekly, absoluteMonthly and relativeMonthly"
         yield FieldError(SCHEDULE, Cause.INVALID, reason, "C-22")
     yield from validate_time(spec.start_time, spec.utc_offset, SPEC)
     for i, dates in enumerate(spec.not_allowed_dates):
         if dates.end < dates.start:
             yield invalid(NOT_ALLOWED / i, f"{dates.start} to {dates.end}", "end must not be before start", "C-23")
     if spec.duration_hours < DEFAULT_DURATION_HOURS:
-        message = f"an upgrade only starts while the window is open: {spec.duration_hours} h leave few chances"
+        message = f"upgrades start only while the window is open, which is {spec.duration_hours} h"
         yield FieldWarning(SPEC / "durationHours", message, "C-49")
 
 

@@ -207,10 +207,10 @@ async def test_what_is_not_there_is_an_error(gate):
     ("words", "says"),
     [
         (("batch-0", "who"), "'who' is no node of NodePool batch"),
-        (("batch-0", "batch-0"), '"batch-0" is named twice'),
+        (("batch-0", "batch-0"), '"batch-0" is listed twice'),
         (("--count", "7"), "--count: 7 is more than the 6 nodes of NodePool batch"),
         (("batch-0", "--now", SATURDAY), "--now: nodes can be reserved only for the present; leave it out"),
-        (("batch-0", "--holder", "admission"), '--holder: "admission" is what admission calls itself'),
+        (("batch-0", "--holder", "admission"), '--holder: "admission": must not be the holder that admission uses'),
     ],
 )
 async def test_a_mistake_in_a_question_is_told_as_the_user_has_written_it(gate, words, says):

@@ -139,7 +139,7 @@ def test_lint_annotates_for_github(cli, tmp_path, monkeypatch):
     number = next(line for line in result.stdout.splitlines() if "numberOfClusters" in line)
     assert number == (
         "::error file=a%2Cb.yaml,line=6,col=3,title=harbormaster P-25::ClusterResourcePlacement a: "
-        "spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick"
+        "spec.policy.numberOfClusters: Required value: must be set when placementType is PickN"
     )
     assert not any("100%:" in line for line in result.stdout.splitlines())
 

@@ -120,10 +120,10 @@ class TestApply:
         assert (result.exit_code, result.stdout) == (1, f"{CRP}/good created\n")
         assert result.stderr.splitlines() == [
             f'{file}: document 1: The ClusterResourcePlacement "bad" is invalid:',
-            "* spec.policy.clusterNames: Forbidden: PickN does not take it",
-            "* spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick",
-            f'{file}: document 2: The ClusterResourcePlacement "short" is invalid: '
-            "spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick",
+            "* spec.policy.clusterNames: Forbidden: must not be set when placementType is PickN",
+            "* spec.policy.numberOfClusters: Required value: must be set when placementType is PickN",
+            f'{file}: document 2: The ClusterResourcePlacement "short" is invalid: spec.policy.numberOfClusters: '
+            "Required value: must be set when placementType is PickN",
         ]
         assert stored(PLACEMENT, "bad") is None
 

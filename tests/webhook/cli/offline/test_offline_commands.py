@@ -168,7 +168,7 @@ def test_other_objects_are_left_aside_and_no_placement_is_no_change(cli, tmp_pat
     [
         pytest.param(
             placement(placementType="PickN"),
-            "spec.policy.numberOfClusters: Required value: PickN must say how many clusters to pick",
+            "spec.policy.numberOfClusters: Required value: must be set when placementType is PickN",
             id="refused-by-admission",
         ),
         pytest.param(

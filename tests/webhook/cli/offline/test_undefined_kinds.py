@@ -43,7 +43,7 @@ COMMANDS = [
 def test_a_kind_without_a_definition_is_a_warning(cli, tmp_path, command, others):
     result = cli(*command, write(tmp_path / "placement.yaml", issuers(), *others))
     assert result.exit_code == 0, result.output
-    assert 'cannot tell whether the hub has "ClusterIssuer"; the CustomResourceDefinition with -f settles it' in (
+    assert 'cannot determine whether the hub has "ClusterIssuer"; the CustomResourceDefinition with -f settles it' in (
         result.output
     )
 
@@ -58,7 +58,7 @@ def test_the_object_itself_does_not_settle_it(cli, tmp_path):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_definition_settles_it(cli, tmp_path, command):
     result = cli(*command, write(tmp_path / "placement.yaml", issuers("example.com", "Boat"), DEFINITION))
-    assert (result.exit_code, "cannot tell" in result.output) == (0, False), result.output
+    assert (result.exit_code, "cannot determine" in result.output) == (0, False), result.output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -78,7 +78,7 @@ def test_a_kind_that_cannot_exist_is_refused(cli, tmp_path, command, group, kind
 
 def test_a_case_of_admission_gets_the_warning(cli, tmp_path):
     write(tmp_path / "placement.yaml", issuers())
-    expect = {"allowed": True, "warnings": [{"rule": "P-09", "message": "cannot tell"}]}
+    expect = {"allowed": True, "warnings": [{"rule": "P-09", "message": "cannot determine"}]}
     case = {"name": "c", "admission": {"operation": "create", "object": "crp/issuers"}, "expect": expect}
     (tmp_path / "harbormaster-test.yaml").write_text(json.dumps({**TEST, "cases": [case]}))
     result = cli("test", tmp_path)

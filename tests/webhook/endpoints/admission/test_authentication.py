@@ -21,7 +21,7 @@ from webhook.validation.framework.context import Context
 SECRET = "s" * 20 + "-_09AZaz" + "x" * 20
 OLDER = "o" * 32
 PLACEMENTS = "placement.kubernetes-fleet.io/clusterresourceplacements"
-UNKNOWN = "could not be reviewed: the review did not come from the API server"
+UNKNOWN = "could not be reviewed: the caller could not be identified as the API server"
 
 
 @dataclass

@@ -194,7 +194,7 @@ WEB = make_placement("web", pick_n(1))
             "duplicate",
             "is also in /objects",
         ),
-        ({"deleted": [{"kind": "Node"}]}, "/deleted/0/name", "required", "must be given"),
+        ({"deleted": [{"kind": "Node"}]}, "/deleted/0/name", "required", "must be set"),
         (
             {"placements": [{"kind": "ClusterResourcePlacement", "name": "none"}]},
             "/placements/0",
@@ -209,20 +209,20 @@ WEB = make_placement("web", pick_n(1))
             'there is no StagedUpdateRun "shop/none"',
         ),
         ({"placements": [{"kind": "Node", "name": "a"}]}, "/placements/0/kind", "invalid", "Node"),
-        ({"objects": [{}]}, "/objects/0/apiVersion", "required", "must be given"),
-        ({"objects": [{"apiVersion": "v1"}]}, "/objects/0/kind", "required", "must be given"),
+        ({"objects": [{}]}, "/objects/0/apiVersion", "required", "must be set"),
+        ({"objects": [{"apiVersion": "v1"}]}, "/objects/0/kind", "required", "must be set"),
         ({"objects": [{"apiVersion": 1, "kind": "Node"}]}, "/objects/0/apiVersion", "type", "1: must be a string"),
         ({"objects": [{**WEB, "kind": "Ship"}]}, "/objects/0/kind", "unknown", '"Ship" of'),
-        ({"objects": [{**WEB, "apiVersion": "v1"}]}, "/objects/0/kind", "unknown", "it is served as"),
+        ({"objects": [{**WEB, "apiVersion": "v1"}]}, "/objects/0/kind", "unknown", "is served as"),
         (
             {"objects": [{**WEB, "apiVersion": "placement.kubernetes-fleet.io/v7"}]},
             "/objects/0/apiVersion",
             "unknown",
             "is served as",
         ),
-        ({"objects": [{**WEB, "metadata": None}]}, "/objects/0/metadata", "required", "must be given"),
+        ({"objects": [{**WEB, "metadata": None}]}, "/objects/0/metadata", "required", "must be set"),
         ({"objects": [{**WEB, "metadata": []}]}, "/objects/0/metadata", "type", "must be an object"),
-        ({"objects": [{**WEB, "metadata": {}}]}, "/objects/0/metadata/name", "required", "must be given"),
+        ({"objects": [{**WEB, "metadata": {}}]}, "/objects/0/metadata/name", "required", "must be set"),
         ({"objects": [{**WEB, "metadata": {"name": 3}}]}, "/objects/0/metadata/name", "type", "3: must be a string"),
         (
             {"objects": [{**WEB, "metadata": {"name": "a", "namespace": 3}}]},
@@ -235,7 +235,7 @@ WEB = make_placement("web", pick_n(1))
         ({"objects": [WEB] * 501}, "/objects", "too-many", "at most 500"),
         ({"lost": [""]}, "/lost/0", "invalid", "at least 1"),
         ({"lost": [3]}, "/lost/0", "type", "3"),
-        ({"lots": []}, "/lots", "unknown", "there is no such member"),
+        ({"lots": []}, "/lots", "unknown", "unknown field"),
     ],
 )
 async def test_bad_input_is_told_with_its_place(client, body, pointer, code, words):

@@ -19,7 +19,7 @@ async def test_an_address_is_sent_the_whole_description_only_so_often(launch, mo
         *answers, refused = [await get(port, PATH) for _ in range(BURST + 1)]
     assert {answer.status for answer in answers} == {200}
     body = assert_problem(refused, "rate-limited", 429)
-    assert body["detail"] == "127.0.0.1 asks for the description too often"
+    assert body["detail"] == "rate limit of 127.0.0.1 exceeded"
     assert int(refused.headers["Retry-After"]) >= 1
 
 

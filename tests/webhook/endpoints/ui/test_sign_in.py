@@ -274,7 +274,7 @@ EVIL = "https://evil.example.com"
 async def test_what_another_site_makes_a_browser_ask(signed_in, method, path, headers):
     port, sign_in = signed_in
     answer = await ask(port, method, path, {**session(sign_in), **headers})
-    assert assert_problem(answer, "unauthenticated", 401)["detail"].endswith("only where the page itself asks")
+    assert assert_problem(answer, "unauthenticated", 401)["detail"].endswith("only for requests from the page itself")
 
 
 COUNTS = {"/v1/explain", "/v1/plan"}
@@ -301,7 +301,7 @@ async def test_a_session_counts_for_no_write_and_for_nobody_but_the_page(signed_
     for path in ("/v1/gate/disruption", "/v1/gate/reservations", "/v1/score"):
         answer = await ask(port, "POST", path, kept)
         detail = assert_problem(answer, "unauthenticated", 401)["detail"]
-        assert detail == "a session of the page counts only for what the page reads: show a token"
+        assert detail == "a session of the page is valid only for requests that the page makes. Use a token"
 
 
 async def test_a_session_is_no_credential_of_a_scheduler_or_an_api_server(launch, tmp_path):
@@ -323,7 +323,7 @@ async def test_a_token_wins_over_a_session(signed_in):
         assert (await connection.get("/v1/clusters", **kept, **OF_PAGE)).status == 200
     async with port.dial(token="wrong") as connection:
         answer = await connection.get("/v1/clusters", **session(sign_in), **OF_PAGE)
-        assert "has neither" in assert_problem(answer, "unauthenticated", 401)["detail"]
+        assert "must have a valid client certificate or" in assert_problem(answer, "unauthenticated", 401)["detail"]
 
 
 async def test_a_session_that_has_ended_or_is_not_ours_is_none(signed_in, tmp_path):
@@ -341,7 +341,7 @@ async def test_a_session_that_has_ended_or_is_not_ours_is_none(signed_in, tmp_pa
         f"{SESSION}=made-up",
     ):
         answer = await ask(port, "GET", "/v1/clusters", {"Cookie": cookie, **OF_PAGE})
-        assert assert_problem(answer, "unauthenticated", 401)["detail"] == "the session has ended: sign in again"
+        assert assert_problem(answer, "unauthenticated", 401)["detail"] == "the session has expired: sign in again"
     assert (await ask(port, "GET", "/v1/clusters", {"Cookie": good, **OF_PAGE})).status == 200
     (tmp_path / "sealing").write_text("t" * 40, encoding="ascii")
     assert (await ask(port, "GET", "/v1/clusters", {"Cookie": good, **OF_PAGE})).status == 401
@@ -392,7 +392,7 @@ async def test_where_nobody_signs_in_a_cookie_is_nothing(launch, signed_in):
     known = roster(*RIGHTS)
     async with launch(authenticator=known, authorizer=known) as port:
         answer = await ask(port, "GET", "/v1/clusters", {**session(sign_in), **OF_PAGE})
-        assert "has neither" in assert_problem(answer, "unauthenticated", 401)["detail"]
+        assert "must have a valid client certificate or" in assert_problem(answer, "unauthenticated", 401)["detail"]
         for path in ("/sign-in", "/sign-in/callback", "/sign-in/session", "/sign-out"):
             assert (await ask(port, "GET", path, OF_PAGE)).status == 404
         async with port.dial(token="") as connection:

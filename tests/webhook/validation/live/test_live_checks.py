@@ -76,25 +76,33 @@ NUMBER = "spec.policy.numberOfClusters"
     ("policy", "members", "message"),
     [
         pytest.param(pick_n(3), FLEET, None, id="enough"),
-        pytest.param(pick_n(4), FLEET, "4 are wanted, 3 clusters joined so far", id="more-than-joined"),
         pytest.param(
-            pick_n(2), [LION, make_member("x", joined=False)], "2 are wanted, 1 cluster joined so far", id="not-joined"
+            pick_n(4), FLEET, "4 clusters requested, but only 3 clusters joined so far", id="more-than-joined"
+        ),
+        pytest.param(
+            pick_n(2),
+            [LION, make_member("x", joined=False)],
+            "2 clusters requested, but only 1 cluster joined so far",
+            id="not-joined",
         ),
         pytest.param(
             pick_n(3, labelled(env="prod")),
             FLEET,
-            "3 are wanted, terms and tolerations fit 2 of 3 joined clusters",
+            "3 clusters requested, but the terms and tolerations match only 2 of 3 joined clusters",
             id="labels",
         ),
         pytest.param(pick_n(3, labelled(env="prod"), labelled(env="test")), FLEET, None, id="terms-are-ored"),
         pytest.param(
             pick_n(2, measured("harbor.example.org/slots")),
             FLEET,
-            "2 are wanted, terms and tolerations fit 1 of 3 joined clusters",
+            "2 clusters requested, but the terms and tolerations match only 1 of 3 joined clusters",
             id="properties",
         ),
         pytest.param(
-            pick_n(2), [LION, TAINTED], "2 are wanted, terms and tolerations fit 1 of 2 joined clusters", id="taints"
+            pick_n(2),
+            [LION, TAINTED],
+            "2 clusters requested, but the terms and tolerations match only 1 of 2 joined clusters",
+            id="taints",
         ),
         pytest.param(pick_n(2, tolerations=[{"operator": "Exists"}]), [LION, TAINTED], None, id="tolerated"),
         pytest.param(
@@ -137,7 +145,7 @@ def test_x05_judges_the_policy_as_it_is_written_now():
     for document, affinity in ((placement, None), (other, narrow), (placement, narrow), (placement, None)):
         document["spec"]["policy"].pop("affinity", None)
         document["spec"]["policy"] |= {"affinity": affinity} if affinity else {}
-        said.append(any("fit 2 of 3" in text for text in judge("CREATE", document, None, context).warnings))
+        said.append(any("match only 2 of 3" in text for text in judge("CREATE", document, None, context).warnings))
     assert said == [False, True, True, False]
 
 
@@ -147,7 +155,7 @@ def test_x05_is_said_beside_a_mistake_that_was_there_before():
     new = make_placement(policy=pick_n(3, labelled(env="prod")), revisionHistoryLimit=0)
     judgement = judge("UPDATE", new, old, context)
     assert judgement.allowed
-    assert any("fit 2 of 3" in text for text in judgement.warnings)
+    assert any("match only 2 of 3" in text for text in judgement.warnings)
 
 
 def test_x05_is_not_repeated_by_an_update_that_leaves_the_policy_alone():
@@ -247,7 +255,7 @@ def test_x25_a_selector_that_finds_nothing(selectors, namespace, hub, messages):
     assert [message for _, message in of("X-25", findings(document, None, hub))] == messages
 
 
-SHARED = "crp/other places it on 1 of the same clusters: the later one fails"
+SHARED = "crp/other places it on 1 of the same clusters: the later placement fails"
 CO_OWNED = {"applyStrategy": {"allowCoOwnership": True}}
 LABELLED_NAMESPACE = {"group": "", "version": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": {"a": "b"}}}
 
@@ -325,7 +333,7 @@ ON_FISH = make_binding("shop", "smartfish")
         pytest.param(
             [{**EVERYONE, "sortingLabelKey": "env"}],
             FLEET,
-            ["is no integer on 3 of 3 clusters of the stage: a run with one of them fails"],
+            ["is not an integer on 3 of 3 clusters of the stage: a run with one of them fails"],
             id="sorted-by-words",
         ),
         pytest.param(
@@ -337,7 +345,7 @@ ON_FISH = make_binding("shop", "smartfish")
         pytest.param(
             [{**EVERYONE, "sortingLabelKey": "wave"}],
             [make_member("a", wave="1"), make_member("b", wave="9223372036854775808"), make_member("c")],
-            ["is no integer on 2 of 3 clusters of the stage: a run with one of them fails"],
+            ["is not an integer on 2 of 3 clusters of the stage: a run with one of them fails"],
             id="too-long-or-missing",
         ),
         pytest.param([EVERYONE, PROD], [], [], id="no-members-known"),
@@ -539,7 +547,9 @@ NAMESPACED = [make_placement(namespace="dock"), make_binding("shop", "bravelion"
 @pytest.mark.parametrize(
     ("before", "placement", "binding", "message"),
     [
-        pytest.param((), make_placement(), make_binding("shop", "bravelion"), "1 placement here: crp/shop", id="stays"),
+        pytest.param(
+            (), make_placement(), make_binding("shop", "bravelion"), "1 placement on this cluster: crp/shop", id="stays"
+        ),
         pytest.param((GPU,), make_placement(), make_binding("shop", "bravelion"), None, id="an-old-taint"),
         pytest.param((), make_placement(policy=TOLERANT), make_binding("shop", "bravelion"), None, id="tolerated"),
         pytest.param(
@@ -555,7 +565,7 @@ def test_x92_a_taint_that_placements_do_not_tolerate(before, placement, binding,
     new, old = make_member("bravelion", taints=[GPU]), make_member("bravelion", taints=before)
     hub = [placement, binding, make_binding("x", "elsewhere", namespace="dock")]
     found = of("X-92", findings(new, old, hub))
-    wanted = f"only keeps new ones away; not tolerated by {message}"
+    wanted = f"does not evict existing placements, not tolerated by {message}"
     assert found == ([("spec.taints[0]", wanted)] if message else [])
 
 
@@ -785,7 +795,10 @@ def job(name="migrate", namespace="shop", ttl=5, **metadata):
     return {**made, "metadata": {**made["metadata"], **metadata}, "spec": {"ttlSecondsAfterFinished": ttl}}
 
 
-ONCE = "Job shop/migrate has ttlSecondsAfterFinished: each member deletes the Job after it has finished, and runs it again only when its manifest changes"  # noqa: E501
+ONCE = (
+    "Job shop/migrate has ttlSecondsAfterFinished: members delete the Job after it finishes, and run it again "
+    "only when its manifest changes"
+)
 OF_A_CRON_JOB = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c"}]}
 IN_SHOP = {**NAMESPACE, "selectionScope": "NamespaceWithResourceSelectors"}
 

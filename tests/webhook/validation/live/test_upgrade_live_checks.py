@@ -67,7 +67,7 @@ def test_a_group_that_nobody_carries():
 
 def test_members_whose_group_is_in_no_stage():
     hub = [make_member(name, group=group) for name, group in (("a", "canary"), ("b", "rest"), ("c", "edge"), ("d", ""))]
-    assert told(RINGS, *hub) == ["spec.stages: 1 of 4 members have a group label that no stage names"]
+    assert told(RINGS, *hub) == ["spec.stages: 1 of 4 members have a group label that no stage lists"]
 
 
 def test_a_strategy_without_groups_says_nothing_about_labels():
@@ -110,9 +110,9 @@ AT = "spec.upgrade.kubernetesVersion: "
     [
         ("1.31.2", []),
         ("1.32.0", []),
-        ("1.31.1", [f"{AT}1 of 2 members run a higher version: they are skipped"]),
+        ("1.31.1", [f"{AT}1 of 2 members run a higher version and are skipped"]),
         ("1.31", []),
-        ("1.30", [f"{AT}1 of 2 members run a higher version: they are skipped"]),
+        ("1.30", [f"{AT}1 of 2 members run a higher version and are skipped"]),
         ("1.33.0", [f"{AT}1 of 2 members are more than one minor version behind"]),
         ("1.33", [f"{AT}1 of 2 members are more than one minor version behind"]),
     ],
@@ -141,14 +141,14 @@ def test_what_the_latest_request_reports_counts_before_the_annotation():
 def test_a_version_that_is_in_no_catalog_of_a_region():
     catalog = make_catalog(eu=["1.31.2"], us=["1.30.4"])
     hub = [make_member("a", region="eu"), make_member("b", region="us"), make_member("c", region="ap"), catalog]
-    assert told(to("1.31.2"), *hub) == [f"{AT}1 of 3 members are in regions whose catalog does not have it: they wait"]
+    assert told(to("1.31.2"), *hub) == [f"{AT}1 of 3 members are in regions whose catalog lacks the version, and wait"]
     assert told(to("1.31"), *hub) == told(to("1.31.2"), *hub)
-    assert told(to("1.99.0"), *hub) == [f"{AT}2 of 3 members are in regions whose catalog does not have it: they wait"]
+    assert told(to("1.99.0"), *hub) == [f"{AT}2 of 3 members are in regions whose catalog lacks the version, and wait"]
 
 
 def test_a_preview():
     catalog = make_catalog(default=["1.32.0:Preview", "1.31.2"])
-    assert told(to("1.32.0"), make_member("a"), catalog) == [f'{AT}"1.32.0" is a preview in a catalog']
+    assert told(to("1.32.0"), make_member("a"), catalog) == [f'{AT}"1.32.0" is a preview version in a catalog']
     assert told(to("1.31.2"), make_member("a"), catalog) == []
 
 
@@ -164,7 +164,7 @@ def running(name, *members, state="Running"):
 
 def test_other_unfinished_runs_with_the_same_members():
     hub = [make_member("a"), make_member("b"), running("one", "a", "z"), running("two", "b", state="NotStarted")]
-    assert told(make_run(), *hub) == ["spec: other unfinished runs have some of its members: one, two"]
+    assert told(make_run(), *hub) == ["spec: other unfinished runs include some of its members: one, two"]
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def by_harbormaster(document, old=None, subresource=""):
 def test_only_harbormaster_makes_gates():
     verdict = judge("CREATE", make_gate(), None, ALICE)
     assert (verdict.code, verdict.reason) == (403, "Forbidden")
-    assert "approve the one it creates" in verdict.message
+    assert "Approve the one that it creates" in verdict.message
     assert by_harbormaster(make_gate()) == []
 
 
@@ -152,7 +152,7 @@ def test_the_spec_of_a_gate_is_fixed():
 def test_a_gate_goes_with_its_run(user, allowed):
     verdict = judge("DELETE", None, make_gate("Pending"), Context().with_user(UserInfo(user)))
     assert verdict.allowed is allowed
-    assert allowed or verdict.message == 'gate "x" goes with run "r": approve it, or delete the run instead'
+    assert allowed or verdict.message == 'gate "x" belongs to run "r": approve the gate, or delete the run instead'
 
 
 def test_a_gate_that_is_going_may_be_deleted_again():
@@ -210,7 +210,7 @@ def test_of_a_request_only_its_cancellation_changes():
     assert refusal(make_request(cancelRequested=True), old) == []
     assert refusal(make_request(memberName="d"), old) == [("C-24", "spec")]
     assert said(make_request(memberName="d", cancelRequested=True), old) == (
-        'spec: Forbidden: memberName cannot be changed from "c" to "d": only cancelRequested can'
+        'spec: Forbidden: memberName cannot be changed from "c" to "d": only cancelRequested can be changed'
     )
 
 

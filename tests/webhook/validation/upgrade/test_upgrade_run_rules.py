@@ -32,7 +32,7 @@ def test_a_new_run_passes(spec):
 
 def test_a_refusal_says_which_version_was_given_and_why_it_cannot_be():
     assert said(make_run(upgrade={**IMAGES_ONLY, "kubernetesVersion": "1.31.2"})) == (
-        'spec.upgrade.kubernetesVersion: Forbidden: "1.31.2": NodeImageOnly leaves the Kubernetes version as it is'
+        'spec.upgrade.kubernetesVersion: Forbidden: "1.31.2": must not be set when type is NodeImageOnly'
     )
 
 
