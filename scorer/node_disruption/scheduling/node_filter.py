@@ -170,7 +170,7 @@ class ClusterCapacity:
         return self._rows.initialized
 
     def queue(self, node: str) -> Sequence[Pod]:
-        """Return the initial pods of a node that must be rescheduled if it is removed, as `load.queued`."""
+        """Return the initial pods of a node that must be rescheduled if it is removed, in `node_load.queue_order`."""
         return self._loads.get(node, NOTHING).queue
 
     def place(self, pod: Pod, node: str) -> None:

@@ -28,7 +28,7 @@ class Load:
         taken: Their total usage, by resource.
         asking: Shapes of all pods with affinity or anti-affinity.
         special: Those of *pods* with host ports or anti-affinity.
-        queue: Those of all pods that must be rescheduled if the node is removed, as `queued`.
+        queue: Those of all pods that must be rescheduled if the node is removed, in `queue_order`.
     """
 
     all: tuple[Pod, ...] = ()

@@ -69,7 +69,7 @@ class _Departure:
     """The pods of a draining node.
 
     Args:
-        moved: Pods to reschedule, as `queued`.
+        moved: Pods to reschedule, in `queue_order`.
         vacated: Pods that no longer count: *moved* and terminating ones. Static pods and others remain.
     """
 
@@ -258,7 +258,7 @@ class Relocations:
 
     @cached_property
     def _leaving_pods(self) -> Sequence[Pod]:
-        """The pods of draining nodes, as `queued`."""
+        """The pods of draining nodes, in `queue_order`."""
         return self._moved_from(sorted(self._going))
 
     @cached_property
@@ -300,7 +300,7 @@ class Relocations:
         )
 
     def _moved_from(self, names: Sequence[str]) -> Sequence[Pod]:
-        """Return the pods to reschedule when nodes drain, as `queued`."""
+        """Return the pods to reschedule when nodes drain, in `queue_order`."""
         queues = [self._departure(name).moved for name in names]
         return queues[0] if len(queues) == 1 else queue_order(chain.from_iterable(queues))
 

@@ -94,7 +94,7 @@ def plan_all(
 
     Args:
         capacity: Free capacity.
-        pods: Pods to place, as `queued`.
+        pods: Pods to place, in `queue_order`.
         new: Possible new nodes.
         resting_pods: Keys of the pods that may use nodes within their consolidateAfter.
         is_worth: Returns whether one new node with room for these resources is worth it. Unset: always.
