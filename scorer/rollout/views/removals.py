@@ -102,12 +102,12 @@ def orphaned_removal(on_clusters: Mapping[str, OrphanedContent], now: datetime) 
         on_clusters: Its content on each cluster.
         now: The present time.
     """
-    since = min(each.since for each in on_clusters.values())
+    since = min(content.since for content in on_clusters.values())
     return {
         "kind": ORPHANED,
         "effect": "orphaned with its namespace: create the placement again, or remove the content on the members",
         "digest": "",
-        "objects": max(each.objects for each in on_clusters.values()),
+        "objects": max(content.objects for content in on_clusters.values()),
         "clusters": sorted(on_clusters)[:MOST_CLUSTERS],
         "clusterCount": len(on_clusters),
         "onMembers": None,
