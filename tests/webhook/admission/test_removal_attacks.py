@@ -226,6 +226,10 @@ def test_a_namesake_of_a_controller_does_not_pass():
         pytest.param(f"{DIGEST}@9999-12-31T23:59:59Z", id="for-ever"),
         pytest.param(f"{DIGEST}@2026-11-30T00:00:00Z@2026-11-30T00:00:00Z", id="two-expiries"),
         pytest.param("*@2026-11-30T00:00:00Z", id="wildcard"),
+        pytest.param("\N{FULLWIDTH DIGIT ONE}" * 20 + "@2026-11-30T00:00:00Z", id="full-width-digits"),
+        pytest.param(f"{DIGEST}\N{ZERO WIDTH SPACE}@2026-11-30T00:00:00Z", id="invisible-character"),
+        pytest.param(f"\N{RIGHT-TO-LEFT OVERRIDE}{DIGEST}@2026-11-30T00:00:00Z", id="right-to-left"),
+        pytest.param(f"{CONFIRMED}\0", id="nul"),
     ],
 )
 def test_a_confirmation_of_everything_for_ever_is_refused_and_does_not_count(family, text):

@@ -3,7 +3,7 @@
 Source: docs/specifications/removal.md 6.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from datetime import datetime
 
 from scorer.api.event import Event
@@ -19,6 +19,8 @@ from scorer.api.names import (
     PARENT_RESOURCE_SNAPSHOT_NAME,
     RETAINED,
     ROLLBACK_OF,
+    SOURCES,
+    SUPERSEDED_AT,
     UPDATED_BY,
     WORK_OBJECTS,
 )
@@ -112,7 +114,7 @@ class RetainedObjects:
         by_name = {group.name: group for group in groups if group.is_complete}
         names = {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in works}
         desired, latest = by_name.get(text_at(binding, "spec", "resourceSnapshotName")), placed_group(groups)
-        if desired is None or latest is None or not names <= by_name.keys():
+        if desired is None or latest is None or not names <= by_name.keys() or _is_displaced(names, groups, latest):
             return False
         held = {identity for name in names for identity in placed_objects(by_name[name])}
         return (held - placed_objects(desired).keys()).isdisjoint(placed_objects(latest))
@@ -145,7 +147,9 @@ class RetainedObjects:
         latest = placed_group(groups)
         placed = placed_objects(latest) if latest else {}
         held = objects_in(works)
-        unjudged = held if _has_lost_history(placement, works, groups) else _without_source(binding)
+        names = {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in works}
+        is_unjudged = _has_lost_history(placement, names, groups) or _is_displaced(names, groups, latest)
+        unjudged = held if is_unjudged else _without_source(binding)
         leaving = (held - objects_in(applied(works, writes))) & (placed.keys() | unjudged)
         if not leaving:
             return LeavingJudgement()
@@ -191,10 +195,23 @@ class RetainedObjects:
         return await self._hub.replace(family.binding, with_metadata(binding, annotations=annotations))
 
 
-def _has_lost_history(placement: JsonObject, works: Iterable[JsonObject], groups: Sequence[SnapshotGroup]) -> bool:
-    """Return whether another client has deleted the snapshot of a Work. The loop keeps as many as the limit."""
-    missing = {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in works} - {group.name for group in groups}
+def _has_lost_history(placement: JsonObject, names: Set[str], groups: Sequence[SnapshotGroup]) -> bool:
+    """Return whether another client has deleted one of the snapshots *names*. The loop keeps as many as the limit."""
+    missing = names - {group.name for group in groups}
     return bool(missing) and len(groups) < history_limit(placement)
+
+
+def _is_displaced(names: Set[str], groups: Iterable[SnapshotGroup], latest: SnapshotGroup | None) -> bool:
+    """Return whether another client has put the latest snapshot in the place of one of the snapshots *names*.
+
+    The loop records on a snapshot when the next one superseded it. A snapshot without sources was made by a release, or
+    under settings, without confirmation: the removals after it were ordered.
+    """
+    return any(
+        group is not latest and annotation(group.master, SOURCES) and not annotation(group.master, SUPERSEDED_AT)
+        for group in groups
+        if group.master is not None and group.name in names
+    )
 
 
 def _without_source(binding: JsonObject) -> frozenset[ObjectIdentity]:

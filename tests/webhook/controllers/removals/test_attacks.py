@@ -10,8 +10,8 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.kinds import BINDING, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, SOURCES
-from scorer.api.unstructured.documents import annotation, with_metadata
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, RESOURCE_INDEX, SOURCES
+from scorer.api.unstructured.documents import annotation, with_metadata, with_spec
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
@@ -108,6 +108,18 @@ async def delete_the_snapshots_first(world):
     await delete(world, STATEFUL_SET, "db", "shop")
 
 
+async def forge_a_later_snapshot(world):
+    """A snapshot without the object that another client creates is no judgement of the loop."""
+    [latest] = world.store.objects(RESOURCE_SNAPSHOT)
+    contents = [each for each in latest["spec"]["selectedResources"] if each["kind"] != STATEFUL_SET.kind]
+    labels = {**latest["metadata"]["labels"], RESOURCE_INDEX: "1"}
+    forged = with_spec(with_metadata(latest, labels=labels), selectedResources=contents)
+    for each in ("uid", "resourceVersion", "creationTimestamp", "generation"):
+        del forged["metadata"][each]
+    await world.add({**forged, "metadata": {**forged["metadata"], "name": "shop-1-snapshot"}})
+    await delete(world, STATEFUL_SET, "db", "shop")
+
+
 async def delete_the_bindings(world):
     """A binding that is deleted by hand comes back, with what is pending."""
     await lose_database(world)
@@ -155,6 +167,7 @@ ROUTES = [
     forge_the_sources,
     delete_the_snapshots,
     delete_the_snapshots_first,
+    forge_a_later_snapshot,
     delete_the_bindings,
     wait_until_the_window_is_over,
     set_the_clock_past_the_expiry,
