@@ -11,10 +11,10 @@ from webhook.settings.values import Rate, Words
 
 
 class AccessSettings(InstallationSettings):
-    """Callers of a server: how API servers are told apart from strangers, limits of clients, the audience of tokens.
+    """Callers of a server: verification of API servers, limits of clients, the audience of tokens.
 
-    Under `up`, which knows no roles and accepts no client certificate by default, the holders of those that
-    ``client_ca`` vouches for may ask everything of ``/v1``.
+    `up` has no roles, and accepts no client certificates by default. With ``client_ca``, the holder of a certificate of
+    that authority may call all of ``/v1``.
     """
 
     webhook_secret_file: Path | None = Field(
@@ -60,7 +60,7 @@ class AccessSettings(InstallationSettings):
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.require_client_certificate and not self.admission_client_names:
             yield Contradiction(
@@ -70,10 +70,10 @@ class AccessSettings(InstallationSettings):
 
     @property
     def verifies_callers(self) -> bool:
-        """Whether the API server can be told apart from others who send reviews."""
+        """Whether reviews of the API server can be distinguished from those of other callers."""
         return self.webhook_secret_file is not None or self.require_client_certificate or not self.plain_admission_paths
 
     @property
     def audience(self) -> str:
-        """The audience that a token must be issued for."""
+        """Required audience of tokens."""
         return self.token_audience or f"harbormaster.{self.namespace}.svc"

@@ -1,6 +1,6 @@
-"""What admission demands of a write besides the rules that always hold.
+"""Requirements of admission besides the rules that always apply.
 
-The operator sets it as `ReviewSettings`; the rules get `AdmissionSettings`, which are made from those.
+The operator sets them as `ReviewSettings`. The rules receive `AdmissionSettings`, which are made from those.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ EXEMPT_USERS: Final = (
 
 
 class PlacementAuthorization(StrEnum):
-    """What becomes of a placement that selects what its author may not read."""
+    """Treatment of a placement that selects objects which its author may not read."""
 
     OFF = "Off"
     WARN = "Warn"
@@ -39,36 +39,36 @@ class PlacementAuthorization(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """The switches of admission.
+    """Settings of admission.
 
     Args:
-        controllers: User names of harbormaster itself; X-50 and the guard rails do not hold for them.
-        protect_works: G-11 and G-20, who may write Works and InternalMemberClusters, and unschedule bindings.
-        own_namespace: Where harbormaster is installed, for G-19; empty: unknown.
-        protect_deletions: G-17 to G-19, namespaces of members, definitions in use and the namespace of the installation
-            are not deleted by mistake.
-        guard_rail: G-04 to G-10.
-        deny_member_label_changes: G-07, only with *guard_rail*.
+        controllers: User names of harbormaster itself. X-50 and the guard rails do not apply to them.
+        protect_works: Enable G-11 and G-20: limit writes of Works and InternalMemberClusters, and unscheduling.
+        own_namespace: Namespace of the installation, for G-19. Empty: unknown.
+        protect_deletions: Enable G-17 to G-19: protect namespaces of members, definitions in use and the namespace of
+            the installation from deletion by mistake.
+        guard_rail: Enable G-04 to G-10.
+        deny_member_label_changes: Enable G-07, only with *guard_rail*.
         allowed_users: User names that count as admins for the guard rails.
         identity_by_admins_only: Only admins may change ``spec.identity`` of a MemberCluster.
-        block_workloads: G-01 and G-02, no Pods and ReplicaSets on the hub.
-        block_pod_disruption_budgets: G-03.
-        unblocked_namespaces: Where G-01 to G-03 never hold, besides reserved namespaces: our own, above all.
-        networking_agents: M-09, exported services keep a member from leaving.
-        skipped_namespaces: Namespaces never placed, besides ``default``, ``kube-*`` and ``fleet-*`` (X-01).
-        skipped_kinds: Group and kind of what is never selected, besides the built-in list (X-02).
+        block_workloads: Enable G-01 and G-02: no Pods and ReplicaSets on the hub.
+        block_pod_disruption_budgets: Enable G-03.
+        unblocked_namespaces: Namespaces exempt from G-01 to G-03, such as our own, in addition to reserved namespaces.
+        networking_agents: Enable M-09: exported services keep a member from leaving.
+        skipped_namespaces: Namespaces that are never placed, besides ``default``, ``kube-*`` and ``fleet-*`` (X-01).
+        skipped_kinds: Group and kind of objects that are never selected, besides the built-in list (X-02).
         strict_overrides: X-63 denies instead of warning.
-        staged_run_default_state: What an absent ``spec.state`` of a staged update run means (F-14).
-        placement_authorization: Whether the author of a placement needs rights on what it selects (serving.md 8).
-        live_warnings: Whether answers warn about what the rest of the hub makes of a write. Any client that reaches the
-            port may ask, and no review proves who sent it: its ``userInfo`` is text like the rest (serving.md 8). So no
-            warning names a cluster that the review did not name itself (`impact.named_clusters`). Warnings do give away
-            counts, names of placements and runs, and whether what the review names exists; where that is too much,
-            this turns all of them off.
-        live_seconds: How long all live checks of one review may take together; those left by then are skipped.
+        staged_run_default_state: Meaning of an absent ``spec.state`` of a staged update run (F-14).
+        placement_authorization: Whether the author of a placement needs rights to the selected objects (serving.md 8).
+        live_warnings: Whether answers warn about effects of a write that depend on other objects of the hub. Any client
+            that reaches the port may send a review, and no review proves its sender: ``userInfo`` is only text
+            (serving.md 8). Therefore no warning names a cluster that the review does not name
+            (`impact.named_clusters`). Warnings do reveal counts, names of placements and runs, and whether objects in
+            the review exist. False disables all of them.
+        live_seconds: Time limit for all live checks of one review. The remaining ones are skipped.
         enforce_budgets: Refuse deletions and drains of nodes beyond the budgets of their pool.
-        enforcement_exempt_users: User names for which that does not hold.
-        removal: Which removals of content need confirmation.
+        enforcement_exempt_users: User names exempt from *enforce_budgets*.
+        removal: Removals of content that need confirmation.
     """
 
     controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
@@ -96,7 +96,7 @@ class AdmissionSettings:
 
 
 class RuleSettings(Settings):
-    """The rules that can be set, and whether deletions by hand keep to the budgets of node pools."""
+    """Configurable rules, and whether budgets of node pools are enforced on manual deletions."""
 
     placement_authorization: PlacementAuthorization = Field(
         default=PlacementAuthorization.WARN,
@@ -133,7 +133,7 @@ class RuleSettings(Settings):
 
 
 class GuardRailSettings(Settings):
-    """Guard rails: writes of the fleet's machinery that users must not do, and the administrators who may."""
+    """Guard rails: writes that only controllers and administrators of the fleet may make."""
 
     allowed_users: Words = Field(default=(), description="User names that count as admins for the guard rails.")
     guard_rail: bool = Field(
@@ -165,7 +165,7 @@ class GuardRailSettings(Settings):
 
 
 class ReviewSettings(PlaceableSettings, RuleSettings, GuardRailSettings, RemovalSettings):
-    """Everything that decides how a review is judged."""
+    """All settings of reviews."""
 
     reads: ClassVar[Reads] = (
         InstallationSettings,
@@ -176,7 +176,7 @@ class ReviewSettings(PlaceableSettings, RuleSettings, GuardRailSettings, Removal
     )
 
     def admission(self) -> AdmissionSettings:
-        """Return the switches of admission."""
+        """Return the settings of admission."""
         return AdmissionSettings(
             controllers=frozenset({self.username_of_loop}),
             protect_works=self.protect_works,

@@ -1,7 +1,7 @@
-"""What an agent does in its member.
+"""Settings of an agent in its member.
 
-Its settings stand here and not among those of the other programs (`webhook.settings.programs`), of which it needs none:
-there is one agent per member, and what it loads it holds for as long as it runs.
+They are not in `webhook.settings.programs`, so that an agent does not load the settings of all other programs. Every
+member has an agent, and a loaded module takes memory as long as it runs.
 """
 
 from typing import Annotated, Final
@@ -16,11 +16,11 @@ from webhook.settings.placement import PlaceableSettings
 from webhook.settings.values import COMMAS, NamespacePattern, SecondsWithin
 
 LONGEST_TOKEN_SECONDS: Final = 30 * 86_400
-"""The hub refuses an agent a token that would last longer (`webhook.processes.account_policies`)."""
+"""Maximum validity of a token. The hub refuses an agent a longer one (`webhook.processes.account_policies`)."""
 
 
 class MemberAgentSettings(Settings):
-    """Limits of an agent in its member, and how long its credentials for the hub last."""
+    """Limits of an agent in its member, and the validity of its credentials for the hub."""
 
     blocked_namespaces: Annotated[tuple[NamespacePattern, ...], COMMAS] = Field(
         default=("kube-*",),

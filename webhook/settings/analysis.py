@@ -1,4 +1,4 @@
-"""What may approve a stage of a staged update run by itself: query endpoints and kinds of objects, none by default."""
+"""Automatic approval of stages of staged update runs: the permitted query endpoints and kinds. None by default."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,15 +22,15 @@ EVERY_NAMESPACE: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class AnalysisOptions:
-    """What the loop may ask for the analysis of stages.
+    """Permitted queries for the analysis of stages.
 
     Args:
-        endpoints: Addresses of query endpoints, by the names that users give them.
-        namespaces: Whose runs may ask an endpoint, by its name; those that are in no namespace may ask every endpoint.
-        kinds: Of objects that may be looked at, as ``PLURAL.GROUP``.
-        ca: File of the authorities of endpoints; None: those of the system.
-        token_file: File of the token that is sent to endpoints; None: none is sent.
-        seconds: How long an answer may take.
+        endpoints: Addresses of query endpoints, by the names that users refer to.
+        namespaces: Namespaces whose runs may query an endpoint, by its name. Cluster-scoped runs may query all.
+        kinds: Kinds of objects that may be read, as ``PLURAL.GROUP``.
+        ca: CA file of the endpoints. None: unset, the authorities of the system apply.
+        token_file: File with the token for endpoints. None: disabled, no token is sent.
+        seconds: Timeout of a query.
     """
 
     endpoints: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -42,18 +42,18 @@ class AnalysisOptions:
 
     @property
     def is_on(self) -> bool:
-        """Whether there is anything that could be asked."""
+        """Whether any endpoint or kind is permitted."""
         return bool(self.endpoints or self.kinds)
 
     def may_query(self, endpoint: str, namespace: str) -> bool:
-        """Return whether a run may ask an endpoint, which answers any query; *namespace*: the run's, empty for none."""
+        """Return whether a run may query an endpoint. *namespace* is empty for a cluster-scoped run."""
         return not namespace or bool(self.namespaces.get(endpoint, frozenset()) & {namespace, EVERY_NAMESPACE})
 
 
 class AnalysisSettings(Settings):
-    """Kinds of objects that may be looked at, which the loop needs rights for, and the query endpoints.
+    """Query endpoints, and kinds of objects that may be read. The loop needs rights for those.
 
-    Users name the endpoints, and only the operator decides where they are.
+    Users refer to endpoints by name. Only the operator sets their addresses.
     """
 
     analysis_kinds: Words = Field(
@@ -108,7 +108,7 @@ class AnalysisSettings(Settings):
         return words
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         plain = [name for name, url in self._addresses.items() if url.startswith("http:")]
         if self.analysis_token_file is not None and plain:
@@ -129,7 +129,7 @@ class AnalysisSettings(Settings):
         return read_endpoints(self.analysis_endpoints)
 
     def analysis(self) -> AnalysisOptions:
-        """Return what may be asked, ready for use."""
+        """Return the permitted queries."""
         return AnalysisOptions(
             MappingProxyType(self._addresses),
             MappingProxyType(read_namespaces(self.analysis_endpoint_namespaces)),
@@ -144,7 +144,7 @@ def read_endpoints(words: tuple[str, ...]) -> dict[str, str]:
     """Return the addresses of endpoints by their names, from texts of the form ``NAME=URL``.
 
     Raises:
-        ValueError: One is not of that form, or stands there twice.
+        ValueError: A text is not of that form, or a name occurs twice.
     """
     endpoints: dict[str, str] = {}
     for word in words:
@@ -161,7 +161,7 @@ def read_namespaces(words: tuple[str, ...]) -> dict[str, frozenset[str]]:
     """Return the namespaces of endpoints by their names, from texts of the form ``NAME=NAMESPACE``.
 
     Raises:
-        ValueError: One is not of that form.
+        ValueError: A text is not of that form.
     """
     namespaces: dict[str, frozenset[str]] = {}
     for word in words:
@@ -175,7 +175,7 @@ def read_namespaces(words: tuple[str, ...]) -> dict[str, frozenset[str]]:
 
 
 def _address(name: str, url: str) -> str:
-    """Return an address as it is used: its scheme in lower case, so that https is seen as such."""
+    """Return an address with its scheme in lower case, so that ``HTTPS`` counts as https."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises where it is no number

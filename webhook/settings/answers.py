@@ -1,6 +1,6 @@
-"""Settings that answers about a hub depend on, for servers and for commands that answer from the hub themselves.
+"""Settings that affect answers about a hub, for servers and for commands that compute answers themselves.
 
-A command loads this module in place of the settings of all programs.
+A command loads this module instead of the settings of all programs.
 """
 
 from webhook.settings.admission import GuardRailSettings, ReviewSettings, RuleSettings
@@ -11,7 +11,7 @@ from webhook.settings.upgraders import UpgraderSettings
 
 
 class DisruptionSettings(ReviewSettings, GateSettings, RolloutSettings):
-    """Both gates, and whether admission enforces the budgets."""
+    """Both gates, and the enforcement of budgets in admission."""
 
 
 class AnswerSettings(DisruptionSettings, UpgraderSettings):

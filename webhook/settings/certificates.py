@@ -1,4 +1,4 @@
-"""The certificate that the HTTPS listener shows."""
+"""The certificate of the HTTPS listener."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -17,9 +17,9 @@ LONGEST_LIFE_SECONDS: Final = 20 * 365 * 86400
 
 
 class CertificateSettings(Settings):
-    """The certificate, from files or of an authority that all replicas share, and the webhook configurations.
+    """The certificate, from files or by an authority that all replicas share, and the webhook configurations.
 
-    The authority is kept in a Secret, and written into the webhook configurations.
+    The authority is stored in a Secret, and in the ``caBundle`` of the webhook configurations.
     """
 
     certificate_secret: str = Field(
@@ -105,7 +105,7 @@ class CertificateSettings(Settings):
         return name
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.certificate_secret and self.tls_cert is not None:
             yield Contradiction(

@@ -1,6 +1,6 @@
-"""The environment of commands: the hub they ask, its kubeconfig or data folder, the editor, the terminal.
+"""The environment of commands: their hub, its kubeconfig or data folder, the editor, the terminal.
 
-Long-running processes find their hub here too.
+Long-running processes read their hub here, too.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ class HubSettings(Settings):
 
     @property
     def kubeconfigs(self) -> tuple[Path, ...]:
-        """The files, as they are written there."""
+        """The files, as written."""
         return split_kubeconfigs(self.kubeconfig)
 
     @property
     def kubeconfig_of_hub(self) -> Path | None:
-        """The kubeconfig of the hub; None: the account of this pod."""
+        """The kubeconfig of the hub. None: unset, the account of this pod is used."""
         return self.kubeconfigs[0] if self.kubeconfigs and self.kubernetes_service_host is None else None
 
 
@@ -55,14 +55,14 @@ class DataSettings(Settings):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return what the environment says; an empty text names no folder."""
+        """Return the values in the environment. An empty text counts as unset."""
         return {name: text for name, text in super().from_environment(environment).items() if name != "data" or text}
 
 
 class TerminalSettings(Settings):
-    """The hub that commands ask, and the terminal, the editor and the program that compares.
+    """The hub of commands, the terminal, the editor and the diff program.
 
-    Those follow conventions of other programs: https://no-color.org, terminfo, and kubectl.
+    The last three follow conventions of other programs: https://no-color.org, terminfo, and kubectl.
     """
 
     server: str = Field(
@@ -92,11 +92,11 @@ class TerminalSettings(Settings):
 
     @property
     def editor(self) -> str:
-        """The command that edits a file."""
+        """Command of the editor."""
         return self.kube_editor or self.usual_editor or "vi"
 
 
 class CommandLineSettings(DataSettings, HubSettings, TerminalSettings):
-    """Everything that commands read from the environment."""
+    """All settings that commands read from the environment."""
 
     reads = (DataSettings, "kubeconfig", TerminalSettings)

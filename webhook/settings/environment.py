@@ -1,11 +1,13 @@
-"""How settings are read: what is given, else the environment, else the default, into one frozen object.
+"""Reads settings from options, the environment and defaults, in this order, into one frozen object.
 
-Nothing else looks at the environment, except for proxies, which the standard library finds
-(`webhook.kube.client.api_server`), and the time zone of this machine, which may be in a file as well
-(`webhook.answers.time_zones`). A setting is named like its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the
-environment and ``--https-port`` on the command line. Each area of the service has one class of settings. A program
-inherits from the areas that it consists of, and lists in `Settings.reads` what it reads of them
-(`webhook.settings.programs`): it ignores all other variables, and leaves all other settings at their defaults.
+Only two other modules read the environment: the standard library finds proxies there
+(`webhook.kube.client.api_server`), and the time zone of this machine may be there (`webhook.answers.time_zones`). A
+setting has the name of its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the environment and ``--https-port``
+on the command line.
+
+Each area of the service has one class of settings. A program inherits from its areas, and lists in `Settings.reads` the
+settings that it reads (`webhook.settings.programs`). It ignores all other variables, and the other settings keep their
+defaults.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,24 +18,24 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 PREFIX: Final = "HARBORMASTER_"
 MOST_SHOWN: Final = 64
-"""Characters of a wrong value that a message repeats."""
+"""Maximum length of an invalid value in a message, in characters."""
 Reads: TypeAlias = tuple["type[Settings] | str", ...]
-"""Areas, and names of single settings of other areas."""
+"""Areas, and names of individual settings of other areas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Says, in the annotation of a field, that its variable is one that other programs use as well."""
+    """Marks a field, in its annotation, whose variable other programs use as well."""
 
     name: str
 
 
 class SettingsError(Exception):
-    """Settings have invalid values; each message names setting and value.
+    """Settings have invalid values. Each message names the setting and the value.
 
     Args:
-        mistake: What a program says when it cannot start.
-        more: Further mistakes.
+        mistake: Message of a program that cannot start.
+        more: Further messages.
     """
 
     def __init__(self, mistake: str, *more: str) -> None:
@@ -42,7 +44,7 @@ class SettingsError(Exception):
 
 
 class Contradiction(NamedTuple):
-    """Settings that cannot be together, though each of them is right by itself."""
+    """Settings that are valid individually but not together."""
 
     settings: frozenset[str]
     message: str
@@ -62,23 +64,23 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # of the bases, none is read by itself
 
     reads: ClassVar[Reads] = ()
-    """The settings that a program reads; empty: all that it has. Not inherited."""
+    """Settings that a program reads. Empty: all of its settings. Not inherited."""
 
     @classmethod
     def own_names(cls) -> tuple[str, ...]:
-        """Return the settings that this very class adds, in order."""
+        """Return the settings that this class itself adds, in order."""
         return tuple(name for name in cls.__annotations__ if name in cls.model_fields)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Return the settings that are read; the others keep their defaults."""
+        """Return the settings that are read. The others keep their defaults."""
         if not (reads := cls.__dict__.get("reads", ())):
             return tuple(cls.model_fields)
         names = {name for part in reads for name in ((part,) if isinstance(part, str) else part.own_names())}
         return tuple(name for name in cls.model_fields if name in names)
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield the contradictions; an area that adds some begins with those of its bases."""
+        """Yield contradictory settings. An area yields those of its bases first."""
         yield from ()
 
     @model_validator(mode="after")
@@ -98,21 +100,21 @@ class Settings(BaseModel):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return what the environment says, by the names of the settings.
+        """Return the values in the environment by name of the setting.
 
-        Variables that are no settings are left alone: Kubernetes makes ``HARBORMASTER_SERVICE_HOST`` and the like.
+        Unknown variables are ignored: Kubernetes sets some, such as ``HARBORMASTER_SERVICE_HOST``.
         """
         variables = {name: cls.variable(name) for name in cls.names()}
         return {name: environment[variable] for name, variable in variables.items() if variable in environment}
 
     @classmethod
     def read(cls, environment: Mapping[str, str], **given: Any) -> Self:
-        """Take each setting from *given*, else from the environment, else its default.
+        """Return the settings, each from *given*, the environment or its default, in this order.
 
-        A given value of None counts as not given.
+        A value of None in *given* counts as absent.
 
         Raises:
-            SettingsError: A value is wrong; it holds all mistakes.
+            SettingsError: A value is invalid. The error has all messages.
         """
         names = cls.names()
         options = {name: value for name, value in given.items() if value is not None}
@@ -128,7 +130,7 @@ class Settings(BaseModel):
 
     @classmethod
     def _mistakes(cls, error: ValidationError, values: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
-        """Yield one line per wrong value, then one per contradiction among the right ones."""
+        """Yield one line per invalid value, then one per contradiction among the valid ones."""
         details = [
             detail
             for detail in error.errors(include_url=False)

@@ -1,4 +1,4 @@
-"""How the scheduler extender answers."""
+"""Settings of the scheduler extender."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -19,28 +19,28 @@ CLUSTER_LABELS: Final = (
 
 
 class DuringUpdate(StrEnum):
-    """Whether a member that is being upgraded takes new pods."""
+    """Whether a member in upgrade accepts new pods."""
 
     FILTER = "Filter"
     IGNORE = "Ignore"
 
 
 class OrdinaryNodes(StrEnum):
-    """Whether a node without a member cluster behind it takes pods that name a placement."""
+    """Whether a node that represents no member cluster accepts pods with a placement."""
 
     ALLOW = "Allow"
     REJECT = "Reject"
 
 
 class UnknownNodes(StrEnum):
-    """Whether a node that is not known yet takes pods."""
+    """Whether an unknown node accepts pods."""
 
     ALLOW = "Allow"
     REJECT = "Reject"
 
 
 class ExtenderSettings(Settings):
-    """Which nodes pods may go to, and which they prefer."""
+    """Filters and preferences for the nodes of pods."""
 
     extender_during_update: DuringUpdate = Field(
         default=DuringUpdate.FILTER,

@@ -1,6 +1,6 @@
 """The gate of nodes and member clusters, and node disruption.
 
-The operator sets it; the controller gets `NodeDisruptionOptions`.
+The operator sets `NodeDisruptionSettings`. The controller receives `NodeDisruptionOptions`.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class ExpirationMode(StrEnum):
 
 
 class GateSettings(InstallationSettings):
-    """The gate; its reservations are in the namespace of the installation."""
+    """The gate. Its reservations are in the namespace of the installation."""
 
     expiration_mode: ExpirationMode = Field(
         default=ExpirationMode.FORCEFUL,
@@ -48,7 +48,7 @@ _LEASE: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]*[a-z0-9]
 
 
 class NodeDisruptionMode(StrEnum):
-    """What is done about the nodes of pools."""
+    """Mode of the node disruption controller."""
 
     OFF = "Off"
     ADVISE = "Advise"
@@ -57,15 +57,15 @@ class NodeDisruptionMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeDisruptionOptions:
-    """How nodes of pools are disrupted.
+    """Options of the node disruption controller.
 
     Args:
-        mode: What is done.
-        prices: File with instance types and prices; None: nothing is consolidated.
-        spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
-        karpenter_lease: Name of the Lease by which Karpenter leads.
-        karpenter_namespace: Where it is; empty: anywhere.
-        gate: The gate of nodes, which also decides about expiration and do-not-disrupt in templates.
+        mode: Mode of the controller.
+        prices: File with instance types and prices. None: disabled, no node is consolidated.
+        spot_to_spot: Whether spot nodes may be replaced with cheaper spot nodes.
+        karpenter_lease: Name of Karpenter's leader election Lease.
+        karpenter_namespace: Namespace of that Lease. Empty: any.
+        gate: Settings of the gate, including those for expiration and do-not-disrupt in templates.
     """
 
     mode: NodeDisruptionMode = NodeDisruptionMode.OFF
@@ -82,7 +82,7 @@ class NodeDisruptionOptions:
 
 
 class NodeDisruptionSettings(GateSettings):
-    """How nodes of pools are disrupted. The rights of the controller follow from the mode."""
+    """The node disruption controller. Its rights depend on the mode."""
 
     node_disruption_mode: NodeDisruptionMode = Field(
         default=NodeDisruptionMode.ADVISE,
@@ -105,7 +105,7 @@ class NodeDisruptionSettings(GateSettings):
     )
 
     def node_disruption(self) -> NodeDisruptionOptions:
-        """Return how nodes are disrupted, ready for use."""
+        """Return the options of the node disruption controller."""
         namespace, _, name = self.node_disruption_karpenter_lease.rpartition("/")
         gate = GateSettings(
             namespace=self.namespace,

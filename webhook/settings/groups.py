@@ -26,12 +26,12 @@ from webhook.settings.environment import Settings
 
 @dataclass(frozen=True, slots=True)
 class SettingsGroup:
-    """Settings that are shown together.
+    """Settings in one section of the reference page.
 
     Args:
-        title: Its heading.
-        about: Introduction of the group.
-        area: The class whose own fields they are.
+        title: Heading of the section.
+        about: Introduction of the section.
+        area: Class with the settings. Inherited fields do not count.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Where harbormaster is installed on a hub, and who its reconcile loop is there."""
+"""The installation of harbormaster on a hub, and the user of its reconcile loop."""
 
 from typing import Final
 
@@ -8,11 +8,11 @@ from webhook.settings.environment import Settings
 from webhook.settings.values import Name
 
 SERVE_ACCOUNT: Final = "harbormaster-serve"
-"""ServiceAccount of the server, unless the operator gives it another."""
+"""Default ServiceAccount of the server."""
 
 
 class InstallationSettings(Settings):
-    """The installation, and the identity of its loop."""
+    """The installation, and the user of its loop."""
 
     namespace: Name = Field(
         default="harbormaster-system",
@@ -37,11 +37,11 @@ class InstallationSettings(Settings):
 
     @property
     def username_of_loop(self) -> str:
-        """The user name by which the API server knows the loop."""
+        """User name of the loop on the API server."""
         return self.loop_user or f"system:serviceaccount:{self.namespace}:{self.service_account}"
 
 
 class NamespaceSettings(InstallationSettings):
-    """The namespace of the installation alone."""
+    """Only the namespace of the installation."""
 
     reads = ("namespace",)

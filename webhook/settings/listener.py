@@ -11,13 +11,13 @@ from webhook.settings.values import MEBIBYTE, Bytes, Port, Seconds
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 MOST_WORKERS: Final = 256
 PLAIN_LISTENER: Final = ("http_host", "http_port", "connections", "handshakes_per_address", "handshake_seconds")
-"""The settings of the plain listener, which every process has for its probes and metrics."""
+"""Settings of the HTTP listener, which every process has for probes and metrics."""
 
 
 class ListenerSettings(Settings):
     """The listeners of a server, and the limits of any listener.
 
-    Port 0 means any free port; the process logs which one it got.
+    Port 0 means any free port. The process logs its number.
     """
 
     host: str = Field(
@@ -72,7 +72,7 @@ class ListenerSettings(Settings):
     handshake_seconds: Seconds = Field(default=3, gt=0, description="Timeout of a TLS handshake.")
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.page_on_http and self.http_host not in LOOPBACK_HOSTS:
             yield Contradiction(

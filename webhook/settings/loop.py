@@ -1,4 +1,4 @@
-"""How the reconcile loop works: the operator sets `HubLoopSettings`; the controllers get `LoopSettings`."""
+"""The reconcile loop. The operator sets `HubLoopSettings`, and the controllers receive `LoopSettings`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -26,21 +26,22 @@ class LoopSettings:
     """Settings of all controllers.
 
     Args:
-        snapshots: How often placed content may change.
-        selection: Which kinds and namespaces placements may select.
-        removal: Which removals of content need confirmation.
-        removal_needs_budget: False: bindings that have failed, and all once no cluster is wanted, go without limit.
-        stalled_after: How long a rollout may stand still until its placement says that it is stalled.
-        renewed_after: How long the numbers of a rollout have to stay the same before waiting clusters are told why.
-        force_delete_after: How long to wait for a leaving member that does not answer.
-        workers: Keys of one controller that are reconciled at once.
+        snapshots: Minimum interval between changes of placed content.
+        selection: Kinds and namespaces that placements may select.
+        removal: Removals of content that need confirmation.
+        removal_needs_budget: Whether removals of failed bindings need budget, and all removals once no cluster is
+            selected.
+        stalled_after: Time without progress after which a placement reports that its rollout is stalled.
+        renewed_after: Time without a change of a rollout's numbers before waiting clusters report the reason.
+        force_delete_after: Time to wait for a leaving member that does not answer.
+        workers: Concurrent reconciles per controller.
         write_concurrency: Concurrent writes.
-        gate_members: Disruptions of a member that wait for one another; none: no controller reserves a member or waits.
-        namespace: Where reservations are kept.
-        analysis: What may approve a stage of a staged update run by itself.
-        upgraders: The back ends that upgrade members.
-        node_disruption: What is done about the nodes of pools.
-        share: The part of the work that this loop does.
+        gate_members: Kinds of disruption that exclude each other on a member. Empty: no controller reserves members.
+        namespace: Namespace of the reservations.
+        analysis: Permitted queries for automatic approval of stages.
+        upgraders: Back ends that upgrade members.
+        node_disruption: Options of the node disruption controller.
+        share: Share of the work that this loop does.
     """
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
@@ -91,7 +92,7 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.lease_name.startswith(LEASE_PREFIX):
             yield Contradiction(

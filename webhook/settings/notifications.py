@@ -1,4 +1,4 @@
-"""Who is told outside when something on the hub needs a person, and of what."""
+"""Notifications to an external receiver about Events that require user action."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ NEED_A_PERSON: Final = (
     "MemberClusterReporting",
     "CertificateNearEnd",
 )
-"""Reasons of Events that tell of what goes on only when somebody acts, or that it goes on again."""
+"""Reasons of Events about objects that make no progress without user action, or that make progress again."""
 
 Reason = Annotated[str, Field(pattern=r"^((Normal|Warning)/)?[A-Z][A-Za-z0-9]{0,127}$", max_length=136)]
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationOptions:
-    """Who is told of what.
+    """The receiver, and the Events that it is notified about.
 
     Args:
-        url: Where notifications are posted to; empty: nobody is told.
-        secret_file: File of the secrets that sign.
-        ca: File of the authorities of the receiver; None: those of the system.
-        reasons: Of Events; one that begins with ``Warning/`` or ``Normal/`` counts for Events of that type alone.
-        hub: What the receiver calls this hub.
+        url: URL of the receiver. Empty: disabled.
+        secret_file: File with the secrets that sign notifications.
+        ca: CA file of the receiver. None: unset, the authorities of the system apply.
+        reasons: Reasons of Events. With the prefix ``Warning/`` or ``Normal/``, only for Events of that type.
+        hub: Name of this hub in notifications.
     """
 
     url: str = ""
@@ -79,7 +79,7 @@ class NotificationSettings(Settings):
         return check_url(url, "https://receiver.example.com/harbormaster")
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.notifications_url and self.notifications_secret_file is None:
             yield Contradiction(
@@ -93,7 +93,7 @@ class NotificationSettings(Settings):
             )
 
     def notifications(self) -> NotificationOptions:
-        """Return who is told of what, ready for use."""
+        """Return the receiver and its Events."""
         return NotificationOptions(
             self.notifications_url,
             self.notifications_secret_file,

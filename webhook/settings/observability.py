@@ -1,4 +1,4 @@
-"""Observability of a process: its log, its traces, its build, and how long history is kept."""
+"""Observability of a process: its log, its traces, its build, and the retention of history."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -57,12 +57,12 @@ class ObservabilitySettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """What of the record is kept, and how often it is written.
+    """Retention of the history, and the interval of its writes.
 
     Args:
-        age: How long; zero: nothing is kept.
-        most_bytes: How much, of the loop and of the servers each.
-        interval: How often a process writes at most.
+        age: Retention time. Zero: disabled.
+        most_bytes: Maximum size in bytes, for the loop and for the servers each.
+        interval: Minimum interval between the writes of a process.
     """
 
     age: timedelta = timedelta(days=7)
@@ -71,7 +71,7 @@ class HistoryOptions:
 
 
 class HistorySettings(Settings):
-    """The record of what has happened."""
+    """The history of Events."""
 
     history_days: int = Field(
         default=7,
@@ -92,7 +92,7 @@ class HistorySettings(Settings):
     )
 
     def history(self) -> HistoryOptions:
-        """Return what is kept, ready for use."""
+        """Return the retention of the history."""
         return HistoryOptions(
             timedelta(days=self.history_days),
             self.history_megabytes * MEBIBYTE,

@@ -1,4 +1,4 @@
-"""Placements: which kinds and namespaces they may select, how changes reach the members, and what may be removed."""
+"""Placements: kinds and namespaces that they may select, the rollout of changes, and removals."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -48,7 +48,7 @@ class PlaceableSettings(InstallationSettings):
         return text
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.allowed_kinds.strip() and self.blocked_kinds.strip():
             yield Contradiction(
@@ -57,7 +57,7 @@ class PlaceableSettings(InstallationSettings):
             )
 
     def selection(self) -> SelectionSettings:
-        """Return what may be selected, ready for use."""
+        """Return the kinds and namespaces that may be selected."""
         return SelectionSettings.of(
             allowed=self.allowed_kinds,
             blocked=self.blocked_kinds,
@@ -130,7 +130,7 @@ class RemovalSettings(Settings):
         return text
 
     def removal(self) -> RemovalPolicy:
-        """Return which removals need confirmation, ready for use."""
+        """Return the policy for the confirmation of removals."""
         key, _, value = self.removal_confirmation_exempt.partition("=")
         policy = RemovalPolicy(
             self.removal_confirmation_data,
@@ -150,7 +150,7 @@ class RemovalSettings(Settings):
 
 
 class RolloutSettings(RemovalSettings):
-    """Rollouts: what counts against their budgets, and how often placed content may change."""
+    """Rollouts: which removals need budget, and the minimum interval between changes of placed content."""
 
     rollout_stalled_seconds: SecondsWithin = Field(
         default=600,

@@ -1,4 +1,4 @@
-"""Programs: the areas that each consists of, and the settings that it reads of them."""
+"""Programs: the areas of each, and the settings that it reads of them."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
@@ -61,7 +61,7 @@ _SERVER: Final[Reads] = (
     "handoff_unbound_reports",
     HistorySettings,
 )
-"""The settings that both `serve` and `up` read."""
+"""Settings that both `serve` and `up` read."""
 _RIGHTS: Final = (
     "certificate_secret",
     "webhook_configuration",
@@ -72,7 +72,7 @@ _RIGHTS: Final = (
     "handoff_secret_file",
     "lease_name",
 )
-"""Settings that decide which rights our accounts need."""
+"""Settings that determine the rights of our accounts."""
 
 
 class ServerSettings(
@@ -216,4 +216,4 @@ PROGRAMS: Final[Mapping[str, type[Settings]]] = {
     "doctor": DoctorSettings,
     "cli": CommandLineSettings,
 }
-"""What each program reads; ``cli`` is every other command."""
+"""Settings of each program. ``cli`` stands for all other commands."""

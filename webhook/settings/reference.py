@@ -69,7 +69,7 @@ def _row(name: str, schemas: Mapping[str, JsonObject]) -> tuple[str, ...]:
 
 
 def _default(entries: Mapping[str, JsonObject]) -> str:
-    """Write the default, and those of programs whose default differs."""
+    """Return the default, and the defaults of programs that have another one."""
     usual, *_ = texts = {program: _default_text(entry) for program, entry in entries.items()}
     others = [f"`{program}`: {text}" for program, text in texts.items() if text != texts[usual]]
     return "; ".join((texts[usual], *others)).removeprefix("; ")
@@ -87,7 +87,7 @@ def _default_text(entry: JsonObject) -> str:
 
 
 def _values(entry: JsonObject, definitions: Mapping[str, JsonObject]) -> str:
-    """Return the values that a setting takes: its unit and its bounds, or a choice."""
+    """Return the values of a setting: its unit and its bounds, or its choices."""
     kind = _resolved(entry, definitions)
     if "enum" in kind:
         return ", ".join(f"`{value}`" for value in kind["enum"])
@@ -114,7 +114,7 @@ def _list_values(kind: JsonObject, definitions: Mapping[str, JsonObject]) -> str
 
 
 def _resolved(entry: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:
-    """Follow a reference, and leave out that a setting may be unset."""
+    """Return the schema behind a reference, without the alternative of an unset value."""
     first: JsonObject = entry["anyOf"][0] if "anyOf" in entry else entry
     reference: Any = first.get("$ref", "")
     return definitions[reference.rpartition("/")[2]] if reference else first

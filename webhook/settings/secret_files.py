@@ -1,10 +1,11 @@
-"""Secret files, one secret a line, and the secret path of the hooks.
+"""Secret files with one secret per line, and the secret path of the hooks.
 
-A caller of the hooks below that path is the API server, or has learned it from there.
+A ``ValidatingWebhookConfiguration`` cannot have a password, but it can have a path. A caller who uses the secret path
+is the API server, or knows the path from there.
 
-A ``ValidatingWebhookConfiguration`` cannot carry a password, but it can carry a path. Both the server and
-``harbormaster webhook-configuration`` read the file: the command prints its first line, the server accepts every line.
-So a new secret can stand in front of the old one until the hub uses the new.
+Both the server and ``harbormaster webhook-configuration`` read the file. The command prints the first secret, and the
+server accepts all of them. To rotate, put a new secret in the first line, and remove the old one when the hub uses the
+new one.
 
 Source: serving.md 8, "Strangers at the hooks".
 """
@@ -17,24 +18,24 @@ from webhook.runtime.files import read_bounded
 from webhook.settings.environment import PREFIX, SettingsError
 
 ROOT: Final = "/hooks"
-"""What stands before the secret; behind it come the paths of the hooks."""
+"""Path prefix of the secret. The path of the hook follows it."""
 SHORTEST: Final = 32
 LONGEST: Final = 128
 MOST: Final = 8
-"""Secrets in one file; each is compared with every caller's."""
+"""Maximum number of secrets in a file. Each is compared with the secret of every caller."""
 
 _SECRET: Final = re.compile(rf"[A-Za-z0-9_-]{{{SHORTEST},{LONGEST}}}", re.ASCII)
 
 
 def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tuple[str, ...]:
-    """Return the secrets in a file, one a line, the one to be used first; none without a file.
+    """Return the secrets in a file, in order of lines. The first one is used, all are accepted. Empty without a file.
 
     Args:
-        path: Of the file; None: there is none.
-        setting: What names it, for messages.
+        path: Path of the file. None: unset.
+        setting: Name of its setting, for messages.
 
     Raises:
-        SettingsError: The file cannot be used; the message names it, and nothing that is in it.
+        SettingsError: The file is unusable. The message has its path, but none of its content.
     """
     if path is None:
         return ()
@@ -58,11 +59,11 @@ def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tup
 
 
 class SecretFile:
-    """The secrets in a file as it is now: whoever replaces it takes a secret back at once.
+    """The current secrets in a file. Replacing the file revokes a secret immediately.
 
     Args:
-        path: Of the file; None: there is none.
-        setting: What names it, for messages.
+        path: Path of the file. None: unset.
+        setting: Name of its setting, for messages.
     """
 
     def __init__(self, path: Path | None, setting: str) -> None:
@@ -72,14 +73,14 @@ class SecretFile:
 
     @property
     def is_set(self) -> bool:
-        """Say whether there is such a file."""
+        """Whether a file is set."""
         return self._path is not None
 
     def read(self) -> tuple[str, ...]:
-        """Return the secrets, as `read_secrets`; a file that is still the same is not read again.
+        """Return the secrets, as `read_secrets`. An unchanged file is not read again.
 
         Raises:
-            SettingsError: The file cannot be used now.
+            SettingsError: The file is unusable now.
         """
         mark = self._mark()
         cached_secret = self._known
@@ -88,7 +89,7 @@ class SecretFile:
         return cached_secret[1]
 
     def _mark(self) -> tuple[int, ...]:
-        """Return what differs as soon as the file is written or replaced; empty: nobody knows."""
+        """Return a value that changes whenever the file is written or replaced. Empty: unknown."""
         try:
             stat = self._path.stat() if self._path is not None else None
         except OSError:  # to read it fails as well, in words
@@ -97,7 +98,7 @@ class SecretFile:
 
 
 def secret_path(secrets: tuple[str, ...]) -> str:
-    """Return what to put before the path of a hook; empty without a secret."""
+    """Return the path prefix of the hooks, empty without a secret."""
     return f"{ROOT}/{secrets[0]}" if secrets else ""
 
 

@@ -1,7 +1,9 @@
-"""Where people sign in to the page: an OpenID Connect provider, and what its tokens call a user.
+"""Sign-in to the page: an OpenID Connect provider, and the mapping of its tokens to users and groups.
 
-What a user is called follows from the same four settings as the ``--oidc-`` flags of kube-apiserver have, so that one
-person is the same user to both. Source: Kubernetes, "Authenticating", OpenID Connect Tokens.
+The mapping has the same four settings as the ``--oidc-`` flags of kube-apiserver, so that a person is the same user for
+both.
+
+Source: Kubernetes, "Authenticating", OpenID Connect Tokens.
 """
 
 import re
@@ -20,31 +22,31 @@ from webhook.settings.values import SecondsWithin, Words, check_url
 NO_PREFIX: Final = "-"
 EMAIL: Final = "email"
 RESERVED: Final = "system:"
-"""How the names of the cluster's own users and groups begin: no provider gives one."""
+"""Prefix of the users and groups of the cluster itself. A provider must not use it."""
 LONGEST_SESSION_SECONDS: Final = 86_400
 _ORIGIN: Final = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[1-9][0-9]*)?", re.ASCII)
-"""Host and port as browsers write them; what they write otherwise would not be known as that of the page."""
+"""Host and port as browsers write them. In any other spelling, the origin would never match that of a request."""
 _NEEDED: Final = ("oidc_client_id", "oidc_client_secret_file", "oidc_session_secret_file", "oidc_page_url")
 
 
 @dataclass(frozen=True, slots=True)
 class SignInOptions:
-    """Where people sign in, and who they are then.
+    """The provider, and the mapping of its tokens to users.
 
     Args:
-        issuer: The URL that the provider calls itself.
-        client_id: What the provider calls us.
-        client_secret_file: File of what it knows us by.
-        session_secret_file: File of the secrets that seal sessions.
-        page: The origin of the page as browsers see it.
-        scopes: What is asked of the provider.
-        username_claim: Of the ID token.
-        username_prefix: Put before it.
-        groups_claim: Of the ID token; empty: nobody is in a group.
-        groups_prefix: Put before each group.
-        name: What the page calls the provider.
-        longest: How long a session lasts at most.
-        ca: File of the authorities of the provider; None: those of the system.
+        issuer: Issuer URL of the provider.
+        client_id: OAuth client ID.
+        client_secret_file: File with the OAuth client secret.
+        session_secret_file: File with the secrets that seal sessions.
+        page: Origin of the page as browsers see it.
+        scopes: Requested OAuth scopes.
+        username_claim: Claim of the ID token with the username.
+        username_prefix: Prefix of usernames.
+        groups_claim: Claim of the ID token with the groups. Empty: users have no groups.
+        groups_prefix: Prefix of groups.
+        name: Display name of the provider on the page.
+        longest: Maximum duration of a session.
+        ca: CA file of the provider. None: unset, the authorities of the system apply.
     """
 
     issuer: str
@@ -63,7 +65,7 @@ class SignInOptions:
 
 
 class SignInSettings(Settings):
-    """The provider, and what its tokens call a user."""
+    """The provider, and the mapping of its tokens to users."""
 
     oidc_issuer_url: str = Field(
         default="",
@@ -162,7 +164,7 @@ class SignInSettings(Settings):
         return scopes
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.oidc_issuer_url:
             for name in _NEEDED:
@@ -182,11 +184,11 @@ class SignInSettings(Settings):
 
     @property
     def has_bare_groups(self) -> bool:
-        """Whether groups of the provider have no prefix, without an operator having decided so."""
+        """Whether groups of the provider have no prefix by default, not by decision of the operator."""
         return bool(self.oidc_issuer_url and self.oidc_groups_claim and not self.oidc_groups_prefix)
 
     def sign_in(self) -> SignInOptions | None:
-        """Return where people sign in, ready for use; None: nowhere."""
+        """Return the sign-in options. None: disabled."""
         if not self.oidc_issuer_url or self.oidc_client_secret_file is None or self.oidc_session_secret_file is None:
             return None
         default = "" if self.oidc_username_claim == EMAIL else f"{self.oidc_issuer_url}#"

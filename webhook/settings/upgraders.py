@@ -15,12 +15,12 @@ from webhook.settings.values import SecondsWithin, Words, check_url
 
 @dataclass(frozen=True, slots=True)
 class HandOffOptions:
-    """Where operations are handed off to.
+    """The external upgrader that operations are handed off to.
 
     Args:
-        url: Of the upgrader; empty: it watches the requests on the hub.
-        secret_file: File of the secrets; None: nothing is signed.
-        ca: File of the authorities of the upgrader; None: those of the system.
+        url: URL of the upgrader. Empty: the upgrader watches the requests on the hub.
+        secret_file: File with the secrets that sign requests. None: disabled.
+        ca: CA file of the upgrader. None: unset, the authorities of the system apply.
     """
 
     url: str = ""
@@ -29,7 +29,7 @@ class HandOffOptions:
 
 
 ENTRY_POINTS: Final = "harbormaster.upgraders"
-"""The group of entry points by which installed packages offer back ends."""
+"""Entry point group of back ends in installed packages."""
 CLUSTER_API: Final = "cluster-api"
 HAND_OFF: Final = "handoff"
 SIMULATED: Final = "simulated"
@@ -37,14 +37,14 @@ SIMULATED: Final = "simulated"
 
 @dataclass(frozen=True, slots=True)
 class UpgraderOptions:
-    """How the loop uses back ends.
+    """Back ends of the loop.
 
     Args:
-        names: Those that are used.
-        default: That of members which name none.
-        poll: How often they are asked about what is under way.
-        call: How long one call may take.
-        hand_off: Where the back end of that name hands operations off to.
+        names: Names of the enabled back ends.
+        default: Back end of members that name none.
+        poll: Poll interval of operations in progress.
+        call: Timeout of one call.
+        hand_off: The external upgrader of the hand-off back end.
     """
 
     names: tuple[str, ...] = (HAND_OFF,)
@@ -108,7 +108,7 @@ class UpgraderSettings(Settings):
         return check_url(url, "https://upgrader.example.com/operations")
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
+        """Yield contradictory settings."""
         yield from super().contradictions()
         if self.handoff_url and self.handoff_secret_file is None:
             yield Contradiction(
@@ -122,11 +122,11 @@ class UpgraderSettings(Settings):
             )
 
     def hand_off(self) -> HandOffOptions:
-        """Return where operations are handed off to, ready for use."""
+        """Return the external upgrader."""
         return HandOffOptions(self.handoff_url, self.handoff_secret_file, self.handoff_ca)
 
     def upgrader_options(self) -> UpgraderOptions:
-        """Return how back ends are used, ready for use."""
+        """Return the options of back ends."""
         return UpgraderOptions(
             tuple(dict.fromkeys(self.upgraders)),
             self.default_upgrader,

@@ -1,4 +1,4 @@
-"""The kinds of values that settings have: their units, their bounds, and how they are spelled in the environment."""
+"""Types of values in settings: their units, their bounds, and their form in the environment."""
 
 import json
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ MEBIBYTE: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Says, in the annotation of a field, what its number counts."""
+    """Unit of a number, in the annotation of its field."""
 
     name: str
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Read what is separated by commas; an empty text is an empty list."""
+    """Return the items of a comma-separated text. An empty text is an empty list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -67,7 +67,7 @@ def check_url(url: str, example: str) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Write a value, as decoded from JSON, the way it is spelled in the environment; None is an empty text."""
+    """Return a JSON value as written in the environment. None: unset, an empty text."""
     match value:
         case None:
             return ""
@@ -84,9 +84,9 @@ def format_value(value: Any) -> str:
 
 
 COMMAS: Final = BeforeValidator(_split_text)
-"""In the annotation of a list: its text is separated by commas."""
+"""Marks a list, in its annotation, as comma-separated text."""
 JSON: Final = BeforeValidator(_decode_text)
-"""In an annotation: the text is JSON."""
+"""Marks a field, in its annotation, as JSON."""
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]

@@ -1,7 +1,7 @@
-"""What every command reads from the environment before it does anything.
+"""Variables that every command reads from the environment at its start.
 
-`webhook.settings.command_line` describes and checks the same variables as settings; here they are read without the
-library that it takes to describe them, which would take longer than the command.
+`webhook.settings.command_line` describes and validates the same variables as settings. This module reads them without
+pydantic, whose import would take longer than the command.
 """
 
 import os
@@ -16,9 +16,9 @@ class CommandVariables:
     """The variables of commands.
 
     Args:
-        server: URL of the hub that commands ask; empty: none is named.
+        server: URL of the hub. Empty: unset.
         data: Data folder of ``up``.
-        kubeconfigs: The files that kubectl would use, as they are written there.
+        kubeconfigs: The files that kubectl would use, as written.
         can_only_print: Whether the terminal can only print lines of text.
     """
 
@@ -29,7 +29,7 @@ class CommandVariables:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """Read them; every text is one that they can have."""
+        """Return the variables. No text is invalid."""
         data = environment.get("HARBORMASTER_DATA", "")
         return cls(
             environment.get("HARBORMASTER_SERVER", ""),
@@ -40,7 +40,7 @@ class CommandVariables:
 
 
 def usual_data_folder(state_home: str) -> Path:
-    """Return the data folder where none is named, below the folder for the state of programs."""
+    """Return the default data folder, below the folder for the state of programs."""
     base = Path(state_home)
     return (base if base.is_absolute() else Path.home() / ".local" / "state") / "harbormaster"
 
@@ -51,5 +51,5 @@ def split_kubeconfigs(text: str) -> tuple[Path, ...]:
 
 
 def only_prints(term: str) -> bool:
-    """Say whether a terminal of this kind can only print lines of text."""
+    """Return whether a terminal of this type can only print lines of text."""
     return term == "dumb"
