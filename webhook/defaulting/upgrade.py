@@ -1,10 +1,10 @@
 """Defaults of upgrade runs and maintenance windows.
 
-The schema has the plain ones; they are filled in here, too, for objects that come without an API server. The others
-depend on another field, on the stored object, or on the request.
+The schema has the constant ones. They are also set here, for objects that no API server has handled. The others depend
+on another field, on the stored object, or on the request.
 
-What depends on the request is filled in once: an update that leaves it out gets the stored value back, so that clients
-that apply the same manifest again and again do not fight with admission.
+A default that depends on the request is set once. An update that omits it gets the stored value, so that a client that
+applies the same manifest repeatedly does not conflict with admission.
 
 Source: upgrade-runs.md 4.2 and 4.3; serving.md 1.7.
 """
@@ -70,7 +70,7 @@ _OFFSET: Final = re.compile(OFFSET_PATTERN, re.ASCII)
 
 @enforces(*RUN_RULES)
 def default_run(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
-    """Fill in what a run leaves out (F-30 to F-33); a run with wrong JSON types is returned unchanged."""
+    """Set the defaults of a run (F-30 to F-33). A run with wrong JSON types is returned unchanged."""
 
     def fill(spec: JsonObject) -> JsonObject:
         if old is None or not json_equal(spec.get("upgrade"), spec_of(old).get("upgrade")):
@@ -82,7 +82,7 @@ def default_run(document: JsonObject, old: JsonObject | None = None) -> Defaulte
 
 @enforces(*RUN_STAMPS)
 def stamp_run(document: JsonObject, old: JsonObject | None, occasion: DefaultingContext) -> JsonObject:
-    """Give a run a token that it has not seen when a user starts it again, unless the user gives one (F-34)."""
+    """Set a new token when a user restarts a run, unless the user sets one (F-34)."""
     if old is None or (text_at(old, "spec", "state"), text_at(document, "spec", "state")) != (
         UpgradeRunState.STOP,
         UpgradeRunState.RUN,
@@ -96,23 +96,23 @@ def stamp_run(document: JsonObject, old: JsonObject | None, occasion: Defaulting
 
 @enforces(*WINDOW_RULES)
 def default_window(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
-    """Fill in what a window leaves out (F-35, F-36)."""
+    """Set the defaults of a window (F-35, F-36)."""
     return _filled(MAINTENANCE_WINDOW, document, lambda spec: _kept(spec, old, "startDate"))
 
 
 @enforces(*WINDOW_STAMPS)
 def stamp_window(document: JsonObject, old: JsonObject | None, occasion: DefaultingContext) -> JsonObject:
-    """Write down the day from which a new schedule counts its intervals: today, where the window is (F-37)."""
+    """Set the first day of a new schedule's intervals: today, in the local time of the window (F-37)."""
     spec, schedule = spec_of(document), dict_at(document, "spec", "schedule")
     if spec.get("startDate") is not None or not _counts(schedule):
         return document
     if old is not None and json_equal(schedule, dict_at(old, "spec", "schedule")):
-        return document  # nobody has asked for another rhythm
+        return document  # the schedule is unchanged
     return replaced(document, "spec", {**spec, "startDate": _today(spec, occasion.now)})
 
 
 def _filled(kind: Kind, document: JsonObject, fill: Callable[[JsonObject], JsonObject]) -> DefaultedObject:
-    """Return *document* with the defaults of the schema in its spec, and what *fill* adds."""
+    """Return *document* with the defaults of the schema in its spec, and those that *fill* adds."""
     given = document.get("spec")
     if not isinstance(given, dict):
         return DefaultedObject(document)
@@ -124,7 +124,7 @@ def _filled(kind: Kind, document: JsonObject, fill: Callable[[JsonObject], JsonO
 
 
 def _default_upgrade(upgrade: JsonObject) -> JsonObject:
-    """Choose the newest node images where nodes are upgraded (F-31), and write versions in one way (F-32)."""
+    """Default to the newest node images if nodes are upgraded (F-31), and normalize versions (F-32)."""
     version = upgrade.get("kubernetesVersion")
     if isinstance(version, str) and re.match("v[0-9]", version, re.ASCII):
         upgrade = replaced(upgrade, "kubernetesVersion", version[1:])
@@ -136,13 +136,13 @@ def _default_upgrade(upgrade: JsonObject) -> JsonObject:
 
 
 def _kept(spec: JsonObject, old: JsonObject | None, field: str) -> JsonObject:
-    """Return *spec* with the stored value of a field that an update leaves out (F-33, F-36)."""
+    """Return *spec* with the stored value of a field that an update omits (F-33, F-36)."""
     current = None if old is None else spec_of(old).get(field)
     return {**spec, field: current} if current is not None and spec.get(field) is None else spec
 
 
 def _counts(schedule: JsonObject) -> bool:
-    """Say whether a schedule skips days, weeks or months, so that it matters where its count begins."""
+    """Return whether a schedule skips days, weeks or months, so that the start of its count matters."""
     for each in schedule.values():
         for field, value in each.items() if isinstance(each, dict) else ():
             if field.startswith("interval") and isinstance(value, int) and value > 1:

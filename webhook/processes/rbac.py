@@ -3,9 +3,9 @@
 Every rule has a reason. Three facts decide their shape:
 
 - Only a holder of rights may grant them: the loop makes a Role for every member's agent, so it holds the rights of that
-Role (otherwise it would need ``escalate``).
+  Role (otherwise it would need ``escalate``).
 - ``get`` and ``update`` can be limited to a name, ``create`` cannot. No rule can be limited to the namespaces of
-members. `webhook.processes.account_policies` restricts the excess rights that follow from that.
+  members. `webhook.processes.account_policies` restricts the excess rights that follow from that.
 - Most rights are to read selectable kinds, and only those are for an operator to decide.
 
 Discovery (``/api``, ``/apis``) is open to every authenticated user, by ``system:discovery``.

@@ -45,12 +45,12 @@ class ForeignSecretError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class StoredLineage:
-    """What the Secret holds.
+    """Content of the Secret.
 
     Args:
-        document: The Secret; None: there is none.
-        lineage: What was read of it; None: nothing that can be used.
-        damage: Why it cannot be used; empty where there is no Secret.
+        document: The Secret. None: unset, it does not exist.
+        lineage: The parsed lineage. None: unset, the content is unusable.
+        damage: Why the content is unusable. Empty without a Secret.
     """
 
     document: JsonObject | None
