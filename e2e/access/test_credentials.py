@@ -380,7 +380,7 @@ def test_the_command_line_says_what_is_wrong_with_a_token(cluster, replica, tmp_
     assert done.returncode == 0, done.stderr
     done = explain(fresh(cluster, audience=None))
     assert done.returncode == 1
-    assert "does not accept the token; has it expired, or is it for another audience?" in done.stderr
+    assert "does not accept the token: has it expired, or is it for another audience?" in done.stderr
     assert f"kubectl create token NAME --audience {AUDIENCE}" in done.stderr
     done = explain(fresh(cluster, "stranger"))
     assert done.returncode == 1

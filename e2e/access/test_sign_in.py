@@ -26,11 +26,10 @@ SESSION = "__Host-harbormaster-session"
 SHOWN = "#fleet?q=sign"
 TEN_HOURS = 36_000
 SAID = {
-    "clock": "The provider's clock and this server's differ too much. Somebody has to set one of them right.",
-    "code": "The provider does not accept what it gave your browser: that had been used already, or was too old. "
-    "Sign in again.",
-    "stale": "This sign-in was not begun in this browser, took too long, or another one was begun meanwhile. "
-    "Sign in again.",
+    "clock": "The clocks of the provider and of this server differ too much. An administrator must correct one of "
+    "them.",
+    "code": "The provider rejected the authorization code: it was already used, or has expired. Sign in again.",
+    "stale": "This sign-in was not started in this browser, timed out, or was replaced by a newer one. Sign in again.",
     "unreachable": "The provider cannot be reached from this server. Try again later.",
 }
 ASK = """async ([path, body]) => {

@@ -423,7 +423,7 @@ def agents_clock_off(of: Installation) -> Iterator[None]:
         (trust_another, "certificates", "x509"),
         (fail_open, "webhooks", 'failurePolicy is "Ignore", not "Fail"'),
         (right_missing, "server-rights", f"{SERVER_ACCOUNT} may not create tokenreviews.authentication.k8s.io"),
-        (loop_may_too_much, "loop-rights", f"{ACCOUNT} may * *.*, and needs not"),
+        (loop_may_too_much, "loop-rights", f"{ACCOUNT} may * *.*, but does not need to"),
         (agent_may_too_much, "agent-rights", "berlin: its agent (lion) may get, list, watch"),
         (policy_unbound, "policies", "harbormaster's server writes Leases hb-res-* and no others"),
         (lease_stale, "leader", "and has not renewed it for"),
@@ -458,7 +458,7 @@ def test_the_rights_of_an_agent_in_its_member_are_checked_where_the_member_is_na
     try:
         assert look()["state"] == "ok", look()
         with bound(installation, "cluster-admin", subject):
-            assert look()["problems"] == [f"{user} may * {each}, and needs not" for each in ("*", "*.*")]
+            assert look()["problems"] == [f"{user} may * {each}, but does not need to" for each in ("*", "*.*")]
         role = installation.objects.get(CLUSTER_ROLE, AGENT)
         less = [each for each in role["rules"] if "appliedworks" not in each.get("resources", ())]
         installation.objects.patch(CLUSTER_ROLE, AGENT, {"rules": less})

@@ -69,7 +69,7 @@ def ask(hub: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 def test_an_explanation_reads_nothing_but_decisions_and_members(ask: Ask) -> None:
     done = ask("explain", "crp/harbour")
     assert (done.exit_code, done.stdout.split(".")[0]) == (0, "crp/harbour takes every cluster that passes, has 0")
-    assert done.stderr.endswith("no harbormaster serve is asked\n")  # nothing is left out
+    assert done.stderr.endswith("without harbormaster serve\n")  # nothing is left out
     assert ask("explain", "crp/harbour", "--runs").exit_code == 0
     refused = ask("budgets", "list")
     assert (refused.exit_code, ".karpenter.sh is forbidden: " in refused.stderr) == (1, True)
@@ -77,7 +77,7 @@ def test_an_explanation_reads_nothing_but_decisions_and_members(ask: Ask) -> Non
 
 @pytest.mark.parametrize("ask", [pytest.param((*POOLS, LEASE), id="pools")], indirect=True)
 def test_budgets_read_nothing_but_pools_and_reservations(ask: Ask) -> None:
-    assert ask("budgets", "list").stdout == "There is no NodePool.\n"
+    assert ask("budgets", "list").stdout == "No NodePools found\n"
     assert ask("gate", "list").stdout == "nothing is reserved\n"
     assert "there is no node pool" in ask("gate", "disruption", "x", "--count", "1", "--reason", "Empty").stderr
     refused = ask("explain", "crp/harbour")

@@ -62,7 +62,7 @@ def test_a_second_run_changes_nothing_and_says_so(pair: Pair) -> None:
     before = pair.everything()
     again = pair.join("--deploy", "example.com/harbormaster:1")
     assert pair.everything() == before
-    assert f"everything of {MEMBER} is as it should be: nothing was changed" in again
+    assert f"{MEMBER} is up to date: nothing was changed" in again
     assert {line.rpartition(" ")[2] for line in again.splitlines() if line.startswith(("hub:", "member:"))} == {
         "unchanged"
     }
@@ -232,8 +232,8 @@ def test_a_crash_after_any_write_of_either_command_is_repaired_by_the_next_run(p
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        pytest.param(["--context=none"], "has no context 'none'; those there: hub, member", id="no-hub"),
-        pytest.param(["--member-context=none"], "has no context 'none'; those there: hub, member", id="no-member"),
+        pytest.param(["--context=none"], "has no context 'none'; available: hub, member", id="no-hub"),
+        pytest.param(["--member-context=none"], "has no context 'none'; available: hub, member", id="no-member"),
         pytest.param(
             ["--context=member", "--member-context=hub"],
             "hub (context 'member'): does not know MemberClusters; install harbormaster there first",
@@ -651,7 +651,9 @@ def test_when_the_time_is_up_both_commands_say_what_is_missing(pair_with_loop: P
     def problem() -> str:
         nonlocal said
         said = only_error(pair.run("join", "--timeout=1"))
-        waits = said.startswith(f"{MEMBER} has not joined after 1 s: its agent has not reported to the hub")
+        waits = said.startswith(
+            f"timed out after 1 s waiting for {MEMBER} to join: its agent has not reported to the hub"
+        )
         return "" if waits else said
 
     wait_until("the loop has done its part", problem)
@@ -660,6 +662,6 @@ def test_when_the_time_is_up_both_commands_say_what_is_missing(pair_with_loop: P
     assert f"no Pod of Deployment {SYSTEM}/{AGENT} in member (context 'member') is available" in said
     pair.stop_loop()
     said = only_error(pair.run("leave", "--timeout=1"))
-    assert said.startswith(f"{MEMBER} has not left after 1 s: ")
+    assert said.startswith(f"timed out after 1 s waiting for {MEMBER} to leave: ")
     assert pair.in_member.find(SECRET, HUB_SECRET, SYSTEM)
     assert pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)

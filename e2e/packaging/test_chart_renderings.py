@@ -382,7 +382,7 @@ def test_roles_are_bound_to_the_accounts_that_the_pods_run_as(helm, mode):
         pytest.param({"certs": {"mode": "files"}}, "certs.files.secretName", id="files-without-a-secret"),
         pytest.param(
             {"certs": {"files": {"secretName": "mine"}}},
-            "certs.files: is not read in certs.mode own",
+            "certs.files: not used with certs.mode own",
             id="files-in-another-mode",
         ),
         pytest.param(
@@ -396,7 +396,7 @@ def test_roles_are_bound_to_the_accounts_that_the_pods_run_as(helm, mode):
             id="drain-limit",
         ),
         pytest.param(
-            {"settings": {"allowedKinds": "apps", "blockedKinds": "v1/Secret"}}, "exclude each other", id="kinds"
+            {"settings": {"allowedKinds": "apps", "blockedKinds": "v1/Secret"}}, "cannot be used together", id="kinds"
         ),
         pytest.param({"webhook": {"securePort": 8081}}, "both are 8081", id="one-port-for-two"),
         pytest.param(
@@ -419,7 +419,7 @@ def test_wrong_values_are_refused_by_name(helm, values, said):
 
 
 def test_a_release_that_no_service_can_be_named_after_is_refused(helm):
-    with pytest.raises(HelmError, match="fullnameOverride: names would begin with 2026-harbormaster"):
+    with pytest.raises(HelmError, match="fullnameOverride: 2026-harbormaster must start with a letter"):
         helm.render(HUB, release="2026")
     assert helm.render(HUB, {"fullnameOverride": "pier"}, release="2026")
 
@@ -446,7 +446,7 @@ def test_any_release_in_any_namespace_has_names_that_are_texts_and_fit(helm, cha
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        pytest.param({}, "cluster: name the MemberCluster", id="no-cluster"),
+        pytest.param({}, "cluster: required", id="no-cluster"),
         pytest.param({"cluster": "berlin", "hub": {"context": "fleet"}}, "hub.context: fleet", id="no-kubeconfig"),
         pytest.param({**AGENT_VALUES, "cluster": "Berlin"}, "/cluster", id="no-name"),
         pytest.param({**AGENT_VALUES, "hubs": {}}, "hubs", id="misspelled"),

@@ -392,7 +392,7 @@ def test_the_authority_is_shown_with_all_who_trust_it(lasting):
     assert [each["inSync"] for each in document["webhookConfigurations"]] == [True, True]
     assert lasting.certs("inspect", "-o", "pem").encode() == pem_of(lineage.trusted())
     assert lineage.active.name in lasting.certs("inspect")
-    with pytest.raises(AssertionError, match="which the replicas do by themselves"):
+    with pytest.raises(AssertionError, match="which the replicas do automatically"):
         lasting.certs("rotate")
 
 

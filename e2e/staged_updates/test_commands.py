@@ -110,10 +110,10 @@ def test_an_approver_may_approve_and_nothing_else(asking: Cluster) -> None:
     assert looked.stdout.splitlines()[-1] == shown
 
     given = run(asking, "bob", "approve", "spring", "-m", "error rate is flat")
-    assert (given.returncode, given.stdout) == (0, f"{REQUEST} approved: run spring goes on\n")
+    assert (given.returncode, given.stdout) == (0, f"{REQUEST} approved: run spring continues\n")
     (approved,) = asking.request("GET", f"{REQUESTS}/{REQUEST}")[0]["status"]["conditions"]
     assert (approved["type"], approved["status"], approved["observedGeneration"]) == ("Approved", "True", 1)
-    assert run(asking, "bob", "approve", REQUEST).stdout == f"{REQUEST} was approved already\n"
+    assert run(asking, "bob", "approve", REQUEST).stdout == f"{REQUEST} is already approved\n"
 
 
 def test_what_is_not_there_is_told_as_on_any_hub(asking: Cluster) -> None:

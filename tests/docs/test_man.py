@@ -31,7 +31,7 @@ def test_every_command_has_one():
         pytest.param("harbormaster-up.1", "\\fB\\-\\-once\\fR", id="option"),
         pytest.param(
             "harbormaster-up.1",
-            "harbormaster up \\-f examples/fleet \\-\\-once             for scripts: ends after the table",
+            "harbormaster up \\-f examples/fleet \\-\\-once             for scripts: exits after the table",
             id="example",
         ),
         pytest.param("harbormaster-up.1", ".SH EXIT STATUS", id="exit-status"),

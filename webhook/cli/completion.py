@@ -14,14 +14,13 @@ _FILES: Final = 0
 
 HELP = """Print the completion script of a shell.
 
-Commands, options, kinds, the names of objects, clusters, pools, namespaces, runs, gates and contexts, and the ids of
-reservations are completed; a hub that does not answer within 2 seconds is not waited for. As a kubectl plugin, `kubectl
-harbormaster` is completed by kubectl's own script, which calls kubectl_complete-harbormaster: it is installed beside
-this program.
+Completes commands, options, kinds, reservation ids, and the names of objects, clusters, pools, namespaces, runs, gates
+and contexts. Names are omitted if the hub does not answer within 2 seconds. For the plugin `kubectl harbormaster`,
+kubectl's own completion script calls kubectl_complete-harbormaster, which is installed with this program.
 
 \b
 Examples:
-  source <(harbormaster completion bash)                # this shell; put it into ~/.bashrc for all shells
+  source <(harbormaster completion bash)                # this shell, or all shells if in ~/.bashrc
   source <(harbormaster completion zsh)                 # the same in ~/.zshrc
   harbormaster completion fish > ~/.config/fish/completions/harbormaster.fish
 

@@ -44,65 +44,69 @@ SECTIONS: Final = {
         _LazyCommand("up", "operating.up", "Run a hub with simulated members, all in this one process."),
     ),
     "Work with a running hub": (
-        _LazyCommand("apply", "objects.apply", "Create objects, or change them to what the files say."),
+        _LazyCommand("apply", "objects.apply", "Create or update objects from files."),
         _LazyCommand("get", "objects.get", "Show objects."),
-        _LazyCommand("describe", "objects.describe", "Show all about objects, and their Events."),
-        _LazyCommand("tree", "objects.tree", "Show a placement down to its objects, once or as it changes."),
-        _LazyCommand("history", "objects.history", "Show what has happened in the last days."),
+        _LazyCommand("describe", "objects.describe", "Show the details of objects and their Events."),
+        _LazyCommand("tree", "objects.tree", "Show a placement with its clusters, bindings, Works and objects."),
+        _LazyCommand("history", "objects.history", "Show past decisions, rollouts, refusals and gate answers."),
         _LazyCommand("diff", "objects.diff", "Show what apply would change."),
-        _LazyCommand("wait", "objects.wait", "Wait until objects are as you need them."),
-        _LazyCommand("edit", "objects.edit", "Change an object in an editor."),
+        _LazyCommand("wait", "objects.wait", "Wait for a condition on one or more objects."),
+        _LazyCommand("edit", "objects.edit", "Edit an object in your editor."),
         _LazyCommand("delete", "objects.delete", "Delete objects."),
-        _LazyCommand("confirm", "removals.confirm", "Let content be removed from members."),
-        _LazyCommand("removals", "removals.removals", "Show removals of content that wait for confirmation."),
-        _LazyCommand("api-resources", "objects.api_resources", "Show the kinds that a hub serves."),
-        _LazyCommand("dashboard", "operating.dashboard", "Show the page over a hub, from this machine."),
+        _LazyCommand("confirm", "removals.confirm", "Confirm the removal of content from members."),
+        _LazyCommand("removals", "removals.removals", "List removals of content that await confirmation."),
+        _LazyCommand("api-resources", "objects.api_resources", "List the kinds that a hub serves."),
+        _LazyCommand("dashboard", "operating.dashboard", "Serve the web page for a hub from this machine."),
     ),
     "Update a fleet in stages": (
         _LazyCommand("run", "staged_updates.run", "Start, stop, resume and watch staged updates."),
-        _LazyCommand("approve", "approvals.approve", "Approve what a staged update or an upgrade run waits for."),
-        _LazyCommand("reject", "approvals.reject", "Reject what a run asks for: it stops."),
-        _LazyCommand("undo", "staged_updates.undo", "Take back what a staged update has changed."),
+        _LazyCommand("approve", "approvals.approve", "Approve a pending approval request or upgrade gate."),
+        _LazyCommand(
+            "reject", "approvals.reject", "Reject a pending approval request or upgrade gate, and stop the run."
+        ),
+        _LazyCommand("undo", "staged_updates.undo", "Roll back a staged update."),
     ),
     "Upgrade member clusters": (
         _LazyCommand("upgrade", "upgrades.upgrade", "Start, stop and watch upgrades of member clusters."),
-        _LazyCommand("windows", "members.windows", "Show when members of the fleet may be touched."),
-        _LazyCommand("cordon", "members.cordon", "Let a member get no new placements."),
-        _LazyCommand("uncordon", "members.uncordon", "Let a member get placements again."),
-        _LazyCommand("drain", "members.drain", "Take everything that is placed on a member off it."),
+        _LazyCommand("windows", "members.windows", "Show the maintenance windows of members."),
+        _LazyCommand("cordon", "members.cordon", "Mark a member unschedulable."),
+        _LazyCommand("uncordon", "members.uncordon", "Mark a member schedulable again."),
+        _LazyCommand("drain", "members.drain", "Evict all placements from a member."),
     ),
     "Ask the engine": (
-        _LazyCommand("plan", "planning.plan", "Show what would happen to placements and what runs would do."),
-        _LazyCommand("explain", "planning.explain", "Say why a placement got the clusters it got."),
-        _LazyCommand("validate", "linting.validate", "Check objects as admission would."),
-        _LazyCommand("lint", "linting.lint", "Find what is wrong or odd in files, for CI."),
+        _LazyCommand("plan", "planning.plan", "Preview changes to placements and runs."),
+        _LazyCommand("explain", "planning.explain", "Explain why a placement got its clusters."),
+        _LazyCommand("validate", "linting.validate", "Validate objects as admission would, without a hub."),
+        _LazyCommand("lint", "linting.lint", "Find errors and questionable settings in files, for CI."),
         _LazyCommand("test", "policy_tests.command", "Run tests of placements, admission, budgets and the gate."),
-        _LazyCommand("gate", "disruption.gate", "Ask whether something may be disrupted now, and if not, when."),
-        _LazyCommand("budgets", "disruption.budgets", "Show what disruption budgets allow, now and on a calendar."),
+        _LazyCommand("gate", "disruption.gate", "Check whether a disruption is allowed now, and if not, when."),
         _LazyCommand(
-            "simulate", "disruption.simulate", "Play what would happen to the nodes of a cluster in the days to come."
+            "budgets", "disruption.budgets", "Show the disruptions that budgets allow, now and on a calendar."
+        ),
+        _LazyCommand(
+            "simulate", "disruption.simulate", "Simulate the disruption of a cluster's nodes over the next days."
         ),
     ),
     "Serve a hub": (
-        _LazyCommand("serve", "operating.serve", "Answer a hub's admission reviews and questions over HTTPS."),
         _LazyCommand(
-            "reconcile", "operating.reconcile", "Turn the placements of a hub into bindings, Works and status."
+            "serve", "operating.serve", "Run the HTTPS server: admission webhooks, scheduler extender and /v1 API."
         ),
-        _LazyCommand("join", "members.join", "Make a cluster a member of the fleet."),
-        _LazyCommand("leave", "members.leave", "Let a member go."),
+        _LazyCommand("reconcile", "operating.reconcile", "Run the reconcile loop of a hub."),
+        _LazyCommand("join", "members.join", "Join a cluster to the fleet."),
+        _LazyCommand("leave", "members.leave", "Remove a member from the fleet."),
         _LazyCommand("agent", "operating.agent", "Run the agent of a member cluster."),
+        _LazyCommand("webhook-configuration", "operating.webhook_configuration", "Print the webhook configurations."),
+        _LazyCommand("unregister", "operating.unregister", "Delete the webhook configurations from a hub."),
+        _LazyCommand("doctor", "operating.doctor", "Check an installation, and suggest fixes."),
         _LazyCommand(
-            "webhook-configuration", "operating.webhook_configuration", "Print the objects that register the webhooks."
+            "certs", "operating.certs", "Inspect and rotate the certificate authority of `harbormaster serve`."
         ),
-        _LazyCommand("unregister", "operating.unregister", "Remove the webhook configurations from a hub."),
-        _LazyCommand("doctor", "operating.doctor", "Check an installation, and say what to do about what is wrong."),
-        _LazyCommand("certs", "operating.certs", "Show and replace the certificate authority of `harbormaster serve`."),
-        _LazyCommand("rbac", "operating.rbac", "Print the roles that our processes need."),
-        _LazyCommand("settings", "operating.settings", "Print the settings in force, and where they come from."),
+        _LazyCommand("rbac", "operating.rbac", "Print the RBAC roles that harbormaster needs."),
+        _LazyCommand("settings", "operating.settings", "Print the effective settings and their sources."),
     ),
     "Other": (
-        _LazyCommand("crds", "operating.crds", "Print the definitions of all kinds, or write their JSON Schemas."),
-        _LazyCommand("rules", "linting.rules", "Print the rules of admission."),
+        _LazyCommand("crds", "operating.crds", "Print the CustomResourceDefinitions, or write JSON Schemas."),
+        _LazyCommand("rules", "linting.rules", "Print the admission rules."),
         _LazyCommand("completion", "completion", "Print the completion script of a shell."),
         _LazyCommand("version", "operating.version", "Print the versions of the program, the hub and the agents."),
     ),
@@ -119,15 +123,17 @@ Start here:
 
 \b
 Exit codes:
-  0  fine
-  1  an error, reported in one line; usage errors too
-  2  from plan, simulate: something would change; from gate: not allowed now; from test: a case failed; from drain,
-     run --wait, upgrade --wait: somebody has to act
-  3  from drain, run --wait, upgrade --wait: the time is up
+  0  success
+  1  an error, including usage errors
+  2  plan and simulate: changes
+     gate: not allowed now
+     test: a case failed
+     drain, run --wait and upgrade --wait: action required
+  3  drain, run --wait and upgrade --wait: timed out
 
-Tables and colours are for people (NO_COLOR turns colours off); -o json and -o yaml are for programs.
-As kubectl-harbormaster on the PATH, this program is also `kubectl harbormaster`, and asks the hub that kubectl asks.
-`harbormaster` asks the hub of `harbormaster up`; --kubeconfig and --context name any other.
+In scripts, use -o json or -o yaml instead of tables. NO_COLOR turns colours off.
+`harbormaster` uses the hub of `harbormaster up` by default. Select another hub with --kubeconfig and --context.
+As a kubectl plugin (kubectl-harbormaster on the PATH), `kubectl harbormaster` uses the same hub as kubectl.
 """
 
 

@@ -152,13 +152,13 @@ def judge_account(account: Account, denied_rights: Collection[Right] | None) -> 
     """
     rights_missing, extra = account.missing, account.beyond
     problems = [f"{account.username} may not {description}" for description in described(rights_missing)]
-    problems += [f"{account.username} may {description}, and needs not" for description in described(extra)]
+    problems += [f"{account.username} may {description}, but does not need to" for description in described(extra)]
     if not rights_missing and denied_rights:
         problems += [
             f"{account.username} may not {description}, although its roles allow it: is RBAC the authorizer there?"
             for description in described(denied_rights)
         ]
-    well = f"{account.username} has each of the {len(account.wanted)} rights that it needs, and none beyond"
+    well = f"{account.username} has the {len(account.wanted)} rights that it needs, and no others"
     if account.choice:
         well += f"; {account.choice.says} {chosen(account.held, account.wanted)}"
     if account.without:
@@ -170,7 +170,7 @@ def judge_account(account: Account, denied_rights: Collection[Right] | None) -> 
         if rights_missing or denied_rights
         else ""
     )
-    return judged(account.check, problems, well, advice or "remove the bindings that give it, or narrow their roles")
+    return judged(account.check, problems, well, advice or "remove the bindings that grant it, or narrow their roles")
 
 
 def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], roles: Roles, home: str) -> Finding:
@@ -205,11 +205,11 @@ def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], rol
             for description in described(missing(desired_rights, held_rights))
         ]
         problems += [
-            f"{name}: its agent ({user}) may {description}, and needs not"
+            f"{name}: its agent ({user}) may {description}, but does not need to"
             for description in described(beyond(held_rights, desired_rights | {own}))
         ]
     well = f"{format_count(count, 'agent')} may write to the namespace of their member, and nowhere else"
-    advice = "the loop puts right what is missing: does it run? Remove the bindings that give too much"
+    advice = "the loop restores missing rights: is it running? Remove bindings that grant too much"
     return judged(AGENTS, problems, well if count else "there are no members yet", advice)
 
 
@@ -247,11 +247,11 @@ def judge_policies(
             rule |= RULE_DEFAULTS
         same_names = {name for name, other in policy_specs.items() if not any(differences(other, spec))}
         if not same_names & in_force:
-            state = "is not bound, or not with Deny" if same_names else "is not there, or says something else"
+            state = "is not bound, or not with Deny" if same_names else "is missing, or differs"
             accounts = "every account of an agent" if policy.whose else username
-            problems.append(f"{accounts} is not held to this: {policy.message}; the policy {policy.name} {state}")
+            problems.append(f"{accounts} is not restricted ({policy.message}): policy {policy.name} {state}")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
-    well = f"{len(policies_wanted)} policies narrow our accounts further than roles can"
+    well = f"{len(policies_wanted)} policies restrict our accounts beyond their roles"
     return judged(POLICIES, problems, well, f"{commands}    (with Helm: rbac.policies)")
 
 

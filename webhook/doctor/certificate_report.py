@@ -69,20 +69,20 @@ class CertificateState:
             for kind in CONFIGURATIONS:
                 if kind.kind not in self.registered:
                     subject = f"{kind.kind} {self.configuration}"
-                    yield f"{subject} is not there: print it with `harbormaster webhook-configuration --no-ca`"
+                    yield f"{subject} is missing: print it with `harbormaster webhook-configuration --no-ca`"
 
     def problems_of_trust(self) -> Iterator[str]:
         """Yield problems of the authority, and of the trust in existing configurations."""
         lineage = self.stored.lineage
         if lineage is None:
-            reason = self.stored.damage or "it is not there"
+            reason = self.stored.damage or "it does not exist"
             yield f"Secret {self.secret}: no certificate authority: {reason}; a running `harbormaster serve` makes one"
             return
         name, now = lineage.active.name, self.now
         if now >= lineage.active.not_after:
             yield f"{name} has expired at {format_time(lineage.active.not_after)}; is `harbormaster serve` running?"
         elif now < lineage.active.not_before:
-            yield f"{name} begins at {format_time(lineage.active.not_before)} only: a clock is wrong"
+            yield f"{name} is not valid before {format_time(lineage.active.not_before)}: a clock is wrong"
         elif lineage.is_due(now, LARGEST_JITTER):
             yield f"a rollover was due at {format_time(lineage.due())}; is `harbormaster serve` running?"
         for kind, configuration in self.registered.items():
@@ -92,9 +92,9 @@ class CertificateState:
         subject = f"{kind} {self.configuration}"
         if not self._is_accepted_by(lineage, configuration):
             active = lineage.active.name
-            yield f"{subject} does not trust {active}: the API server refuses what its leaves are shown for"
+            yield f"{subject} does not trust {active}: the API server refuses its server certificates"
         elif not configuration.is_in_sync(pem_of(lineage.trusted())):
-            yield f"{subject} does not trust exactly what the Secret says; is `harbormaster serve` running?"
+            yield f"{subject} does not trust exactly the authorities in the Secret: is `harbormaster serve` running?"
 
 
 def untrusting_clients(lineage: Lineage, now: datetime) -> str:
@@ -107,8 +107,8 @@ def untrusting_clients(lineage: Lineage, now: datetime) -> str:
         "the authority before it",
     )
     return (
-        f"clients that trust {earlier} and not yet {lineage.active.name} are cut off; "
-        f"after {format_time(cross.not_valid_after_utc)} there are none"
+        f"clients that trust {earlier} and not yet {lineage.active.name} lose access "
+        f"(after {format_time(cross.not_valid_after_utc)}, none are left)"
     )
 
 

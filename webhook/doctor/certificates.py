@@ -28,7 +28,7 @@ def judge_authority(state: CertificateState, distrust: str) -> Finding:
         problems = [distrust]
     well = ""
     if lineage is not None:
-        well = f"{lineage.active.name} signs and is trusted; the next rollover is at {format_time(lineage.due())}"
+        well = f"{lineage.active.name} signs and is trusted, the next rollover is at {format_time(lineage.due())}"
     return judged(CHECK, problems, well, f"harbormaster certs inspect; {_HINT}")
 
 
@@ -44,16 +44,16 @@ def judge_bundles(
         any_answer: Whether the API server answered any dry run.
     """
     if not configurations:
-        return unchecked(CHECK, "there are no webhook configurations; see webhooks")
+        return unchecked(CHECK, "there are no webhook configurations (see webhooks)")
     problems = [distrust] if distrust else [*_problems_of(configurations, now)]
     if not problems and not any_answer:
-        return unchecked(CHECK, "no hook has answered, so nothing was shown; see admission")
+        return unchecked(CHECK, "no webhook answered, so no certificate was seen (see admission)")
     trusted_names = {
         name_of(certificate) for configuration in configurations.values() for certificate in configuration.trusted()
     }
     authorities = ", ".join(sorted(trusted_names)) or "the authorities of its machine"
     advice = f"put the authority that signed the certificate into caBundle: webhook-configuration --ca FILE; {_HINT}"
-    return judged(CHECK, problems, f"the API server trusts {authorities}, and what it is shown", advice)
+    return judged(CHECK, problems, f"the API server trusts {authorities}, and the certificate that it is shown", advice)
 
 
 def _problems_of(configurations: Mapping[str, Registered], now: datetime) -> Iterator[str]:
@@ -64,4 +64,4 @@ def _problems_of(configurations: Mapping[str, Registered], now: datetime) -> Ite
             if bundle and not any(now < certificate.not_valid_after_utc for certificate in certificates):
                 yield f"{kind}: {name}: its caBundle holds no certificate that is valid now"
     if len(bundles) > 1:
-        yield "the hooks do not all trust the same: some caBundle differs"
+        yield "the webhooks trust different authorities: their caBundles differ"

@@ -33,20 +33,20 @@ def judge_definitions(definitions: Iterable[JsonObject]) -> Finding:
     ]
     present = sum(name in by_name for name in desired)
     without = [name for name in sorted(NOT_NEEDED) if name not in by_name]
-    well = f"{present} are there, with all that this release needs"
-    return judged(CHECK, problems, well + (f"; not there: {listed(without)}" if without else ""), ADVICE)
+    well = f"{present} are installed, with all fields that this release needs"
+    return judged(CHECK, problems, well + (f"; missing: {listed(without)}" if without else ""), ADVICE)
 
 
 def problems_of(name: str, stored_definition: JsonObject | None, desired: JsonObject) -> Iterator[str]:
     """Yield the problems of one definition. *stored_definition*: None: unset, not installed."""
     if stored_definition is None:
-        yield f"{name} is not there"
+        yield f"{name} is missing"
         return
     if not any(
         condition.get("type") == "Established" and condition.get("status") == "True"
         for condition in conditions_of(stored_definition)
     ):
-        yield f"{name} is there, and not served: it is not Established"
+        yield f"{name} is installed but not served: it is not Established"
     if (scope := dict_at(stored_definition, "spec").get("scope")) != desired["spec"]["scope"]:
         yield f"{name}: its scope is {scope}, not {desired['spec']['scope']}"
         return

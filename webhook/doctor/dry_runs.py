@@ -69,19 +69,21 @@ def judge_dry_runs(runs: DryRuns, namespace: str, *, is_registered: bool) -> Fin
         if isinstance(error, NotServedError) or (isinstance(error, ForbiddenError) and _DENIED not in str(error)):
             return refused(CHECK, error)
     if not is_registered:
-        return unchecked(CHECK, "there are no webhook configurations; see webhooks")
+        return unchecked(CHECK, "there are no webhook configurations (see webhooks)")
     if runs.distrust:
-        return unchecked(CHECK, "the API server does not trust the certificate that it is shown; see certificates")
+        return unchecked(CHECK, "the API server does not trust the server certificate (see certificates)")
     problems = []
     if runs.valid is not None:
         problems.append(f"a valid placement is refused: {_line(runs.valid)}")
     if runs.invalid is None:
-        problems.append(f"a placement of namespace {WRONG_NAMESPACE} is accepted: the API server does not ask")
+        problems.append(
+            f"a placement of namespace {WRONG_NAMESPACE} is accepted: the API server does not call the webhooks"
+        )
     elif HOOK not in str(runs.invalid) and not problems:
         problems.append(f"a placement of namespace {WRONG_NAMESPACE} is refused, not by {HOOK}: {_line(runs.invalid)}")
-    well = "the API server asks: a valid placement is accepted, an invalid one refused"
+    well = "the API server calls the webhooks: a valid placement is accepted, an invalid one refused"
     advice = (
-        "does `harbormaster serve` run, and can the API server reach it? "
+        "is `harbormaster serve` running, and can the API server reach it? "
         f"kubectl get pods,endpointslices -n {namespace}; docs/admission.md, When no replica answers"
     )
     return judged(CHECK, problems, well, advice)

@@ -223,13 +223,13 @@ class Examination:
         try:
             self._offset = parsedate_to_datetime(date) + timedelta(seconds=0.5) - (before + took / 2)
         except ValueError:
-            return Finding(HUB, State.OK, f"Kubernetes {version}, which does not tell its time")
+            return Finding(HUB, State.OK, f"Kubernetes {version}, which does not report its time")
         off, machine = self._offset, "the clock of this machine"
         problems = []
         if abs(off) > LARGEST_OFFSET + took:
             problems.append(f"{machine} is {seconds(off)} {'behind' if off > timedelta() else 'ahead of'} the hub's")
         well = f"Kubernetes {version}; {machine} and the hub's agree"
-        return judged(HUB, problems, well, "set the clock that is wrong; all else here is judged by the hub's")
+        return judged(HUB, problems, well, "correct the wrong clock: all other checks use the hub's")
 
     async def _find(self, options: InstallationOptions, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
         """Find the installation by its Deployments, if they may be read."""
@@ -238,7 +238,7 @@ class Examination:
         except (ForbiddenError, NotFoundError) as error:
             installation = find_installation((), options, environment)
             reason = refused(INSTALLATION, error).found.removeprefix("not checked: ")
-            return installation, unchecked(INSTALLATION, f"{reason}; judged by the settings of this environment")
+            return installation, unchecked(INSTALLATION, f"{reason}; using the settings of this environment")
         installation = find_installation(deployments, options, environment)
         problems = problems_of(installation, self._release)
         advice = f"kubectl get pods -n {installation.namespace}"
@@ -311,7 +311,7 @@ class Examination:
             for account in accounts_of(installation, roles):
                 await self._check(account.check, partial(self._account, account))
             if installation.loop in ("", installation.server):
-                reason = "the loop has the account of the server" if installation.loop else "there is no loop here"
+                reason = "the loop uses the account of the server" if installation.loop else "no loop is installed"
                 self._add(Finding(LOOP, State.OK, reason), time.monotonic())
             await self._check(AGENTS, lambda: self._agents(roles, installation.namespace))
         await self._check(POLICIES, lambda: self._policies(installation))
@@ -368,7 +368,7 @@ class Examination:
 
     async def _leader(self, installation: Installation) -> Finding:
         if not installation.loop:
-            return Finding(LEADER, State.OK, "there is no loop here")
+            return Finding(LEADER, State.OK, "no loop is installed")
         key = Key(installation.settings.lease_name, installation.namespace)
         try:
             lease = await self._store.get(LEASE, key)

@@ -19,8 +19,8 @@ ASKING: Final = "ask-extender"
 RECENT: Final = timedelta(minutes=10)
 """Longer than the five minutes after which kube-scheduler retries a pending pod."""
 ADVICE: Final = (
-    "docs/troubleshooting.md, Alert: an extender that refuses; helm upgrade --set scheduler.ignorable=false has pods "
-    "wait instead"
+    "see docs/troubleshooting.md, Alert: an extender that refuses. To have pods wait instead: helm upgrade --set "
+    "scheduler.ignorable=false"
 )
 LONGEST_LINE: Final = 256
 _REFUSED_AT: Final = "harbormaster_extender_refusal_timestamp_seconds"
@@ -56,17 +56,17 @@ def judge_extender(scheduler: Scheduling | None, metrics: Mapping[str, str], now
     if not problems and not metrics:
         if scheduler is None:
             return Finding(CHECK, State.OK, "the chart has installed no scheduler")
-        return unchecked(CHECK, "no replica of serve is there that could say whether it has refused schedulers")
+        return unchecked(CHECK, "no replica of serve is running, so refused schedulers are unknown")
     minutes = RECENT // timedelta(minutes=1)
-    return judged(CHECK, problems, f"no question of a scheduler has been refused within {minutes} minutes", ADVICE)
+    return judged(CHECK, problems, f"no request of a scheduler was refused within {minutes} minutes", ADVICE)
 
 
 def _problems_of(scheduler: Scheduling) -> Iterator[str]:
     subject = f"Deployment {scheduler.name}"
     if scheduler.configuration is None:
-        yield f"{subject}: its configuration is not there"
+        yield f"{subject}: its configuration is missing"
     elif _is_ignorable(scheduler.configuration):
-        yield f"{subject}: ignorable is true: while the extender refuses or does not answer, pods go to any node"
+        yield f"{subject}: ignorable is true: pods run on any node while the extender refuses or does not answer"
     for pod in scheduler.pods:
         for status in dicts_at(pod, "status", "initContainerStatuses"):
             if status.get("name") == ASKING and (last_words := _last_words(status)):

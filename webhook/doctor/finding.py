@@ -80,7 +80,7 @@ def refused(check: str, error: StoreError) -> Finding:
         case ForbiddenError() if right := _denied(text):
             return unchecked(check, f"you may not {right}")
         case NotServedError():
-            return unchecked(check, f"the hub does not know the kind ({text}); see definitions")
+            return unchecked(check, f"the hub does not know the kind ({text}, see definitions)")
     return unchecked(check, text)
 
 

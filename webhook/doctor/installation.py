@@ -112,7 +112,7 @@ def find_installation(
     }
     if len(installations) > 1:
         choices = ", ".join(f"-n {namespace} --release {release}" for namespace, release in sorted(installations))
-        raise UnclearInstallationError(f"there are several installations; name one of: {choices}")
+        raise UnclearInstallationError(f"there are several installations, name one of: {choices}")
     if installations:
         ((namespace, release),) = installations
         return _of_chart(namespace, release, installations[namespace, release])
@@ -184,8 +184,8 @@ def problems_of(installation: Installation, version: str) -> list[str]:
         other = label(deployment, VERSION)
         if other and other != version:
             problems.append(
-                f"{subject} is of release {other}, this is {version}: use the doctor of {other}, what else is said"
-                " here may not fit"
+                f"{subject} is of release {other}, this is {version}: use the doctor of {other}, as other findings "
+                "may not apply"
             )
         variables = _environment(deployment)
         if variables.get("HARBORMASTER_OIDC_GROUPS_CLAIM") and not variables.get("HARBORMASTER_OIDC_GROUPS_PREFIX"):
@@ -213,7 +213,7 @@ def described(installation: Installation) -> str:
     location = f"namespace {installation.namespace}"
     if not installation.deployments:
         loop = "" if installation.loop else ", without a loop"
-        return f"{location}, by the settings of this environment: no chart has made it{loop}"
+        return f"{location}, by the settings of this environment: not installed by the chart{loop}"
     parts = [
         f"{dict_at(deployment, 'status').get('availableReplicas') or 0} replicas of {component}"
         for component, deployment in installation.deployments.items()

@@ -34,9 +34,9 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
         name: Its namespace and name.
         now: Time of the hub's clock.
     """
-    advice = "does `harbormaster reconcile` run? Its log says `lease out of reach` and why, if it cannot lead"
+    advice = "is `harbormaster reconcile` running? If it cannot lead, its log has `lease out of reach` with the reason"
     if lease is None:
-        return judged(CHECK, [f"Lease {name} is not there: no loop has led yet"], "", advice)
+        return judged(CHECK, [f"Lease {name} does not exist: no loop has led yet"], "", advice)
     spec = spec_of(lease)
     holder = text_at(spec, "holderIdentity")
     if not holder:
@@ -51,7 +51,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     if traits:
         return judged(CHECK, [f"{holder} holds Lease {name}, {trait}" for trait in traits], "", advice)
     acquire_time = read_time(spec.get("acquireTime"))
-    leads = "leads" if parted_into(holder) is None else "are worked on"
+    leads = "leads" if parted_into(holder) is None else "are active"
     return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(acquire_time)}' if acquire_time else ''}")
 
 

@@ -51,8 +51,10 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
         for member in _staying(members)
     ]
     problems = [f"{name}: {reason}" for name, reason in judgements if reason]
-    well = f"{format_count(len(judgements), 'member')} joined, healthy and heard of" if judgements else NO_MEMBERS
-    return judged(MEMBERS, problems, well, "harbormaster join NAME … says what is missing, and puts right what it can")
+    well = f"{format_count(len(judgements), 'member')} joined, healthy and reporting" if judgements else NO_MEMBERS
+    return judged(
+        MEMBERS, problems, well, "harbormaster join NAME … reports missing parts, and repairs them where possible"
+    )
 
 
 def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
@@ -101,7 +103,7 @@ def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
 
 def _about(version: str, release: str) -> str:
     if not version:
-        return f"its agent does not tell its release: it is older than {release}, or not harbormaster's"
+        return f"its agent does not report its release: it is older than {release}, or not harbormaster's"
     older = _numbers(version) < _numbers(release)
     return f"its agent is of release {version}, {'older' if older else 'other'} than {release}"
 

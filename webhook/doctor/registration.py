@@ -82,7 +82,7 @@ def _problems_of(
 ) -> Iterator[str]:
     subject = f"{desired['kind']} {name}"
     if configuration is None:
-        yield f"{subject} is not there: the API server does not ask"
+        yield f"{subject} is missing: the API server does not call the webhooks"
         return
     hooks_by_name = {text_at(hook, "name"): hook for hook in dicts_at(configuration, "webhooks")}
     hooks = {text_at(hook, "name"): _SELECTS_ALL | hook for hook in desired["webhooks"]}
@@ -93,7 +93,7 @@ def _problems_of(
         for difference in differences(_masked(hooks_by_name[hook_name], endpoint), _masked(hook, endpoint)):
             yield f"{subject}: {hook_name}: {difference}"
     for hook_name in hooks_by_name.keys() - hooks.keys():
-        yield f"{subject}: {hook_name} is none of this release, or of a setting that is off"
+        yield f"{subject}: {hook_name} is not of this release, or belongs to a setting that is off"
 
 
 def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:
@@ -113,7 +113,7 @@ def _problems_of_endpoint(endpoint: WebhookEndpoint, installation: Installation,
     if not any_hook:
         return
     if not endpoint.url and endpoint.namespace != installation.namespace:
-        yield f"the hooks lead to namespace {endpoint.namespace}, the installation is in {installation.namespace}"
+        yield f"the webhooks point to namespace {endpoint.namespace}, the installation is in {installation.namespace}"
     if installation.has_secret_path is None or installation.requires_certificate:
         return
     if not (installation.has_secret_path and endpoint.secret_path):
@@ -123,9 +123,9 @@ def _problems_of_endpoint(endpoint: WebhookEndpoint, installation: Installation,
 def _gap(installation: Installation, endpoint: WebhookEndpoint) -> str:
     if installation.has_secret_path:
         return (
-            "it holds a secret path, and the hooks are called without: run helm upgrade again, once its Pods are those "
-            "of the last one"
+            "it has a secret path, but the webhooks are called without it: run helm upgrade again after its Pods have "
+            "been replaced"
         )
     if endpoint.secret_path:
-        return "the hooks are called below a secret path that it does not hold: set webhook.secrets of the chart"
+        return "the webhooks are called with a secret path that it does not have: set webhook.secrets of the chart"
     return "there is no secret path: set webhook.secrets of the chart (openssl rand -hex 32)"

@@ -29,7 +29,7 @@ async function send(path, { headers, ...options }) {
     response = await fetch(path, { ...options, headers: { ...headers, ...credentials }, cache: "no-store", credentials: "same-origin" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("the server cannot be reached");
+    throw new ApiError("the server is unreachable");
   }
   readClock(response.headers.get("Date"));
   if (response.ok || response.status === 304) return response;

@@ -100,14 +100,14 @@ function renderRuns() {
   if (isEmpty) return;
   const known = listedRun(state.selectedRun);
   if (known) run.show(state.run?.ref === known.ref ? { ...state.run, ...known } : known);
-  else run.showNothing(`There is no update run ${state.selectedRun} (any more).`);
+  else run.showNothing(`Run ${state.selectedRun} does not exist or was deleted.`);
 }
 
 function renderCluster() {
   const name = pathOf("cluster");
   const known = state.clusters?.find((one) => one.name === name);
   if (known && state.cluster?.name === name) cluster.show(state.cluster);
-  else cluster.showNothing(known ? "Reading the cluster…" : state.clusters ? `There is no member cluster ${name} (any more).` : "Reading the cluster…");
+  else cluster.showNothing(known ? "Reading the cluster…" : state.clusters ? `Member cluster ${name} does not exist or was deleted.` : "Reading the cluster…");
 }
 
 function renderFleet() {
@@ -140,7 +140,7 @@ function renderPlacements() {
   by("placement").hidden = false;
   const placement = listed(state.selected);
   if (placement) detail.show(placement, state.runs);
-  else detail.showNothing(state.selected ? `There is no placement ${state.selected} (any more).` : "Nothing to explain yet.");
+  else detail.showNothing(state.selected ? `Placement ${state.selected} does not exist or was deleted.` : "Nothing to explain yet.");
 }
 
 const RENDER = {
@@ -191,7 +191,7 @@ async function reading(path, task) {
 /** Why something cannot be read, and what happens next. */
 function inWords(error) {
   if (error.status === 403) return error.message;
-  return `${error.message}. What is shown may be out of date; trying again.`;
+  return `${error.message}. The data shown may be out of date. Retrying…`;
 }
 
 /**

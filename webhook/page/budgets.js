@@ -33,7 +33,7 @@ export function yaml(budgets) {
 /** What is to be known about the budgets of a pool besides the strips. */
 function notes(pool) {
   const wrong = pool.unusable.map(({ budget, message }) => ({
-    tone: "bad", key: `wrong ${budget}`, text: [h("b", {}, `budgets[${budget}] cannot be used`), ", so nothing is allowed: ", message],
+    tone: "bad", key: `wrong ${budget}`, text: [h("b", {}, `budgets[${budget}] is invalid`), ", so no disruption is allowed: ", message],
   }));
   const lints = pool.lints.map((lint, place) => ({
     tone: "warn", key: `lint ${place}`, fix: lint.fix, text: [h("b", {}, lint.at), ": ", lint.message],
@@ -52,7 +52,7 @@ function notes(pool) {
 }
 
 function note({ tone, text, fix }) {
-  const correction = fix ? [h("p", {}, "What may be meant:"), h("pre", {}, h("code", {}, yaml(fix)))] : [];
+  const correction = fix ? [h("p", {}, "Possible correction:"), h("pre", {}, h("code", {}, yaml(fix)))] : [];
   return h("div", { class: `callout ${tone}` }, h("p", {}, text), correction);
 }
 
@@ -124,7 +124,7 @@ export class BudgetsView {
       say(sub, "");
       if (isNews(body, "empty")) {
         body.replaceChildren(h("p", { class: "quiet" }, "No NodePool yet. Add one with ",
-          h("code", {}, "harbormaster apply -f pool.yaml"), "; it appears here by itself."));
+          h("code", {}, "harbormaster apply -f pool.yaml"), ". It then appears here automatically."));
       }
       return;
     }
@@ -189,7 +189,7 @@ export function budgetsCard(overview, calendars) {
 function cardWords(overview, most, open, calendars) {
   if (!open.length) {
     const next = overview.items.map((item) => item.nextOpen).filter(Boolean).sort()[0];
-    return next ? `none until ${moment(Date.parse(next))}` : "no pool opens by itself";
+    return next ? `none until ${moment(Date.parse(next))}` : "no scheduled opening";
   }
   if (most.size > 1) return `in ${number(open.length)} of ${count(most.size, "pool")}`;
   const [[pool, { reason }]] = open;

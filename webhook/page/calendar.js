@@ -70,22 +70,22 @@ export function budgetInWords(position, budget) {
 
 function period({ from, to }, start, end) {
   const [begins, ends] = [from <= start, to >= end];
-  if (begins && ends) return "all this time";
+  if (begins && ends) return "the whole time";
   if (begins) return `until ${moment(to)}`;
   if (ends) return `from ${moment(from)} on`;
   return `${moment(from)} – ${dayOf(from) === dayOf(to) ? clock(to) : moment(to)}`;
 }
 
 function amount(span, reason, kind) {
-  if (kind === "never") return "never opens: nothing may go, and no later time is in sight";
+  if (kind === "never") return "never opens: no disruption is allowed at any foreseeable time";
   if (kind === "unlimited") return "no limit (∞)";
-  const used = reason.disrupting ? `, ${number(reason.disrupting)} going now` : "";
-  return span.limit ? `${number(span.limit)} may go at a time${used}` : "0 may go";
+  const used = reason.disrupting ? `, ${number(reason.disrupting)} being disrupted now` : "";
+  return span.limit ? `up to ${number(span.limit)} disrupted at a time${used}` : "no disruption allowed";
 }
 
 function words(span, reason, pool, start, end, kind) {
   const budgets = span.binding.map((position) => budgetInWords(position, pool.budgets[position])).join(", ");
-  const least = span.summed ? "at least at times " : "";
+  const least = span.summed ? "at its lowest " : "";
   return `${reason.reason}, ${period(span, start, end)}: ${least}${amount(span, reason, kind)}${budgets ? `; ${budgets}` : ""}`;
 }
 

@@ -12,12 +12,12 @@ import { WhatIf } from "./whatif.js";
 import { localTimes, moment } from "./zone.js";
 
 const FOR = { All: "updates and upgrades", KubernetesVersion: "upgrades of Kubernetes", NodeImage: "upgrades of node images" };
-const VERBS = { Running: "is being upgraded by", Pending: "waits in", Failed: "has failed in", NotStarted: "is to be upgraded by" };
+const VERBS = { Running: "is being upgraded by", Pending: "waits in", Failed: "failed in", NotStarted: "will be upgraded by" };
 
 /** A maintenance window in words. */
 function ofWindow(window) {
-  const state = window.missing ? "there is no such window"
-    : window.unreadable ? "cannot be read, and counts as closed"
+  const state = window.missing ? "does not exist"
+    : window.unreadable ? "unreadable, counts as closed"
       : `${window.open ? "open" : "closed"}${window.until ? `, ${window.open ? "closes" : "opens"} ${moment(Date.parse(window.until))}` : ""}`;
   return h("li", {}, h("strong", {}, window.name), ` ${state}`, window.target ? h("span", { class: "detail" }, ` for ${FOR[window.target]}`) : null);
 }
@@ -48,8 +48,8 @@ function facts(cluster) {
   const placements = cluster.placements ?? [];
   return [
     ["Kubernetes", version ? [version] : ["not known"]],
-    ["Windows", windows?.length ? [list(windows.map(ofWindow))] : ["none: it may be touched at any time"]],
-    ["Upgrade", upgrade ? ofUpgrade(upgrade) : ["no run is concerned with it"]],
+    ["Windows", windows?.length ? [list(windows.map(ofWindow))] : ["none: may be changed at any time"]],
+    ["Upgrade", upgrade ? ofUpgrade(upgrade) : ["not part of any run"]],
     ["Held by", [...(onHold ? [h("code", {}, "harbormaster.dev/upgrade-hold"), " holds upgrades. "] : []),
       ...(cluster.holds?.length ? [list(cluster.holds.map(ofHold))] : onHold ? [] : ["nothing"])]],
     ["Placements", placements.length ? placements.flatMap((ref, index) => [index ? ", " : "", h("a", { href: href("placement", ref) }, ref)]) : ["none"]],
@@ -97,21 +97,21 @@ export class ClusterView {
   constructor({ title, sub, json, body }) {
     Object.assign(this, { title, sub, json, body, name: "", history: null });
     this.facts = h("dl", { class: "facts" });
-    this.commands = h("ul", { class: "commands", "aria-label": "What can be done" });
+    this.commands = h("ul", { class: "commands", "aria-label": "Next steps" });
     this.rows = h("tbody");
     this.table = h("table", { class: "properties" },
-      h("caption", { class: "unseen" }, "Properties, and how they went over the last day"),
+      h("caption", { class: "unseen" }, "Properties and their values over the last day"),
       h("thead", {}, h("tr", {}, ["Property", "Now", "Last day", "Range", "Seen"].map((word) => h("th", { scope: "col" }, word)))), this.rows);
     this.whatif = new WhatIf({
-      name: "What if this cluster were lost", label: "What would go?",
-      controls: h("p", {}, "If this cluster were lost, what would become of its placements? The engine plans it; nothing is written."),
+      name: "What if this cluster were lost", label: "Show the effect",
+      controls: h("p", {}, "Simulate the loss of this cluster and see where its placements would move. Nothing is written."),
       question: () => ({ lost: [this.name] }),
     });
     this.all = [
       this.facts,
       h("section", { class: "part" }, h("h3", {}, "Properties"), h("div", { class: "scroller" }, this.table)),
       h("section", { class: "part" }, h("h3", {}, "If it were lost"), this.whatif.element),
-      h("section", { class: "part" }, h("h3", {}, "What to do"), this.commands),
+      h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
     ];
   }
 

@@ -7,18 +7,18 @@
 
 const KEY = "harbormaster.shown";
 const TROUBLE = {
-  denied: "The provider did not sign you in: it, or you there, said no.",
-  stale: "This sign-in was not begun in this browser, took too long, or another one was begun meanwhile. Sign in again.",
-  code: "The provider does not accept what it gave your browser: that had been used already, or was too old. Sign in again.",
+  denied: "The provider did not sign you in: you or the provider denied the request.",
+  stale: "This sign-in was not started in this browser, timed out, or was replaced by a newer one. Sign in again.",
+  code: "The provider rejected the authorization code: it was already used, or has expired. Sign in again.",
   unreachable: "The provider cannot be reached from this server. Try again later.",
-  provider: "The provider did not answer as this server is set up to understand. The log of the server says more.",
-  clock: "The provider's clock and this server's differ too much. Somebody has to set one of them right.",
-  token: "What the provider says about you cannot be trusted. The log of the server says more.",
-  claims: "The provider does not say who you are in a way that this server is set up to understand. The log of the server says more.",
+  provider: "The provider's response does not match the configuration of this server. See the server log for details.",
+  clock: "The clocks of the provider and of this server differ too much. An administrator must correct one of them.",
+  token: "The provider's token could not be verified. See the server log for details.",
+  claims: "The provider's token does not identify you by the claims that this server is configured for. See the server log for details.",
   email: "The provider has not verified your e-mail address.",
-  groups: "You are in more groups than fit into a session. The provider can be set up to tell only those that matter here.",
-  busy: "Too many people sign in at once. Try again in a moment.",
-  settings: "This server cannot read a file that it needs to sign you in. The log of the server says more.",
+  groups: "You are in more groups than fit into a session. Configure the provider to send only the groups needed here.",
+  busy: "Too many users are signing in at the same time. Try again in a moment.",
+  settings: "This server cannot read a file that it needs to sign you in. See the server log for details.",
 };
 const MORE = "You are not signed in.";
 

@@ -11,35 +11,35 @@ export function ofPlacement(placement) {
   const failed = clusters.find((one) => one.state === "failed" || one.state === "applying") ?? clusters[0];
   const look = ["Every object on every cluster", `harbormaster tree ${ref} --all`];
   const found = {
-    available: [["What is below it", `harbormaster tree ${ref}`]],
+    available: [["Show its objects", `harbormaster tree ${ref}`]],
     "rolling out": [["Follow the rollout", `harbormaster tree ${ref} -w`], ...(failed ? [["May it be changed there now?", `harbormaster gate rollout ${ref} ${failed.cluster}`]] : [])],
-    stalled: [look, ["Take back the change that does not get on", `harbormaster edit ${ref}`]],
-    failed: [look, ["Change what cannot be applied", `harbormaster edit ${ref}`]],
-    external: [["See what waits", "harbormaster run status"], ["Change it stage by stage", `harbormaster run start --help`]],
-    short: [["Why the others were turned away", `harbormaster explain ${ref}`], ["Want fewer, or ask for less", `harbormaster edit ${ref}`]],
-    empty: [["What it selects", `harbormaster get ${ref} -o yaml`]],
-    pending: [["Is the loop at work?", "harbormaster doctor"]],
-    invalid: [["What is wrong with the policy", `harbormaster explain ${ref}`], ["Correct it", `harbormaster edit ${ref}`]],
-    "removal pending": [["What is below it", `harbormaster tree ${ref}`]],
-    removing: [["What still holds it", `harbormaster tree ${ref}`], ["Its finalizers", `kubectl get ${named(placement)} -o jsonpath='{.metadata.finalizers}'`]],
+    stalled: [look, ["Revert the change that is stalled", `harbormaster edit ${ref}`]],
+    failed: [look, ["Correct what cannot be applied", `harbormaster edit ${ref}`]],
+    external: [["Show pending runs", "harbormaster run status"], ["Update it in stages", `harbormaster run start --help`]],
+    short: [["Explain why other clusters were filtered out", `harbormaster explain ${ref}`], ["Request fewer clusters, or relax the policy", `harbormaster edit ${ref}`]],
+    empty: [["Show its selectors", `harbormaster get ${ref} -o yaml`]],
+    pending: [["Is the loop running?", "harbormaster doctor"]],
+    invalid: [["Explain the error in the policy", `harbormaster explain ${ref}`], ["Correct it", `harbormaster edit ${ref}`]],
+    "removal pending": [["Show its objects", `harbormaster tree ${ref}`]],
+    removing: [["Show the remaining objects", `harbormaster tree ${ref}`], ["Show its finalizers", `kubectl get ${named(placement)} -o jsonpath='{.metadata.finalizers}'`]],
   };
-  const confirm = placement.removalPendingSince ? [["Let its content be removed from the members", `harbormaster confirm ${ref}`]] : [];
-  return [...confirm, ...(found[state] ?? [["What is below it", `harbormaster tree ${ref}`]])];
+  const confirm = placement.removalPendingSince ? [["Confirm the removal of its content from the members", `harbormaster confirm ${ref}`]] : [];
+  return [...confirm, ...(found[state] ?? [["Show its objects", `harbormaster tree ${ref}`]])];
 }
 
 /** What a cluster in that state asks for. */
 export function ofCluster({ name, state }) {
-  const log = ["What its agent says, on the member", "kubectl -n fleet-system logs deploy/harbormaster-agent"];
+  const log = ["Agent log, on the member", "kubectl -n fleet-system logs deploy/harbormaster-agent"];
   const found = {
-    eligible: [["May it be updated now?", `harbormaster gate cluster-update ${name}`], ["Let it get no new placements", `harbormaster cordon ${name}`], ["Take everything off it", `harbormaster drain ${name}`]],
-    silent: [log, ["Give it up: what is placed there goes elsewhere", `harbormaster leave ${name} --help`]],
+    eligible: [["May it be updated now?", `harbormaster gate cluster-update ${name}`], ["Cordon it: no new placements", `harbormaster cordon ${name}`], ["Drain it: evict all placements", `harbormaster drain ${name}`]],
+    silent: [log, ["Remove it: placements move to other clusters", `harbormaster leave ${name} --help`]],
     "not reporting": [log],
     "health unknown": [log],
-    unhealthy: [log, ["Take everything off it", `harbormaster drain ${name}`]],
+    unhealthy: [log, ["Drain it: evict all placements", `harbormaster drain ${name}`]],
     "not joined": [["Run its agent", `harbormaster join --help`]],
-    leaving: [["What it waits for", `harbormaster get memberclusters ${name} -o yaml`]],
+    leaving: [["Show what blocks it", `harbormaster get memberclusters ${name} -o yaml`]],
   };
-  return found[state] ?? [["Everything about it", `harbormaster get memberclusters ${name} -o yaml`]];
+  return found[state] ?? [["Show the whole object", `harbormaster get memberclusters ${name} -o yaml`]];
 }
 
 /** A button that copies a text. */
@@ -49,7 +49,7 @@ function copier(text) {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      said = "select it, and copy it by hand"; // without HTTPS, or not allowed
+      said = "select and copy manually"; // without HTTPS, or not allowed
     }
     button.textContent = said;
     setTimeout(() => { button.textContent = "copy"; }, 2000);

@@ -59,7 +59,7 @@ function credentials(description) {
   const isPlain = location.protocol !== "https:"; // where credentials are not sent, and where the other port is not known
   return h("section", { class: "panel", id: "credentials" },
     head("Authentication"),
-    h("div", { class: "prose" }, h("p", {}, "Send one of these with every request. The commands on this page use the variables set here; ",
+    h("div", { class: "prose" }, h("p", {}, "Send one of these with every request. The commands on this page use the variables set here. ",
       h("code", {}, "harbormaster up"), " prints the address and the data folder, which holds ", h("code", {}, "ca.crt"), " and ", h("code", {}, "token"), "."),
       isPlain ? h("p", {}, "This page was loaded over plain HTTP, which accepts no credentials. Fill in the https address, "
         + "which is printed at start; it is also the ", h("code", {}, "server"), " in ", h("code", {}, "kubeconfig"), " of the data folder.") : null),
@@ -175,7 +175,7 @@ async function copy(pre, button) {
   } catch { // not allowed here: mark it, so that the reader's own keys can copy it
     getSelection().selectAllChildren(pre);
     say(button, "marked");
-    say(by("news"), "marked, to be copied with the keyboard");
+    say(by("news"), "selected: copy it with the keyboard");
   }
   setTimeout(() => say(button, "copy"), 2000);
 }
@@ -205,7 +205,7 @@ async function read() {
     const response = await fetch("/v1/openapi.json");
     return response.ok ? { description: await response.json() } : { trouble: `${response.status} ${response.statusText}` };
   } catch (error) {
-    return { trouble: error instanceof SyntaxError ? "it is not JSON" : "the server cannot be reached" };
+    return { trouble: error instanceof SyntaxError ? "it is not JSON" : "the server is unreachable" };
   }
 }
 

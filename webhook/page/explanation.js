@@ -10,7 +10,7 @@ import { because } from "./trigger.js";
 const PICKED = new Set(["Picked", "Kept"]);
 const FIRST_HELPS = 3;
 const NAMED_CLUSTERS = 3;
-const OVER = "one more placement there exceeds the limit of a spread constraint (maxSkew): −1,000, so it comes last";
+const OVER = "one more placement there exceeds the limit of a spread constraint (maxSkew): −1,000, so it ranks last";
 
 const isPicked = (item) => PICKED.has(item.verdict);
 const isCandidate = (item) => item.verdict === "ScoreTooLow" || item.verdict === "NotNeeded";
@@ -150,7 +150,7 @@ function callOut(items, terms) {
     return h("p", {}, h("b", {}, names), ` ${words}${/[.!?]$/.test(words) ? "" : "."}`);
   });
   const others = [...helps.values()].slice(FIRST_HELPS).flat().length;
-  if (others) out.push(h("p", { class: "quiet" }, `What would help ${count(others, "more cluster")} is in their rows.`));
+  if (others) out.push(h("p", { class: "quiet" }, `Suggestions for ${count(others, "more cluster")} are in their rows.`));
   const told = new Set(); // two terms may sort by the same property
   for (const { text } of ranges(items, terms)) {
     if (told.has(text.join(""))) continue;
@@ -164,7 +164,7 @@ function callOut(items, terms) {
 /** `, picked in 1 round`: how often it was chosen among them; a placement that has all it wants chooses no more. */
 function roundsWords({ batches, wanted, found }) {
   if (batches) return `, picked in ${count(batches, "round")}`;
-  return wanted === found ? "; all clusters it wants are there already, so nothing was judged anew" : "";
+  return wanted === found ? "; it already has all the clusters it wants, so none was evaluated again" : "";
 }
 
 /** What holds for the run as a whole: how many there were, how many it turned away, what it was about. */
@@ -201,7 +201,7 @@ export class ExplanationView {
     this.run = h("div", { class: "run" }, this.trigger, this.runWords);
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.all = !this.all; this.render(); } });
     this.legend = h("ul", { class: "legend", "aria-label": "Parts of the score" });
-    this.callOut = h("div", { class: "callout", role: "note", "aria-label": "What would help, and who set the range" });
+    this.callOut = h("div", { class: "callout", role: "note", "aria-label": "Suggestions, and the clusters that set the range" });
     this.json = h("a", { class: "json small", target: "_blank", rel: "noopener" }, "explanation as JSON");
     this.element = h("section", { class: "explanation", "aria-label": "Why these clusters" },
       this.head, this.picked, this.line, this.losers, this.counts, this.more, this.legend, this.callOut, this.run, h("p", { class: "foot" }, this.json));

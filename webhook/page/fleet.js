@@ -283,7 +283,7 @@ export class FleetView {
       say(sub, "");
       if (isNews(body, "empty")) {
         body.replaceChildren(h("p", { class: "quiet" }, "No member cluster has joined yet. Add one with ",
-          h("code", {}, "harbormaster apply -f member.yaml"), "; it appears here by itself."));
+          h("code", {}, "harbormaster apply -f member.yaml"), ". It then appears here automatically."));
       }
       return;
     }

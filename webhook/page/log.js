@@ -27,7 +27,7 @@ function content(one) {
   return [
     h("span", { class: "log-head" },
       pill(one.verdict, one.verdict === "refused" ? "bad" : "warn"), " ",
-      h("b", {}, one.name || "(name to be made)"), " ",
+      h("b", {}, one.name || "(generated name)"), " ",
       h("span", { class: "detail" }, `${one.operation} ${one.kind} by ${one.user || "nobody known"}${one.times > 1 ? `, ${number(one.times)} times` : ""}`), " ",
       h("span", { class: "log-when" }, h("time", { datetime: new Date(one.at).toISOString() }, moment(one.at)), " · ", ticking(one.at, "", " ago"))),
     h("p", { class: "log-messages" }, localTimes(one.text)),
@@ -64,7 +64,7 @@ export class LogView {
     if (!items) return;
     if (!items.length) {
       say(sub, "");
-      if (isNews(body, "empty")) body.replaceChildren(h("p", { class: "quiet" }, this.document.kept ? "Admission has refused nothing and warned about nothing lately." : "This server keeps no history: HARBORMASTER_HISTORY_DAYS is 0."));
+      if (isNews(body, "empty")) body.replaceChildren(h("p", { class: "quiet" }, this.document.kept ? "No recent refusals or warnings of admission." : "This server keeps no history: HARBORMASTER_HISTORY_DAYS is 0."));
       return;
     }
     if (isNews(body, "list")) body.replaceChildren(this.toolbar.element, this.list, this.note, this.more);
@@ -83,6 +83,6 @@ export class LogView {
     this.more.hidden = found.length <= this.shown;
     say(this.more, `Show ${number(Math.min(FIRST, found.length - this.shown))} more of ${number(found.length)}`);
     const matching = address().query.size && found.length < items.length ? `; ${number(found.length)} match` : "";
-    say(sub, `the last ${count(items.length, "answer")} that were no plain yes${matching}`);
+    say(sub, `the last ${count(items.length, "answer")} other than plain approvals${matching}`);
   }
 }

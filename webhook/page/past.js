@@ -61,7 +61,7 @@ function decision(run) {
 /** The last decisions on a placement, the latest first. */
 export async function decisions(ref) {
   const { document } = await ask(`${placementPath(ref)}/runs`);
-  if (!document.items.length) return [h("p", { class: "quiet" }, "No decision is on record.")];
+  if (!document.items.length) return [h("p", { class: "quiet" }, "No decisions recorded.")];
   return [h("ol", { class: "log" }, document.items.map(decision))];
 }
 
@@ -81,7 +81,7 @@ export async function objectsOn(ref, cluster) {
   }
   const works = document.clusters.flatMap((one) => one.works);
   const objects = works.flatMap((work) => work.objects);
-  if (!objects.length) return [h("p", { class: "quiet" }, works.length ? "The agent has reported no object yet." : "Nothing of it is there yet.")];
+  if (!objects.length) return [h("p", { class: "quiet" }, works.length ? "The agent has not reported any objects yet." : "Not placed there yet.")];
   return [
     h("p", { class: "detail" }, `${count(objects.length, "object")} in ${count(works.length, "Work")}`),
     h("ul", { class: "objects" }, objects.slice(0, MOST_OBJECTS).map(objectLine), objects.length > MOST_OBJECTS ? h("li", { class: "quiet" }, `and ${number(objects.length - MOST_OBJECTS)} more`) : null),

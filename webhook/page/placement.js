@@ -45,7 +45,7 @@ function progress(placement) {
       lines.push(h("p", {}, silent.slice(0, NAMED_CLUSTERS).join(", ") + (rest > 0 ? ` and ${number(rest)} more` : "")));
     }
     for (const c of told.slice(0, NAMED_CLUSTERS)) lines.push(h("p", {}, h("b", {}, c.cluster), `: ${c.detail}`));
-    if (old) lines.push(h("p", { class: "quiet" }, `${old === own.length ? (old === 1 ? "it serves" : "all of them serve") : `${number(old)} of them serve`} the old release meanwhile`));
+    if (old) lines.push(h("p", { class: "quiet" }, `${old === own.length ? (old === 1 ? "it serves" : "all of them serve") : `${number(old)} of them serve`} the old release until then`));
     if (told.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${number(told.length - NAMED_CLUSTERS)} more`));
     return h("li", {}, h("span", {}, pill(`${number(n)} ${state}`, tone(state))), h("div", {}, lines));
   });
@@ -68,7 +68,7 @@ function more(placement) {
   const out = [];
   const resources = placement.selectedResources;
   if (resources?.length === 0 && placement.strategy?.type === "External" && placement.clusters.length) {
-    out.push(h("p", { class: "quiet" }, "Its clusters do not all have the same content; staged updates decide what each has."));
+    out.push(h("p", { class: "quiet" }, "Content differs between its clusters: staged updates decide which version each cluster has."));
   } else if (Array.isArray(resources)) {
     out.push(h("details", {}, h("summary", {}, `${count(resources.length, "resource")} selected`),
       h("ul", { class: "plain" }, resources.slice(0, 50).map((one) => h("li", {}, resourceWords(one))),
@@ -98,7 +98,7 @@ function removalRows(removals) {
     const since = Date.parse(one.since ?? "");
     const amount = one.kind === "Cluster" ? count(one.objects, "object") : `${count(one.objects, "object")} on ${count(one.clusterCount, "cluster")}`;
     return h("li", {}, h("b", {}, one.effect), ` · ${amount}`,
-      ...(Number.isNaN(since) ? [" · since an unknown time"] : [" · ", ticking(since, "waits for ", "")]),
+      ...(Number.isNaN(since) ? [" · since an unknown time"] : [" · ", ticking(since, "pending for ", "")]),
       ...besides(one.onMembers), h("span", { class: "detail" }, `digest ${one.digest}`));
   });
   const rest = removals.length - SHOWN_REMOVALS;
@@ -127,11 +127,11 @@ export class PlacementView {
     this.removals = h("section", { class: "part removals", "aria-label": "Pending removals", hidden: true }, h("h3", {}, "Pending removals"),
       h("p", { class: "quiet" }, "This content remains on the members until its removal is confirmed, or until its source is restored."), this.removalList);
     this.timeline = new Timeline({ firstRows });
-    this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "course of the rollout"), this.timeline.element);
+    this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "rollout timeline"), this.timeline.element);
     this.course.addEventListener("toggle", () => this.timeline.render());
     this.rollout.append(h("h3", {}, "Rollout ", this.rolloutSub), this.progress, this.course);
     this.more = h("div", { class: "more-about" });
-    this.commands = h("ul", { class: "commands", "aria-label": "What can be done" });
+    this.commands = h("ul", { class: "commands", "aria-label": "Next steps" });
     this.decisions = new Unfolding({ title: "Earlier decisions", className: "decisions", read: () => decisions(this.ref) });
     this.yaml = new Unfolding({ title: "YAML", className: "as-yaml", read: () => yamlOf(this.ref) });
     this.objects = h("details", { class: "unfolding below" }, h("summary", {}, "Objects on a cluster"), this.clusters = h("ul", { class: "below-clusters" }),
@@ -140,7 +140,7 @@ export class PlacementView {
     this.below = new Map(); // cluster → the disclosure of its objects
     this.makeWhatIf();
     this.all = [this.why, this.removals, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
-      h("section", { class: "part" }, h("h3", {}, "What to do"), this.commands),
+      h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
       h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
       h("section", { class: "part unfoldings" }, h("h3", {}, "Behind it"), this.decisions.element, this.objects, this.yaml.element)];
   }
@@ -241,7 +241,7 @@ export class PlacementView {
       this.sub.replaceChildren(numbers(placement),
         ...(Number.isNaN(decided) ? [] : [" · ", ticking(decided, "decided ", " ago")]),
         ...(placement.judgedAgain ? [" · being judged again"] : []),
-        ...(Number.isNaN(stalled) ? [] : [" · ", ticking(stalled, "stalled, nothing has moved for ", "")]));
+        ...(Number.isNaN(stalled) ? [] : [" · ", ticking(stalled, "stalled, no progress for ", "")]));
     }
     this.json.hidden = false;
     this.json.href = placementPath(placement.ref);
@@ -290,6 +290,6 @@ export class PlacementView {
     this.body.classList.remove("opening");
     this.waiting.hidden = true;
     this.problem.hidden = false;
-    say(this.problem, `No explanation right now: ${message}`);
+    say(this.problem, `Explanation unavailable: ${message}`);
   }
 }

@@ -142,7 +142,7 @@ export class PlacementsView {
       say(sub, "");
       if (isNews(body, "empty")) {
         body.replaceChildren(h("p", { class: "quiet" }, "No placement yet. Add one with ",
-          h("code", {}, "harbormaster apply -f placement.yaml"), "; it appears here by itself."));
+          h("code", {}, "harbormaster apply -f placement.yaml"), ". It then appears here automatically."));
       }
       return;
     }

@@ -31,7 +31,7 @@ const isOver = (run) => run.endedAt !== null;
 /** Why a placement is as it is; of one that staged updates change, which of them is under way. */
 export function whyOf(placement, runs) {
   const current = (runs ?? []).find((run) => run.placement === placement.ref && run.startedAt !== null && !isOver(run));
-  return placement.state === "external" && current ? `run ${current.name} is under way` : placement.why ?? "";
+  return placement.state === "external" && current ? `run ${current.name} is in progress` : placement.why ?? "";
 }
 
 /** The first run that asks for something, else the first that is not over, else the first. */
@@ -106,7 +106,7 @@ export class RunsView {
     if (!all.length) {
       say(sub, "");
       if (isNews(body, "empty")) {
-        body.replaceChildren(h("p", { class: "quiet" }, "No staged update and no upgrade. Start one with ", h("code", {}, "harbormaster run start"), " or ", h("code", {}, "harbormaster upgrade start"), "."));
+        body.replaceChildren(h("p", { class: "quiet" }, "No staged updates or upgrades. Start one with ", h("code", {}, "harbormaster run start"), " or ", h("code", {}, "harbormaster upgrade start"), "."));
       }
       return;
     }
@@ -149,7 +149,7 @@ export class RunView {
   constructor({ title, sub, json, body, firstRows }) {
     Object.assign(this, { title, sub, json, body, ref: "" });
     this.why = h("p", { class: "callout", hidden: true });
-    this.waits = h("ul", { class: "callout waits", hidden: true, "aria-label": "What the run waits for" });
+    this.waits = h("ul", { class: "callout waits", hidden: true, "aria-label": "Pending waits of the run" });
     this.timeline = new Timeline({ firstRows });
     this.quiet = h("p", { class: "quiet" }, "Reading the run…");
   }
@@ -198,7 +198,7 @@ export class RunView {
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
       ...(Number.isNaN(expected) || !Number.isNaN(ended) || run.state === "stopped" ? []
-        : expected < serverNow() ? [" · overdue, was expected to be over ", moment(expected)] : [` · expected to be over ${moment(expected)}`]),
+        : expected < serverNow() ? [" · overdue, was expected to finish ", moment(expected)] : [` · expected to finish ${moment(expected)}`]),
       ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "over for ", "")]),
     );
   }

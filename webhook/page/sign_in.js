@@ -70,7 +70,7 @@ export class SignIn {
 
   /** Ask for a token after `error`, a `SignInError`; everything else is put away. */
   show(error) {
-    const ended = error.token ? "The token is not accepted any more. It may have expired: sign in with a new one." : this.user ? "Your session has ended. Sign in again." : trouble;
+    const ended = error.token ? "The token is no longer accepted. It may have expired: sign in with a new one." : this.user ? "Your session has ended. Sign in again." : trouble;
     keepToken("");
     this.user = "";
     this.explain(error.audience);
@@ -87,8 +87,8 @@ export class SignIn {
     if (audience === this.audience) return;
     this.audience = audience;
     const how = audience
-      ? ["A ServiceAccount that may ask this server has one: ", h("code", {}, `kubectl create token NAME --namespace NAMESPACE --audience ${audience}`)]
-      : ["That of ", h("code", {}, "harbormaster up"), " is in the file ", h("code", {}, "token"), " of its data folder."];
+      ? ["Create one for a ServiceAccount with access to this server: ", h("code", {}, `kubectl create token NAME --namespace NAMESPACE --audience ${audience}`)]
+      : ["The token of ", h("code", {}, "harbormaster up"), " is in the file ", h("code", {}, "token"), " of its data folder."];
     by("sign-in-how").replaceChildren(...how);
   }
 
@@ -97,7 +97,7 @@ export class SignIn {
     const trouble = by("sign-in-trouble");
     const given = readToken(by("token").value);
     if (given === null) {
-      say(trouble, by("token").value.trim() ? "That is no token: it has blanks, or letters that no token has." : "Paste a token.");
+      say(trouble, by("token").value.trim() ? "Not a valid token: it contains blanks or invalid characters." : "Paste a token.");
       by("token").focus();
       return;
     }

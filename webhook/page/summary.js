@@ -38,7 +38,7 @@ function cards(clusters, placements, runs, more) {
     const updated = onTheirWay.filter((c) => c.state === "available").length;
     const upgrading = (clusters ?? []).filter((cluster) => cluster.upkeep?.upgrade?.state === "Running").length;
     const underWay = [rolling.length ? `${number(updated)} of ${count(onTheirWay.length, "cluster")} updated` : "", upgrading ? `${count(upgrading, "cluster")} being upgraded` : ""];
-    out.push({ name: "Rolling out", value: rolling.length, words: underWay.filter(Boolean).join(" · ") || "nothing is on its way" });
+    out.push({ name: "Rolling out", value: rolling.length, words: underWay.filter(Boolean).join(" · ") || "nothing in progress" });
 
     const bindings = placements.flatMap((p) => p.clusters);
     const states = tally(bindings, (c) => c.state, ROLLOUT_STATES);

@@ -251,7 +251,7 @@ export class Timeline {
     const kinds = [
       bars.some((bar) => bar.plan) ? ["tl-forecast", "expected"] : null,
       bars.some((bar) => bar.open.length) ? ["tl-window", "maintenance window"] : null,
-      axis.short.length ? ["tl-gap", "nothing to do: drawn shorter"] : null,
+      axis.short.length ? ["tl-gap", "idle time, shortened"] : null,
     ].filter(Boolean);
     this.legend.hidden = !bars.some((bar) => bar.plan || bar.open.length);
     patchList(this.legend, kinds, ([kind]) => kind, ([kind, words]) => h("li", {}, h("i", { class: kind }), words), () => {});
@@ -429,7 +429,7 @@ function drawMark(row, mark, axis, format) {
   const length = mark.from !== null && mark.over ? age((mark.to - mark.from) / 1000) : "";
   const verb = mark.kind === "timed wait" ? "waited" : timed ? "opened" : "approved";
   const told = mark.over ? `${verb}${mark.from === null ? "" : ` ${period(mark.from, mark.to, format)}`}`
-    : mark.from === null ? "not asked for yet"
+    : mark.from === null ? "not requested yet"
       : timed ? `until ${moment(mark.to)}` : `asked for ${moment(mark.from)}`;
   label(row, {
     who: WAITS[mark.kind] ?? mark.kind,

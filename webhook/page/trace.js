@@ -123,13 +123,13 @@ const KEYS = { topologySpread: "topology spread", affinity: "affinity", tieBonus
 function verdict({ verdict: word, rank, batch, gap }) {
   const numbers = [rank ? `rank ${number(rank)}` : "", batch ? `batch ${number(batch)}` : ""].filter(Boolean);
   let words = `Verdict ${[word, ...numbers].join(", ")}`;
-  if (gap) words += gap.decidedBy === "name" ? `; as good as ${gap.toLastPicked}, whose name is larger` : `; ${KEYS[gap.decidedBy] ?? gap.decidedBy} ${number(gap.difference)} against ${gap.toLastPicked}`;
+  if (gap) words += gap.decidedBy === "name" ? `; tied with ${gap.toLastPicked}, which wins by name order` : `; ${KEYS[gap.decidedBy] ?? gap.decidedBy} ${number(gap.difference)} against ${gap.toLastPicked}`;
   return `${words}.`;
 }
 
 /** The unfolded part of a row. */
 export function trace(item, terms) {
-  const sentences = [item.summary, item.tieBonus ? "It holds this placement already, which wins a tie" : "", item.help ? `It ${item.help}` : ""];
+  const sentences = [item.summary, item.tieBonus ? "It already has this placement, which wins ties" : "", item.help ? `It ${item.help}` : ""];
   return [
     h("p", {}, sentences.filter(Boolean).map((one) => (/[.!?]$/.test(one) ? one : `${one}.`)).join(" ")),
     ...(item.warnings ?? []).map((words) => h("p", {}, h("b", {}, "Warning: "), `${words}.`)),

@@ -33,7 +33,7 @@ const refOf = ({ name, namespace }) => (namespace ? `rp/${namespace}/${name}` : 
 function row(placement) {
   const steps = placement.rollout?.steps?.length ?? 0;
   const blocked = placement.rollout?.blocked;
-  const rollout = blocked ? `the rollout stops: ${blocked.message}` : steps ? `in ${count(steps, "step")}` : "";
+  const rollout = blocked ? `the rollout is blocked: ${blocked.message}` : steps ? `in ${count(steps, "step")}` : "";
   return h("li", {},
     h("span", { class: "whatif-head" }, h("a", { href: href("placement", refOf(placement)) }, refOf(placement)), " ", h("span", { class: "num" }, numbers(placement))),
     moves(placement),
@@ -49,7 +49,7 @@ function answer(document) {
   if (!changed.length) return [h("p", { class: "callout" }, "Nothing would change.")];
   const short = changed.filter((one) => !one.satisfied);
   const moved = changed.reduce((sum, one) => sum + one.moves.lost.length, 0);
-  const words = `${count(changed.length, "placement")} would change; ${count(moved, "binding")} would go${short.length ? `; ${number(short.length)} would be short of clusters` : ""}.`;
+  const words = `${count(changed.length, "placement")} would change, ${count(moved, "binding")} would be removed${short.length ? `, ${number(short.length)} would have too few clusters` : ""}.`;
   const ordered = [...changed].sort((a, b) => a.satisfied - b.satisfied);
   return [
     h("p", { class: `callout ${short.length ? "warn" : ""}` }, words),

@@ -96,11 +96,11 @@ codes are collected in [a table of their own](exit-codes.md).
 def exit_codes_page() -> str:
     """Return the page of all exit codes."""
     introduction = f"""
-For every command **0** means that all is well and **1** an error, reported in one line on standard error; mistakes in
-the usage are errors too. **2** is an answer, not an error: something would change (`plan`, `simulate`), not allowed now
-(`gate`), a case failed (`test`), or a staged update goes on only when somebody acts (`run --wait`, `undo --wait`, which
-end with **3** when their time is up). `diff` has the codes of kubectl: **1** is its answer, **2** an error. A command
-that is interrupted by Ctrl-C ends with **{INTERRUPTED}**, and one whose reader goes away with **{BROKEN_PIPE}**, as in
+For every command, **0** means success and **1** an error, reported in one line on standard error, including usage
+errors. **2** is an answer, not an error: changes (`plan`, `simulate`), not allowed now (`gate`), a failed case
+(`test`), or action required (`drain`, `run --wait`, `undo --wait`, `upgrade --wait`, which exit with **3** when they
+time out). `diff` has the codes of kubectl: **1** means changes, **2** an error. A command that is interrupted by
+Ctrl-C exits with **{INTERRUPTED}**, and one whose output pipe is closed with **{BROKEN_PIPE}**, as in
 `harbormaster get crp | head -1`.
 """
     rows = [

@@ -52,7 +52,9 @@ def test_under_another_name_a_plugin_is_still_one(tmp_path):
     environment = {name: text for name, text in os.environ.items() if name != "KUBECONFIG"} | {"HOME": str(tmp_path)}
     done = program("get", "crp", name=tmp_path / "kubectl-hm", env=environment)
     missing = tmp_path / ".kube" / "config"
-    assert done.stderr == f"error: kubeconfig {missing}: no such file or directory; name another: --kubeconfig FILE\n"
+    assert done.stderr == (
+        f"error: kubeconfig {missing}: no such file or directory, name another with --kubeconfig FILE\n"
+    )
 
 
 def test_no_command_is_a_question_for_help(cli):

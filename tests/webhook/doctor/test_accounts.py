@@ -57,7 +57,7 @@ def test_both_accounts_are_well():
         "server-rights": State.OK,
         "loop-rights": State.OK,
     }
-    assert found["loop-rights"].found.endswith("none beyond; placements may select 47 kinds")
+    assert found["loop-rights"].found.endswith("no others; placements may select 47 kinds")
 
 
 def test_one_account_for_both_needs_the_rights_of_both():
@@ -151,7 +151,7 @@ def test_a_right_too_many_is_named():
     binding = {"kind": "ClusterRoleBinding", "metadata": {"name": "x"}, "roleRef": ref, "subjects": subjects}
     found = judge(admin, binding)
     assert found["server-rights"].state is State.OK
-    assert found["loop-rights"].problems == (f"{INSTALLATION.loop} may * *.*, and needs not",)
+    assert found["loop-rights"].problems == (f"{INSTALLATION.loop} may * *.*, but does not need to",)
     assert found["loop-rights"].advice.startswith("remove the bindings")
 
 
@@ -199,7 +199,7 @@ def test_an_agent_that_may_read_another_member_is_named():
     binding = {"kind": "RoleBinding", "metadata": metadata, "roleRef": ref, "subjects": subjects}
     problems = agents(agent_role("paris"), binding).problems
     assert any(
-        "berlin: its agent" in each and "works.placement" in each and "-paris, and needs not" in each
+        "berlin: its agent" in each and "works.placement" in each and "-paris, but does not need to" in each
         for each in problems
     )
 
@@ -248,7 +248,7 @@ def test_policies_are_well_under_any_name():
             each["spec"]["policyName"] += "-x"
     assert (judged_policies(stored).state, judged_policies(stored).found) == (
         State.OK,
-        "10 policies narrow our accounts further than roles can",
+        "10 policies restrict our accounts beyond their roles",
     )
 
 
@@ -313,7 +313,7 @@ def test_a_policy_that_does_not_hold_is_named(spoil):
     stored = policies()
     spoil(stored[0], stored[1])
     (problem,) = judged_policies(stored).problems
-    assert problem.startswith(f"{INSTALLATION.server} is not held to this: harbormaster's server writes Leases")
+    assert problem.startswith(f"{INSTALLATION.server} is not restricted (harbormaster's server writes Leases")
 
 
 def test_the_policies_of_the_server_do_not_hold_for_one_account_with_the_loop():

@@ -40,10 +40,10 @@ def rule(group, resource, *verbs):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        pytest.param({}, "none beyond; placements may place 44 kinds, Secrets among them", id="default"),
-        pytest.param({"applied": SelectedResources()}, "none beyond; placements may place 0 kinds", id="nothing"),
+        pytest.param({}, "no others; placements may place 44 kinds, Secrets among them", id="default"),
+        pytest.param({"applied": SelectedResources()}, "no others; placements may place 0 kinds", id="nothing"),
         pytest.param({"applied": EVERYTHING}, "placements may place every kind, Secrets among them", id="everything"),
-        pytest.param({"apply_rbac": True}, "placements may place roles, and so give it any right, and 44", id="roles"),
+        pytest.param({"apply_rbac": True}, "may place roles, which can grant it any right, and 44", id="roles"),
     ],
 )
 def test_what_placements_may_place_is_the_operators_choice(how, said):
@@ -55,12 +55,12 @@ def test_what_placements_may_place_is_the_operators_choice(how, said):
 @pytest.mark.parametrize(
     ("extra", "problem"),
     [
-        pytest.param(rule("", "pods/exec", "create"), "may create pods/exec, and needs not", id="exec"),
-        pytest.param(rule("", "users", "impersonate"), "may impersonate users, and needs not", id="impersonate"),
-        pytest.param(rule("*", "*", "*"), "may * *.*, and needs not", id="everything"),
+        pytest.param(rule("", "pods/exec", "create"), "may create pods/exec, but does not need to", id="exec"),
+        pytest.param(rule("", "users", "impersonate"), "may impersonate users, but does not need to", id="impersonate"),
+        pytest.param(rule("*", "*", "*"), "may * *.*, but does not need to", id="everything"),
         pytest.param(
             rule("rbac.authorization.k8s.io", "clusterrolebindings", "create"),
-            "may create clusterrolebindings.rbac.authorization.k8s.io, and needs not",
+            "may create clusterrolebindings.rbac.authorization.k8s.io, but does not need to",
             id="binds-without-being-meant-to",
         ),
         pytest.param(

@@ -66,13 +66,13 @@ def test_entries_that_trust_the_same_are_one_row():
         pytest.param(found(FIRST, FIRST.due(0.06)), "a rollover was due at 2026-10-30T17:40:00Z", id="overdue"),
         pytest.param(found(FIRST, FIRST.active.not_after), "has expired at 2027-03-01T10:00:00Z", id="expired"),
         pytest.param(found(FIRST, NOW - timedelta(days=30)), "a clock is wrong", id="of-the-future"),
-        pytest.param(found(FIRST, kinds=KINDS[:1]), f"{KINDS[1]} hooks is not there", id="not-registered"),
+        pytest.param(found(FIRST, kinds=KINDS[:1]), f"{KINDS[1]} hooks is missing", id="not-registered"),
         pytest.param(found(FIRST, trusted=()), "does not trust harbormaster-ca-1", id="wiped"),
         pytest.param(found(FIRST, trusted=[Authority.new(NOW).certificate]), "does not trust", id="another"),
         pytest.param(found(SECOND, DUE, FIRST.trusted()), "does not trust exactly", id="not-told-yet"),
         pytest.param(
             CertificateState("quay/ca", StoredLineage(None, None), "hooks", {}, NOW),
-            "Secret quay/ca: no certificate authority: it is not there",
+            "Secret quay/ca: no certificate authority: it does not exist",
             id="no-secret",
         ),
         pytest.param(

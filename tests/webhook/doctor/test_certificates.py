@@ -29,7 +29,7 @@ def authority(trusted, distrust="", lineage=LINEAGE, kinds=KINDS):
 def test_an_authority_that_is_trusted():
     finding = authority(LINEAGE.active.pem)
     assert finding.state is State.OK
-    assert finding.found.startswith(f"{LINEAGE.active.name} signs and is trusted; the next rollover is at 2026-")
+    assert finding.found.startswith(f"{LINEAGE.active.name} signs and is trusted, the next rollover is at 2026-")
 
 
 def test_configurations_that_are_missing_are_another_check():
@@ -40,7 +40,7 @@ def test_configurations_that_are_missing_are_another_check():
     ("finding", "said"),
     [
         (authority(OTHER.pem), f"does not trust {LINEAGE.active.name}"),
-        (authority(b"", lineage=None), "no certificate authority: it is not there"),
+        (authority(b"", lineage=None), "no certificate authority: it does not exist"),
         (authority(LINEAGE.active.pem, "x509: not valid for this name"), "x509: not valid for this name"),
     ],
     ids=["other-bundle", "no-authority", "distrusted-all-the-same"],
@@ -52,7 +52,10 @@ def test_an_authority_that_is_not(finding, said):
 
 def test_bundles_from_elsewhere():
     finding = judge_bundles(registered(OTHER.pem, OTHER.pem), "", NOW)
-    assert (finding.state, finding.found) == (State.OK, f"the API server trusts {OTHER.name}, and what it is shown")
+    assert (finding.state, finding.found) == (
+        State.OK,
+        f"the API server trusts {OTHER.name}, and the certificate that it is shown",
+    )
     assert "the authorities of its machine" in judge_bundles(registered(b""), "", NOW).found
     assert judge_bundles({}, "", NOW).state is State.UNCHECKED
 
@@ -66,7 +69,12 @@ def test_without_an_answer_nothing_was_shown():
     ("bundles", "distrust", "now", "said"),
     [
         ((OTHER.pem,), "x509: unknown authority", NOW, ["x509: unknown authority"]),
-        ((OTHER.pem, LINEAGE.active.pem), "", NOW, ["the hooks do not all trust the same: some caBundle differs"]),
+        (
+            (OTHER.pem, LINEAGE.active.pem),
+            "",
+            NOW,
+            ["the webhooks trust different authorities: their caBundles differ"],
+        ),
         (
             (OTHER.pem,),
             "",

@@ -30,14 +30,14 @@ def problems(stored):
 
 def test_all_that_are_printed_are_well(stored):
     finding = judge_definitions(stored.values())
-    assert (finding.state, finding.found) == (State.OK, "35 are there, with all that this release needs")
+    assert (finding.state, finding.found) == (State.OK, "35 are installed, with all fields that this release needs")
 
 
 def test_what_members_and_karpenter_have_may_be_missing(stored):
     del stored["nodepools.karpenter.sh"], stored["appliedworks.placement.kubernetes-fleet.io"]
     finding = judge_definitions(stored.values())
     assert finding.state is State.OK
-    assert finding.found.endswith("; not there: appliedworks.placement.kubernetes-fleet.io, nodepools.karpenter.sh")
+    assert finding.found.endswith("; missing: appliedworks.placement.kubernetes-fleet.io, nodepools.karpenter.sh")
 
 
 def lose(stored):
@@ -72,8 +72,8 @@ def lose_value(stored):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lose, f"{GATES} is not there"),
-        (unestablish, f"{GATES} is there, and not served: it is not Established"),
+        (lose, f"{GATES} is missing"),
+        (unestablish, f"{GATES} is installed but not served: it is not Established"),
         (narrow, f"{GATES}: its scope is Namespaced, not Cluster"),
         (stop_serving, f"{PLACEMENTS}: version v1beta1 is not served"),
         (lose_status, f"{GATES}: version v1alpha1 has no subresource status"),

@@ -25,14 +25,14 @@ async def test_a_hub_on_which_nothing_is_installed():
     found = await examine(EmptyHub())
     wrong = {name for name, finding in found.items() if finding.state is State.WRONG}
     assert wrong == {"definitions", "webhooks", "server-rights", "loop-rights", "policies", "leader"}
-    assert "is not there" in found["definitions"].problems[0]
-    assert found["admission"].found == "not checked: there are no webhook configurations; see webhooks"
-    assert found["installation"].found.endswith("no chart has made it")
+    assert "is missing" in found["definitions"].problems[0]
+    assert found["admission"].found == "not checked: there are no webhook configurations (see webhooks)"
+    assert found["installation"].found.endswith("not installed by the chart")
 
 
 async def test_without_a_loop_nothing_is_said_of_its_account():
     found = await examine(EmptyHub(), has_loop=False)
-    assert found["loop-rights"].found == found["leader"].found == "there is no loop here"
+    assert found["loop-rights"].found == found["leader"].found == "no loop is installed"
     assert not any("reconcile" in each for each in found["policies"].problems)
 
 
@@ -42,8 +42,8 @@ async def test_without_a_loop_nothing_is_said_of_its_account():
         (DATE, 0, "Kubernetes v1.36.3; the clock of this machine and the hub's agree"),
         (DATE, 12, "the clock of this machine is 12 s ahead of the hub's"),
         (DATE, -3600, "the clock of this machine is 60 min behind the hub's"),
-        ("", 0, "Kubernetes v1.36.3, which does not tell its time"),
-        ("yesterday", 0, "Kubernetes v1.36.3, which does not tell its time"),
+        ("", 0, "Kubernetes v1.36.3, which does not report its time"),
+        ("yesterday", 0, "Kubernetes v1.36.3, which does not report its time"),
     ],
 )
 async def test_the_clock_here_is_compared_with_the_hubs(date, seconds, said):
@@ -61,7 +61,7 @@ async def test_what_may_not_be_read_is_not_checked():
     denied = ForbiddenError('User "bob" cannot list resource "deployments" in API group "apps" at the cluster scope')
     finding = (await examine(EmptyHub(deployments=denied)))["installation"]
     assert finding.state is State.UNCHECKED
-    assert finding.found.endswith("you may not list deployments; judged by the settings of this environment")
+    assert finding.found.endswith("you may not list deployments; using the settings of this environment")
 
 
 async def test_what_the_api_server_denies_is_missing():

@@ -36,14 +36,14 @@ def ended(code, message=""):
     ("found", "metrics", "state", "said"),
     [
         pytest.param(None, {}, State.OK, "no scheduler", id="none"),
-        pytest.param(None, {"a": CLEAN}, State.OK, "no question of a scheduler", id="none-of-the-chart"),
-        pytest.param(scheduling(), {"a": CLEAN}, State.OK, "no question of a scheduler", id="well"),
+        pytest.param(None, {"a": CLEAN}, State.OK, "no request of a scheduler", id="none-of-the-chart"),
+        pytest.param(scheduling(), {"a": CLEAN}, State.OK, "no request of a scheduler", id="well"),
         pytest.param(scheduling(), {}, State.UNCHECKED, "no replica", id="no-replica"),
         pytest.param(scheduling(IGNORABLE), {"a": CLEAN}, State.WRONG, "ignorable is true", id="ignorable"),
         pytest.param(scheduling(IGNORABLE), {}, State.WRONG, "ignorable is true", id="ignorable-without-replicas"),
-        pytest.param(scheduling(None), {"a": CLEAN}, State.WRONG, "configuration is not there", id="no-file"),
-        pytest.param(scheduling("{"), {"a": CLEAN}, State.OK, "no question of a scheduler", id="broken-file"),
-        pytest.param(scheduling("[]"), {"a": CLEAN}, State.OK, "no question of a scheduler", id="another-file"),
+        pytest.param(scheduling(None), {"a": CLEAN}, State.WRONG, "configuration is missing", id="no-file"),
+        pytest.param(scheduling("{"), {"a": CLEAN}, State.OK, "no request of a scheduler", id="broken-file"),
+        pytest.param(scheduling("[]"), {"a": CLEAN}, State.OK, "no request of a scheduler", id="another-file"),
         pytest.param(scheduling(state=ended(0)), {"a": CLEAN}, State.OK, "", id="asked-with-success"),
         pytest.param(scheduling(state=ended(1, "401: why")), {"a": CLEAN}, State.WRONG, "s-1: 401: why", id="failed"),
         pytest.param(
@@ -57,7 +57,7 @@ def ended(code, message=""):
             scheduling(state=ended(0), lastState=ended(1, "401")), {"a": CLEAN}, State.OK, "", id="succeeded-again"
         ),
         pytest.param(None, {"a": CLEAN, "b": refused()}, State.WRONG, "Pod b has answered", id="refused"),
-        pytest.param(None, {"a": refused(timedelta(hours=1))}, State.OK, "no question", id="refused-long-ago"),
+        pytest.param(None, {"a": refused(timedelta(hours=1))}, State.OK, "no request", id="refused-long-ago"),
         pytest.param(None, {"a": refused(code="503")}, State.WRONG, "status 503, last 30 s ago", id="another-status"),
         pytest.param(
             None,
@@ -66,9 +66,9 @@ def ended(code, message=""):
             "status 401, last 30 s ago",
             id="one-of-two-workers",
         ),
-        pytest.param(None, {"a": "garbage\n\x00"}, State.OK, "no question", id="no-metrics"),
+        pytest.param(None, {"a": "garbage\n\x00"}, State.OK, "no request", id="no-metrics"),
         *(
-            pytest.param(None, {"a": CLEAN.replace("0.0", value)}, State.OK, "no question", id=f"time-{value}")
+            pytest.param(None, {"a": CLEAN.replace("0.0", value)}, State.OK, "no request", id=f"time-{value}")
             for value in ("", "NaN", "+Inf", "-Inf", "1e300", "soon")
         ),
     ],

@@ -39,7 +39,7 @@ def test_other_refusals_are_repeated():
     assert refused("a", UnavailableError("no\nanswer")).found == "not checked: no answer"
     assert (
         refused("a", NotServedError("404")).found
-        == "not checked: the hub does not know the kind (404); see definitions"
+        == "not checked: the hub does not know the kind (404, see definitions)"
     )
     assert {refused("a", error("x")).state for error in (ForbiddenError, UnavailableError)} == {State.UNCHECKED}
 

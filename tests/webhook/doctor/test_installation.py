@@ -87,7 +87,7 @@ def test_deployments_that_are_well():
     assert problems_of(find(*BOTH), "1.2.0") == []
     assert described(find(*BOTH)) == "namespace quay, Helm release harbor: 2 replicas of serve, 2 replicas of reconcile"
     assert problems_of(by_hand(), "1.2.0") == []
-    assert described(by_hand(has_loop=False)).endswith("no chart has made it, without a loop")
+    assert described(by_hand(has_loop=False)).endswith("not installed by the chart, without a loop")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_deployments_that_are_not():
     assert problems_of(short, "1.2.0") == [f"{what}-serve: 1 of 2 replicas of serve are available"]
     old = problems_of(find(deployment()), "1.3.0")
     assert old == [
-        f"{what}-serve is of release 1.2.0, this is 1.3.0: use the doctor of 1.2.0, what else is said here may not fit"
+        f"{what}-serve is of release 1.2.0, this is 1.3.0: use the doctor of 1.2.0, as other findings may not apply"
     ]
 
 

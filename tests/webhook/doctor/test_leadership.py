@@ -26,7 +26,7 @@ def judge(document):
 
 def test_a_fresh_lease_of_replicas_that_share_the_work_says_how_many_shards_there_are():
     finding = judge_leader(lease(holderIdentity="3 shards"), "quay/loop", NOW)
-    assert (finding.state, finding.found) == (State.OK, "3 shards are worked on since 2026-03-01T09:00:00Z")
+    assert (finding.state, finding.found) == (State.OK, "3 shards are active since 2026-03-01T09:00:00Z")
 
 
 def test_a_fresh_lease_says_who_leads_and_since_when():
@@ -38,7 +38,7 @@ def test_a_fresh_lease_says_who_leads_and_since_when():
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        (None, "Lease quay/loop is not there: no loop has led yet"),
+        (None, "Lease quay/loop does not exist: no loop has led yet"),
         (lease(holderIdentity=""), "Lease quay/loop is free: no loop leads"),
         (lease(NOW - timedelta(seconds=18)), "pod-1 holds Lease quay/loop, and has not renewed it for 18 s"),
         (lease(NOW - timedelta(hours=30)), "pod-1 holds Lease quay/loop, and has not renewed it for 30 h"),

@@ -49,7 +49,7 @@ def internal(name="berlin", ahead=0, **how):
 
 def test_members_that_are_well():
     finding = judge_members([member(), member("paris")], {}, NOW)
-    assert (finding.state, finding.found) == (State.OK, "2 members joined, healthy and heard of")
+    assert (finding.state, finding.found) == (State.OK, "2 members joined, healthy and reporting")
     assert judge_members([], {}, NOW).found == "there are no members yet"
 
 
@@ -70,7 +70,7 @@ def test_a_member_that_leaves_is_no_problem():
     [
         ("1.1.9", "berlin: its agent is of release 1.1.9, older than 1.2.0"),
         ("1.10.0", "berlin: its agent is of release 1.10.0, other than 1.2.0"),
-        ("", "berlin: its agent does not tell its release: it is older than 1.2.0, or not harbormaster's"),
+        ("", "berlin: its agent does not report its release: it is older than 1.2.0, or not harbormaster's"),
     ],
 )
 def test_agents_of_other_releases(version, said):

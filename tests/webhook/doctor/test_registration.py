@@ -55,7 +55,7 @@ def test_settings_decide_which_hooks_there_are():
     railed = by_hand({"HARBORMASTER_GUARD_RAIL": "true", "HARBORMASTER_ENFORCE_BUDGETS": "true"})
     assert judge(registered(railed), railed).state is State.OK
     said = judge(registered(railed)).problems
-    assert any("is none of this release, or of a setting that is off" in each for each in said)
+    assert any("is not of this release, or belongs to a setting that is off" in each for each in said)
     assert any("is missing" in each for each in judge(registered(), railed).problems)
 
 
@@ -102,7 +102,7 @@ def test_a_hook_that_was_changed_is_named(spoil, said):
 def test_a_missing_configuration_is_named():
     stored = registered()
     del stored[MUTATING]
-    assert judge(stored).problems == (f"{MUTATING} hooks is not there: the API server does not ask",)
+    assert judge(stored).problems == (f"{MUTATING} hooks is missing: the API server does not call the webhooks",)
     assert len(judge({}).problems) == 2
 
 
@@ -114,7 +114,7 @@ def test_a_loop_of_another_name_is_named():
 
 def test_the_hooks_of_another_namespace_are_told():
     assert judge(registered(namespace="pier")).problems[-1] == (
-        "the hooks lead to namespace pier, the installation is in harbormaster-system"
+        "the webhooks point to namespace pier, the installation is in harbormaster-system"
     )
 
 
@@ -134,7 +134,7 @@ def test_no_secret_is_printed():
     [
         pytest.param(True, SECRET, False, "", id="both"),
         pytest.param(True, "", False, "run helm upgrade again", id="not-called-yet"),
-        pytest.param(False, SECRET, False, "that it does not hold", id="not-held"),
+        pytest.param(False, SECRET, False, "that it does not have", id="not-held"),
         pytest.param(False, "", False, "there is no secret path: set webhook.secrets", id="neither"),
         pytest.param(False, "", True, "", id="neither-but-certificates"),
         pytest.param(False, SECRET, True, "", id="not-held-but-certificates"),

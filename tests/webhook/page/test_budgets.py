@@ -112,7 +112,7 @@ async def test_a_stretch_tells_span_limit_and_budget(hub, open_page):
     await few.hover()
     detail = opened.page.locator(".heat-detail")
     await expect(detail).to_have_text(
-        f"Drifted, {start} {DASH} {end.split()[-1]}: 2 may go at a time, 1 going now; "
+        f"Drifted, {start} {DASH} {end.split()[-1]}: up to 2 disrupted at a time, 1 being disrupted now; "
         'budgets[1] (nodes "2", schedule "0 */12 * * *", duration 3h)'
     )
     await opened.page.locator("#budgets-title").hover()
@@ -155,7 +155,7 @@ async def test_a_budget_that_cannot_be_used_is_told(hub, open_page):
         open_page, hub, make_pool("odd", {"nodes": "3"}, {"nodes": "0", "schedule": "0 9 * * 7", "duration": "8h"})
     )
     await expect(opened.page.locator("#budgets .callout.bad")).to_contain_text(
-        "budgets[1] cannot be used, so nothing is allowed"
+        "budgets[1] is invalid, so no disruption is allowed"
     )
     assert [cell["kind"] for cell in await opened.page.locator(".heat-strip").first.evaluate(CELLS, 4)] == ["never"] * 4
 
@@ -172,7 +172,7 @@ async def test_the_card_sums_up(hub, open_page):
     await expect(card.locator(".card-words")).to_have_text("in 1 of 2 pools")
     hub.pools = [make_pool("a", {"nodes": "0"})]
     await opened.page.reload()
-    await expect(card.locator(".card-words")).to_have_text("no pool opens by itself")
+    await expect(card.locator(".card-words")).to_have_text("no scheduled opening")
 
 
 async def test_without_a_pool_there_is_no_card_and_a_hint(open_page):
@@ -318,7 +318,8 @@ async def test_days_of_23_and_25_hours(hub, open_page, start, ticks, night):
     )
     drawn = await opened.page.evaluate(DRAW, [start, opened.address])
     assert drawn["ticks"][: len(ticks)] == ticks
-    assert f"Drifted, {night}: 0 may go;" in drawn["labels"][1].replace("GMT+2", "CEST").replace("GMT+1", "CET")
+    label = drawn["labels"][1].replace("GMT+2", "CEST").replace("GMT+1", "CET")
+    assert f"Drifted, {night}: no disruption allowed;" in label
 
 
 async def test_it_can_be_read_from_desk_to_phone(hub, open_page):

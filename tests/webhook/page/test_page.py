@@ -235,7 +235,7 @@ async def test_a_cluster_of_its_own(hub, open_page):
     told = [
         "1.30.4",
         "nights closed, opens Sat 28 Nov 21:00 for updates and upgrades"
-        f" {LONG} cannot be read, and counts as closed gone there is no such window",
+        f" {LONG} unreadable, counts as closed gone does not exist",
         "waits in kubernetes-1-31, expected Sat 28 Nov 21:00 to Sat 28 Nov 21:55 its window opens at Sat 28 Nov 21:00",
         "harbormaster.dev/upgrade-hold holds upgrades. crp/web is being rolled out to member calmheron"
         " A reservation is disrupting it, until Tue 24 Nov 10:00",
@@ -259,13 +259,13 @@ async def test_a_cluster_is_shown_by_its_name_and_hidden_by_another_address(hub,
     await expect(page.locator("#cluster-title")).to_have_text("busybee")
     assert (await texts(page.locator("#cluster dd")))[:4] == [
         "not known",
-        "none: it may be touched at any time",
-        "no run is concerned with it",
+        "none: may be changed at any time",
+        "not part of any run",
         "nothing",
     ]
     hub.clusters = [each for each in hub.clusters if each["name"] != "busybee"]
     hub.publish(clusters=True)
-    await expect(page.locator("#cluster-body")).to_have_text("There is no member cluster busybee (any more).")
+    await expect(page.locator("#cluster-body")).to_have_text("Member cluster busybee does not exist or was deleted.")
     await page.evaluate("location.hash = 'placement/crp/payments'")
     await expect(page.locator("#cluster")).to_be_hidden()
     await expect(page.locator("#placement-title")).to_have_text("payments")
@@ -428,7 +428,7 @@ async def test_why_it_was_decided_is_said_in_a_line(hub, open_page, message, lin
     shown = await texts(opened.page.locator(".run p:visible"))
     assert shown[0] == f"Last decided because: {line}."
     assert shown[1].startswith(
-        "12 clusters in the fleet; all clusters it wants are there already, so nothing was judged anew. "
+        "12 clusters in the fleet; it already has all the clusters it wants, so none was evaluated again. "
         "Not picked: 1 ClusterLeaving. Policy snapshot shop-0. Judged at "
     )
     in_full = opened.page.locator(".run details")
@@ -506,9 +506,9 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
     await expect(row.locator(".why")).to_have_text(why)
     sub = opened.page.locator("#placement-sub")
     await expect(sub).to_contain_text("picked 4 · 1 available · 2 on the old release")
-    await expect(sub).to_contain_text("stalled, nothing has moved for 25 m")
+    await expect(sub).to_contain_text("stalled, no progress for 25 m")
     waiting = opened.page.locator(".rollout-states li", has_text="2 waiting")
-    await expect(waiting).to_contain_text("all of them serve the old release meanwhile")
+    await expect(waiting).to_contain_text("all of them serve the old release until then")
     await opened.page.get_by_role("link", name="Fleet", exact=True).click()
     await expect(opened.page.locator(".card")).to_have_count(4)
     cards = await texts(opened.page.locator(".card"))
@@ -550,7 +550,7 @@ async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(h
     besides = "with 2 volume claims and 1 object of others on the members, counted 4 m ago, unknown on 1 cluster"
     await expect(section.locator("li")).to_have_text(
         [
-            f"Namespace shop and 8 objects in it · 9 objects on 3 clusters · waits for 2 h{besides}digest {'a' * 20}",
+            f"Namespace shop and 8 objects in it · 9 objects on 3 clusters · pending for 2 h{besides}digest {'a' * 20}",
             f"cluster smartfish · 12 objects · since an unknown timedigest {'b' * 20}",
         ]
     )
@@ -648,7 +648,7 @@ async def test_placements_come_and_go(hub, open_page):
     hub.placements = [p for p in hub.placements if p["name"] != "payments"]
     hub.placements.append(placement_item("crp/zebra", "PickAll", {}))
     await opened.publish("crp/payments", "crp/zebra")
-    await page.get_by_text("There is no placement crp/payments (any more).").wait_for()
+    await page.get_by_text("Placement crp/payments does not exist or was deleted.").wait_for()
     await expect(page.locator(".placements a[href='#placement/crp/zebra']")).to_have_count(1)
     hub.placements.insert(0, placement_item("crp/payments", "PickN", {"smartfish": "available"}, wanted=1))
     held: list[Route] = []
@@ -752,14 +752,14 @@ async def test_an_api_error_is_said_and_what_was_shown_stays(hub, open_page):
     await problem.wait_for()
     assert await texts(problem) == [
         "/v1/clusters cannot be read: 503 Service Unavailable: the cache has not synced yet (urn:uuid:6f1c). "
-        "What is shown may be out of date; trying again."
+        "The data shown may be out of date. Retrying…"
     ]
-    await opened.page.get_by_text("No explanation right now: 500").wait_for()
+    await opened.page.get_by_text("Explanation unavailable: 500").wait_for()
     assert await opened.page.locator(".placements a").count() == len(hub.placements)
     assert await opened.page.locator(".rows > li").count() == 12
     hub.failing.clear()
     await problem.wait_for(state="detached")
-    await opened.page.get_by_text("No explanation right now").wait_for(state="hidden")
+    await opened.page.get_by_text("Explanation unavailable").wait_for(state="hidden")
 
 
 COUNT_ALERTS_THAT_GO = """

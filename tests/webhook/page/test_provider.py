@@ -102,8 +102,8 @@ async def test_what_has_become_of_a_sign_in_is_said_and_leaves_the_address(tmp_p
             assert await page.evaluate("sessionStorage.length") == 0
         assert said.pop("done") == ""
         assert said.pop("made-up") == said.pop("constructor") == "You are not signed in."
-        assert said["denied"] == "The provider did not sign you in: it, or you there, said no."
-        assert said["busy"] == "Too many people sign in at once. Try again in a moment."
+        assert said["denied"] == "The provider did not sign you in: you or the provider denied the request."
+        assert said["busy"] == "Too many users are signing in at the same time. Try again in a moment."
         assert set(re.findall(r"^  (\w+): \"", WORDS, re.MULTILINE)) == set(SignInFailure)
         await page.evaluate("sessionStorage.setItem('harbormaster.shown', '//evil.example.com')")
         await page.goto(f"{address}/?sign-in=done")

@@ -91,7 +91,7 @@ async def test_a_cluster_shows_its_day_and_what_would_go_with_it(up, tabs):
         nodes = page.locator(".properties tr", has_text="node-count")
         await expect(nodes.locator("td").first).to_have_text("50")
         await expect(nodes.locator(".sparkline")).to_have_attribute("aria-label", re.compile("over the last day: 50"))
-        await page.get_by_role("button", name="What would go?").click()
+        await page.get_by_role("button", name="Show the effect").click()
         row = page.locator(".whatif-rows li")
         await expect(row).to_contain_text("crp/payments")
         await expect(row.locator(".lost")).to_have_text(re.compile("esbjerg"))

@@ -268,14 +268,14 @@ async def test_a_placement_says_which_staged_update_changes_it(hub, open_page):
     hub.runs = [{**waiting, "spec": {**waiting["spec"], "placementName": "edge-cache"}}]
     hub.publish("crp/edge-cache")
     name = waiting["metadata"]["name"]
-    await expect(why).to_have_text(f"run {name} is under way")
-    await expect(row.locator(".why")).to_have_text(f"run {name} is under way")
+    await expect(why).to_have_text(f"run {name} is in progress")
+    await expect(row.locator(".why")).to_have_text(f"run {name} is in progress")
 
 
 async def test_clusters_with_different_content_are_not_called_nothing(hub, open_page):
     hub.in_full = {"selectedResources": [], "strategy": {"type": "External"}}
     opened = await open_page("crp/edge-cache")
-    await expect(opened.page.locator("#placement .more-about")).to_contain_text("do not all have the same content")
+    await expect(opened.page.locator("#placement .more-about")).to_contain_text("Content differs between its clusters")
     await expect(opened.page.locator("#placement .more-about")).not_to_contain_text("0 resources")
 
 
@@ -297,4 +297,4 @@ async def test_a_fleet_without_runs_says_how_to_start_one(open_page):
 async def test_a_run_that_does_not_exist_is_said_to_be_missing(hub, open_page):
     hub.runs = sample_runs()
     opened = await open_page("csur/nothing")
-    await expect(opened.page.locator("#run-body")).to_have_text("There is no update run csur/nothing (any more).")
+    await expect(opened.page.locator("#run-body")).to_have_text("Run csur/nothing does not exist or was deleted.")

@@ -127,9 +127,9 @@ async def test_what_can_be_no_token_is_not_sent(up, tabs):
         page.on("request", lambda request: asked.append(request.url))
         for text, words in (
             ("", "Paste a token."),
-            ("a b", "That is no token"),
+            ("a b", "Not a valid token"),
             ("   ", "Paste a token."),
-            ("é", "That is no token"),
+            ("é", "Not a valid token"),
         ):
             await sign_in(page, text)
             await expect(page.get_by_role("alert")).to_contain_text(words)
@@ -191,7 +191,7 @@ async def test_a_token_that_counts_no_more_leads_back_to_the_form(tmp_path, tabs
             await expect(page.locator("#live")).to_have_attribute("data-state", "disconnected")
             (data / "token").write_text("the-next-one", encoding="ascii")
             async with running(data, port):
-                await expect(page.get_by_role("alert").first).to_contain_text("is not accepted any more")
+                await expect(page.get_by_role("alert").first).to_contain_text("is no longer accepted")
                 await expect_sign_in(page)
                 await sign_in(page, "the-next-one")
                 await expect_fleet(page)

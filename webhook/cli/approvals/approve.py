@@ -15,12 +15,11 @@ from webhook.cli.staged_updates.run_client import RunView, approver
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
-HELP: Final = """Approve what a staged update or an upgrade run waits for.
+HELP: Final = """Approve a pending approval request or upgrade gate.
 
-Name the staged update or the upgrade run, or else its approval request or its gate. The approval counts for the request
-or gate that is open now: one that a run has not reached yet cannot be approved in advance. `harbormaster run status`
-and `harbormaster upgrade status` show what is waited for. Of an upgrade run that waits for several approvals, name the
-gate.
+NAME is a run, an approval request or an upgrade gate. Only an open request or gate can be approved, not one that the
+run has not reached yet. If an upgrade run waits for several approvals, name the gate. `harbormaster run status` and
+`harbormaster upgrade status` list pending approvals.
 
 \b
 Examples:
@@ -33,14 +32,14 @@ Examples:
 
 \b
 Exit codes:
-  0  approved, or had been
-  1  no such run, request or gate, it waits for no approval, or no hub
+  0  approved now or earlier
+  1  no such run, request or gate, no pending approval, or an unreachable hub
 """
 
 
-@click.command("approve", help=HELP, short_help="Approve what a staged update or an upgrade run waits for.")
+@click.command("approve", help=HELP, short_help="Approve a pending approval request or upgrade gate.")
 @request_options
-@click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept with the approval.")
+@click.option("-m", "--message", default="", metavar="TEXT", help="Reason, recorded with the approval.")
 @run_namespace_option
 @hub_options
 def command(options: RequestOptions, message: str, namespace: str, hub: HubOptions) -> int:
@@ -54,7 +53,7 @@ async def _approve(hub: HubOptions, options: RequestOptions, message: str, names
         if (gate_of_run := await options.gate(client, namespace)) is not None:
             gate, owner = gate_of_run
             view = await UpgradeRuns(client).answer(gate, text, approve=True)
-            confirmation = f"{gate} approved: run {owner} goes on" if view else f"{gate} was approved already"
+            confirmation = f"{gate} approved: run {owner} continues" if view else f"{gate} is already approved"
             click.echo(printable(confirmation))
             return 0
         runs, update, request = await options.update(client, namespace)
@@ -63,9 +62,9 @@ async def _approve(hub: HubOptions, options: RequestOptions, message: str, names
             outcome = request_opening or approved_request(
                 update.run, update.requests, stage=options.stage, request=request
             )
-            click.echo(printable(f"{outcome} was approved already"))
+            click.echo(printable(f"{outcome} is already approved"))
             return 0
-    click.echo(printable(f"{request_opening} approved: run {name_of(update.run)} goes on"))
+    click.echo(printable(f"{request_opening} approved: run {name_of(update.run)} continues"))
     return 0
 
 

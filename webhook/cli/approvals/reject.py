@@ -15,11 +15,11 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
-HELP: Final = """Reject what a staged update or an upgrade run asks for: it stops.
+HELP: Final = """Reject a pending approval request or upgrade gate, and stop the run.
 
-Name the staged update or the upgrade run, or else its approval request or its gate. What has been changed stays so:
-`harbormaster undo RUN` takes a staged update back. `harbormaster run resume RUN` lets the run ask again, as
-`harbormaster upgrade start RUN` does for an upgrade run. The reason is kept.
+NAME is a run, an approval request or an upgrade gate. Changes already made remain: `harbormaster undo RUN` rolls back a
+staged update. `harbormaster run resume RUN` makes a staged update ask again, and `harbormaster upgrade start RUN` an
+upgrade run. The reason is recorded.
 
 \b
 Examples:
@@ -31,13 +31,13 @@ Examples:
 \b
 Exit codes:
   0  rejected: the run stops
-  1  no such run, request or gate, it waits for no approval, or no hub
+  1  no such run, request or gate, no pending approval, or an unreachable hub
 """
 
 
-@click.command("reject", help=HELP, short_help="Reject what a run asks for: it stops.")
+@click.command("reject", help=HELP, short_help="Reject a pending approval request or upgrade gate, and stop the run.")
 @request_options
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept on the run.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason, recorded on the run.")
 @run_namespace_option
 @hub_options
 def command(options: RequestOptions, reason: str, namespace: str, hub: HubOptions) -> int:
@@ -59,7 +59,7 @@ async def _reject(hub: HubOptions, options: RequestOptions, reason: str, namespa
         owner = name_of(update.run)
         if approval.answered:
             stop = f"harbormaster run stop {owner}"
-            raise UserError(f"{approval.request} is approved already; to stop run {owner}: {stop}")
+            raise UserError(f"{approval.request} is already approved. To stop run {owner}: {stop}")
         await runs.patch(update.run, patch)
     click.echo(printable(f"{approval.request} rejected: run {owner} stops"))
     return 0

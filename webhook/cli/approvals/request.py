@@ -51,6 +51,6 @@ def request_options(command: _Command) -> _Command:
             default="",
             callback=not_empty,
             metavar="STAGE",
-            help="The stage that is meant.  [default: whichever waits]",
+            help="Stage of the approval.  [default: the waiting stage]",
         ),
     )(command)

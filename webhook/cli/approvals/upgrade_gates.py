@@ -30,13 +30,13 @@ async def resolve_gate(client: Client, name: str, stage: str) -> tuple[str, str]
     if (gate := await runs.gate(name)) is not None:
         of = text_at(gate, "spec", "stage")
         if stage not in ("", of):
-            raise UserError(f"gate {name} is one of stage {of}, not of {stage}")
+            raise UserError(f"gate {name} belongs to stage {of}, not to {stage}")
         return name, text_at(gate, "spec", "runName")
     view = await runs.seen(name)
     if view is None:
         return None
     if await _is_staged_update(client, name):
-        raise UserError(f"{name} is an upgrade run and a staged update: name the gate, or the approval request")
+        raise UserError(f"{name} is both an upgrade run and a staged update: name the gate or the approval request")
     return open_gate(view.read, stage), name
 
 
@@ -62,10 +62,10 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     if len(approvals) == 1:
         return approvals[0][1].gate
     if approvals:
-        messages = [f"run {name} waits for {len(approvals)} approvals; name the one that is meant:"]
+        messages = [f"run {name} waits for {len(approvals)} approvals. Name one of these gates:"]
         raise UserError([*messages, *(f"  {_said(approval)}" for approval in approvals)])
     if pending_gates:
-        messages = [f"run {name} waits for no approval, but for a time; to open a gate before it, name the gate:"]
+        messages = [f"run {name} is not waiting for an approval but for timed gates. To open a gate early, name it:"]
         raise UserError([*messages, *(f"  {_said(gate)}" for gate in pending_gates)])
     completed_gates = [
         gate for _, gate in gates if gate.type is GateType.APPROVAL and gate.state is UpgradeState.COMPLETED
@@ -73,7 +73,7 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     if stage and len(completed_gates) == 1:
         return completed_gates[0].gate
     location = f" at stage {stage}" if stage else ""
-    raise UserError(f"run {name} waits for no approval{location}: it is {run.status.state.value}")
+    raise UserError(f"run {name} is not waiting for an approval{location}: it is {run.status.state.value}")
 
 
 def _said(entry: _Gate) -> str:

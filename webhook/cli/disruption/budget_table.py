@@ -25,7 +25,7 @@ from webhook.cli.text.output import is_terminal
 from webhook.settings.command_line import TerminalSettings
 
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
-LEGEND: Final = "how many may go at once, + over 9, . none, * no limit"
+LEGEND: Final = "allowed disruptions, + over 9, . none, * no limit"
 WIDE: Final = 100
 """Minimum number of terminal columns for half hours."""
 PLAIN_WIDTH: Final = 120
@@ -47,7 +47,7 @@ def overview_rows(answer: Mapping[str, Any], zone: ZoneInfo) -> Iterator[tuple[s
 
 def _opens(item: Mapping[str, Any], unusable: Sequence[Mapping[str, Any]], at: datetime, zone: ZoneInfo) -> str:
     if unusable:
-        return f"{_NEVER}: budgets[{unusable[0]['budget']}] cannot be used"
+        return f"{_NEVER}: budgets[{unusable[0]['budget']}] is invalid"
     if item["remaining"]:
         return "now"
     if item["nextOpen"]:
@@ -56,7 +56,7 @@ def _opens(item: Mapping[str, Any], unusable: Sequence[Mapping[str, Any]], at: d
         return f"not before {_moment(parse_time(item['searchedUntil']), at, zone)}"
     if item["neverOpens"]:
         return _NEVER
-    return "when one of them is done" if item["disrupting"] else "when it has nodes"
+    return "when a node is done" if item["disrupting"] else "when the pool has nodes"
 
 
 def _moment(instant: datetime, near: datetime, zone: ZoneInfo) -> str:
@@ -112,14 +112,14 @@ def print_calendar(answer: Mapping[str, Any], zone: ZoneInfo, end: datetime) -> 
     minutes = 30 if width >= WIDE else 60
     days = list(local_days(parse_time(answer["from"]), min(end, parse_time(answer["until"])), zone))
     if not answer["items"]:
-        click.echo("There is no NodePool.")
+        click.echo("No NodePools found")
         return
     for position, item in enumerate(answer["items"]):
         if position:
             click.echo()
         _print_pool(item, days, zone, minutes, width if terminal else 0, colour=bool(colour))
     click.echo()
-    click.echo(f"One letter is {minutes} minutes: {LEGEND}")
+    click.echo(f"One character is {minutes} minutes: {LEGEND}")
 
 
 def local_days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[tuple[date, datetime, datetime]]:
@@ -199,7 +199,7 @@ def _print_reasons(
         labels.append((_day(first) if first == last else f"{_day(first)} - {_day(last)}", look))
     room = 2 + max(len(label) for label, _ in labels)
     if len({part.words for part in spans}) == 1:
-        click.echo(_beside(f"{title:<{room}}  ", "", 0, "", f"{spans[0].words} all the time", width))
+        click.echo(_beside(f"{title:<{room}}  ", "", 0, "", f"{spans[0].words} at all times", width))
         return
     if len(title) > room:
         click.echo(title)
@@ -277,7 +277,7 @@ def _words(parts: Sequence[_Part], begins: datetime, ends: datetime, zone: ZoneI
     if not merged:
         return ""
     if len(merged) > MOST_PARTS:
-        return f"{len(merged) - 1} changes, exactly with -o json"
+        return f"{len(merged) - 1} changes, listed by -o json"
     if len(merged) == 1 and parts[0].start <= begins and parts[-1].end >= ends:
         return f"{merged[0][0]} all day"
     texts = []
@@ -302,7 +302,7 @@ def _painted(letters: str) -> str:
 def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
     """Yield the unusable budgets, and why reasons never open unless a warning mentions it."""
     for wrong in item["unusable"]:
-        yield f"error: budgets[{wrong['budget']}] cannot be used, so nothing is allowed: {wrong['message']}"
+        yield f"error: budgets[{wrong['budget']}] is invalid, so no disruption is allowed: {wrong['message']}"
     if item["unusable"]:
         return
     lint_reasons = {reason for lint in item["lints"] for reason in lint["reasons"]}
@@ -317,7 +317,7 @@ def _lint_notes(item: Mapping[str, Any]) -> Iterator[str]:
     for lint in item["lints"]:
         yield f"warning: {lint['at']}: {lint['message']}"
         if "fix" in lint:
-            yield "  what may be meant:"
+            yield "  possible correction:"
             yield "    budgets:"
             yield from (f"    {line}" for line in block_style(lint["fix"]).splitlines())
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from scorer.node_budgets.budgets import NodeCounts
     from scorer.node_budgets.documents import BudgetCalendar, BudgetedPool
 
-HELP = """Show what disruption budgets allow, now and on a calendar.
+HELP = """Show the disruptions that budgets allow, now and on a calendar.
 
-A budget of a NodePool says how many of its nodes may be disrupted at once, for which reasons and at which hours. The
-strictest budget in force applies. With -f, the answer comes from the files (NodePools; Nodes and NodeClaims for the
-counts), otherwise from the running hub.
+A budget of a NodePool limits how many of its nodes may be disrupted at the same time, optionally only for certain
+reasons and hours. The strictest active budget applies. With -f, the answer comes from files (NodePools, plus Nodes and
+NodeClaims for the counts), otherwise from the running hub.
 
 \b
 Examples:
@@ -45,12 +45,12 @@ Examples:
 \b
 Exit codes:
   0  shown
-  1  no such pool or time zone, a file cannot be used, or no hub
+  1  no such pool or time zone, an unusable file, or an unreachable hub
 """
 LIST_HELP = """Show how many nodes may be disrupted now, per pool and reason.
 
-ALLOWED: how many more nodes may be disrupted. USED: how many are being disrupted, or are not ready. OPENS: when one
-more node may be disrupted.
+ALLOWED: further nodes that may be disrupted. USED: nodes that are being disrupted or are not ready. OPENS: when the
+next node may be disrupted.
 
 \b
 Examples:
@@ -61,13 +61,13 @@ Examples:
 \b
 Exit codes:
   0  shown
-  1  no such pool or time zone, a file cannot be used, or no hub
+  1  no such pool or time zone, an unusable file, or an unreachable hub
 """
-CALENDAR_HELP = """Show how many nodes may be disrupted at which times, per pool and reason.
+CALENDAR_HELP = """Show a calendar of allowed disruptions, per pool and reason.
 
-Schedules of budgets are in UTC; the calendar is in your time zone, or in that of --tz. It assumes the present number of
-nodes. In the table, a letter stands for half an hour (an hour if the terminal is narrow) and gives the smallest number
-that is allowed within it.
+Budget schedules are in UTC. The calendar uses your time zone, or that of --tz, and assumes the current number of nodes.
+In the table, each character stands for half an hour (an hour on a narrow terminal) and shows the smallest number
+allowed within it.
 
 \b
 Examples:
@@ -80,9 +80,9 @@ Examples:
 \b
 Exit codes:
   0  shown
-  1  no such pool or time zone, a file cannot be used, or no hub
+  1  no such pool or time zone, an unusable file, or an unreachable hub
 """
-SHORT = "Show what disruption budgets allow, now and on a calendar."
+SHORT = "Show the disruptions that budgets allow, now and on a calendar."
 LONGEST_DAYS = 400
 MARGIN_DAYS = 8
 """With -o ics, read this many more days on both sides, so that events have their real start and end."""
@@ -102,7 +102,7 @@ class _InstantOrDay(click.ParamType[datetime | date]):
             return date.fromisoformat(text) if len(text) == len("2026-03-01") else parse_time(text)
         except (ValueError, OverflowError):
             self.fail(
-                f"{text[:64]!r} is no day such as 2026-03-01 and no instant such as 2026-03-01T10:00:00Z", param, ctx
+                f"{text[:64]!r} is neither a day such as 2026-03-01 nor a time such as 2026-03-01T10:00:00Z", param, ctx
             )
 
 
@@ -165,7 +165,7 @@ def list_command(
         print_document(answer, output)
         return 0
     if not answer["items"]:
-        click.echo("There is no NodePool.")
+        click.echo("No NodePools found")
         return 0
     from webhook.cli.disruption.budget_table import overview_rows
 
@@ -173,15 +173,15 @@ def list_command(
     return 0
 
 
-@command.command("calendar", help=CALENDAR_HELP, short_help="Show how many nodes may be disrupted at which times.")
+@command.command("calendar", help=CALENDAR_HELP, short_help="Show a calendar of allowed disruptions.")
 @pools_argument
 @repository_option
 @grouped(
     "window",
     _CalendarOptions,
     zone_option,
-    click.option("--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="How many days."),
-    click.option("--from", "beginning", type=_InstantOrDay(), help="Begin of the calendar.  [default: now]"),
+    click.option("--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="Number of days."),
+    click.option("--from", "beginning", type=_InstantOrDay(), help="Start of the calendar.  [default: now]"),
 )
 @counts_of_files
 @output_option("table", "json", "ics")
@@ -206,7 +206,7 @@ def calendar_command(
             query_days = min(LONGEST_DAYS, days + 1)
     except OverflowError as error:
         first_day_text = format_time(first_day) if isinstance(first_day, datetime) else first_day
-        raise UserError(f"--from {first_day_text}: the calendar would leave the years 1 to 9999") from error
+        raise UserError(f"--from {first_day_text}: the calendar must be within the years 1 to 9999") from error
     if files:
         hub.refuse_with_files()
         pools_with_counts = pools_in_files(load_known(files), pools, _counts(counts))
@@ -251,9 +251,7 @@ def _bounds(first_day: datetime | date | None, days: int, zone: ZoneInfo, now: d
 
 def _only_with_files(counts: CountOptions) -> None:
     if counts:
-        raise click.UsageError(
-            "--total, --deleting and --not-ready are for files (-f); the running hub counts its nodes"
-        )
+        raise click.UsageError("--total, --deleting and --not-ready need -f: the running hub counts its own nodes")
 
 
 def _counts(counts: CountOptions) -> "NodeCounts | None":
@@ -313,11 +311,11 @@ def pools_in_files(
     if problems:
         raise UserError(problems)
     if not pools:
-        raise UserError("there is no NodePool in the files")
+        raise UserError("no NodePools in the files")
     for name in names:
         if name not in pools:
             names_in_files = ", ".join(sorted(pools)[:20])
-            raise UserError(f"there is no NodePool {quote(name)} in the files; those there: {names_in_files}")
+            raise UserError(f"there is no NodePool {quote(name)} in the files, available: {names_in_files}")
     desired = [pools[name] for name in dict.fromkeys(names or sorted(pools))]
     _warn_of_missing_nodes(desired)
     return tuple(desired)
@@ -328,7 +326,10 @@ def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
     empty = [p.name for p in pools if not p.counts.total and any(b.nodes.endswith("%") for b in p.budgets)]
     if empty:
         few = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
-        complain(f"note: the files have no nodes of {few}, so a percentage allows none; give their number: --total N")
+        complain(
+            f"note: the files have no nodes of {few}, so a percentage allows no disruption: give the number of nodes "
+            "with --total N"
+        )
 
 
 def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: ZoneInfo | None) -> "BudgetCalendar":
@@ -341,7 +342,7 @@ def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: 
     except TooLargeError as error:
         raise UserError(str(error)) from error
     except OverflowError as error:
-        raise UserError(f"--from {format_time(start)}: the calendar would leave the years 1 to 9999") from error
+        raise UserError(f"--from {format_time(start)}: the calendar must be within the years 1 to 9999") from error
     return maker.document()
 
 

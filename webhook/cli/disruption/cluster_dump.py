@@ -59,15 +59,15 @@ DUMPED: Final = (
 )
 """The kinds that are read. Other kinds in the files are ignored."""
 _MISSING: Final = {
-    NODE_CLAIM: "no node can be disrupted, since only those with a claim are",
+    NODE_CLAIM: "no node can be disrupted, because that requires a NodeClaim",
     POD: "every node counts as empty",
-    POD_DISRUPTION_BUDGET: "none holds a pod",
-    NAMESPACE: "terms that select namespaces by labels know only their names",
-    DAEMON_SET: "only those that run a pod already put one on new nodes",
+    POD_DISRUPTION_BUDGET: "none protects a pod",
+    NAMESPACE: "namespace selectors match only by name",
+    DAEMON_SET: "only those that already run a pod add one to new nodes",
 }
 """Effect of a dump without objects of a kind."""
 _MISSING_FOR_DRAIN: Final = {
-    NODE_CLAIM: "no terminationGracePeriod is known",
+    NODE_CLAIM: "terminationGracePeriod is unknown",
     POD: "nothing would move",
     POD_DISRUPTION_BUDGET: _MISSING[POD_DISRUPTION_BUDGET],
     NAMESPACE: _MISSING[NAMESPACE],
@@ -119,14 +119,14 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     kinds = (NODE, NODE_POOL) if pools_needed else (NODE,)
     for kind in kinds:
         if not by_kind[kind.group_kind]:
-            raise UserError(f"there is no {kind.kind} in {files}; make a dump with: {DUMP_LINE}")
+            raise UserError(f"no {kind.kind} in {files}; create a dump with: {DUMP_LINE}")
     pools = _admitted(resolve(by_kind.pop(NODE_POOL.group_kind)), now)
     notes = [
         *_missing(by_kind, _MISSING if pools_needed else _MISSING_FOR_DRAIN),
         *_duplicates(entry for several in by_kind.values() for entry in several),
     ]
     if others:
-        notes.append(f"objects of kinds that play no part: {_listed(others)}")
+        notes.append(f"ignored objects of other kinds: {_listed(others)}")
     documents = (*pools, *(entry.document for several in by_kind.values() for entry in several))
     return Dump(documents, tuple(notes), _made((entry.document for entry in by_kind[NODE.group_kind]), now))
 
@@ -167,7 +167,7 @@ def _no_object(document: JsonObject) -> str | None:
     for key in ("apiVersion", "kind"):
         value = document.get(key)
         if not isinstance(value, str) or not value:
-            return f"{key}: {'required' if value in (None, '') else f'{quote(value)} is no text'}"
+            return f"{key}: {'required' if value in (None, '') else f'{quote(value)} is not a string'}"
     if not isinstance(document.get("metadata"), dict) or not name_of(document):
         return "metadata.name: required"
     return None
@@ -176,7 +176,7 @@ def _no_object(document: JsonObject) -> str | None:
 def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapping[Kind, str]) -> Iterator[str]:
     for kind, consequence in missing.items():
         if not by_kind[kind.group_kind]:
-            yield f"there is no {kind.kind}: {consequence}"
+            yield f"no {kind.kind}: {consequence}"
     pods = (entry.document for entry in by_kind[POD.group_kind])
     volumes = by_kind[PERSISTENT_VOLUME.group_kind], by_kind[PERSISTENT_VOLUME_CLAIM.group_kind]
     if not all(volumes) and any(
@@ -187,7 +187,7 @@ def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapp
             for kind, several in zip((PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM), volumes, strict=True)
             if not several
         ]
-        yield f"there is no {' and no '.join(absent)}: volumes hold no pod to a zone or node"
+        yield f"there is no {' and no '.join(absent)}: volumes do not restrict pods to a zone or node"
 
 
 def _duplicates(entries: Iterable[SourceDocument]) -> Iterator[str]:
@@ -199,7 +199,7 @@ def _duplicates(entries: Iterable[SourceDocument]) -> Iterator[str]:
             twice.append(f"{entry.document['kind']} {'/'.join(part for part in key[2:] if part)}")
     if twice:
         more = f" and {len(twice) - _NAMED} more" if len(twice) > _NAMED else ""
-        yield f"of objects that are there twice, the last counts: {', '.join(twice[:_NAMED])}{more}"
+        yield f"duplicate objects (the last one counts): {', '.join(twice[:_NAMED])}{more}"
 
 
 def _listed(counts: Counter[str]) -> str:

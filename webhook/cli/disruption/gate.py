@@ -28,7 +28,7 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
 from webhook.cli.text.output import print_document, print_table
 
-SHORT: Final = "Ask whether something may be disrupted now, and if not, when."
+SHORT: Final = "Check whether a disruption is allowed now, and if not, when."
 REASONS: Final = ("Underutilized", "Empty", "Drifted", "Unhealthy", "Expired")
 REFUSED: Final = 2
 RESERVATION_HEADERS: Final = ("GATE", "OF", "FOR", "GRANTED", "HOLDER", "UNTIL", "ID")
@@ -36,16 +36,16 @@ RESERVATION_HEADERS: Final = ("GATE", "OF", "FOR", "GRANTED", "HOLDER", "UNTIL",
 _CODES: Final = """\b
 Exit codes:
   0  allowed
-  1  an error: no such object, a question that cannot be answered, a file that cannot be used, or no hub
+  1  an error: no such object, a question that cannot be answered, an unusable file, or an unreachable hub
   2  not allowed now
 """
 HELP: Final = f"""{SHORT}
 
-The disruption budgets of a NodePool, pods and annotations may hold back nodes. A rollout, an update run, an upgrade run
-or another disruption in progress may hold back a member cluster.
+Disruption of nodes may be blocked by the budgets of their NodePool, by pods and by annotations. Disruption of a member
+cluster may be blocked by a rollout, an update run, an upgrade run or another disruption in progress.
 
-An answer is only advice: if two callers ask at the same time, both may be allowed. With --reserve, you reserve the
-permission for the given number of seconds, and no other caller gets it.
+An answer is only advice: two callers that ask at the same time may both be allowed. With --reserve, the permission is
+reserved for you for the given number of seconds, and no other caller gets it.
 
 \b
 Examples:
@@ -58,10 +58,11 @@ Examples:
   harbormaster gate release ID
 
 {_CODES}"""
-DISRUPTION_HELP: Final = f"""Ask whether nodes of a NodePool may be disrupted.
+DISRUPTION_HELP: Final = f"""Check whether nodes of a NodePool may be disrupted.
 
-POOL is a NodePool. NODE names the nodes to disrupt, the preferred ones first; or --count says how many. With -f, the
-answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files have them.
+POOL is a NodePool. NODE names the nodes to disrupt, in order of preference. --count gives their number instead. With
+-f, the answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files
+have them.
 
 \b
 Examples:
@@ -72,7 +73,7 @@ Examples:
   harbormaster gate disruption spot spot-1 --reason Drifted --reserve 600 --holder nightly-patch
 
 {_CODES}"""
-ROLLOUT_HELP: Final = f"""Ask whether a placement may be changed on a member cluster.
+ROLLOUT_HELP: Final = f"""Check whether a placement may be changed on a member cluster.
 
 PLACEMENT is crp/NAME or rp/NAMESPACE/NAME, CLUSTER a member cluster.
 
@@ -82,9 +83,9 @@ Examples:
   harbormaster gate rollout rp/team-a/web bravelion --reserve 600 --holder nightly-patch
 
 {_CODES}"""
-UPDATE_HELP: Final = f"""Ask whether a member cluster may be upgraded.
+UPDATE_HELP: Final = f"""Check whether a member cluster may be upgraded.
 
-Without --run, the question is about the oldest unfinished ClusterUpgradeRun that includes the cluster.
+The default of --run is the oldest unfinished ClusterUpgradeRun that includes the cluster.
 
 \b
 Examples:
@@ -92,10 +93,10 @@ Examples:
   harbormaster gate cluster-update bravelion --run spring --reserve 3600 --holder nightly-patch
 
 {_CODES}"""
-LIST_HELP: Final = """List what is reserved: of which node pool, placement or member cluster, by whom, and until when.
+LIST_HELP: Final = """List reservations with their holders and expiry times.
 
-You see the id, which you need to release a reservation, only of your own. You see reservations of placements only if
-you may list placements.
+Ids, which `harbormaster gate release` needs, are shown only for your own reservations. Reservations of placements are
+shown only if you may list placements.
 
 \b
 Examples:
@@ -105,12 +106,12 @@ Examples:
 \b
 Exit codes:
   0  listed
-  1  no hub, or you may not list them
+  1  an unreachable hub, or no permission to list reservations
 """
 RELEASE_HELP: Final = """Release a reservation.
 
-You need not release nodes that you named and have disrupted: once they are being deleted, they are not counted twice.
-'harbormaster gate list' shows the ids of your own reservations.
+Nodes that you named and have disrupted need no release: once they are being deleted, they are not counted twice.
+`harbormaster gate list` shows the ids of your own reservations.
 
 \b
 Examples:
@@ -119,7 +120,7 @@ Examples:
 \b
 Exit codes:
   0  released
-  1  there is no such reservation, it is not yours, or no hub
+  1  no such reservation, a reservation of another user, or an unreachable hub
 """
 
 _WRITTEN: Final = {
@@ -141,16 +142,18 @@ def command() -> None:
     """Hold the commands."""
 
 
-@command.command("disruption", help=DISRUPTION_HELP, short_help="Ask whether nodes of a NodePool may be disrupted.")
+@command.command("disruption", help=DISRUPTION_HELP, short_help="Check whether nodes of a NodePool may be disrupted.")
 @grouped(
     "options",
     _DisruptionOptions,
     click.argument("pool", shell_complete=tab("pools")),
     click.argument("nodes", nargs=-1, metavar="[NODE]..."),
     click.option(
-        "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Why the nodes are disrupted."
+        "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Reason for the disruption."
     ),
-    click.option("--count", type=click.IntRange(min=0), metavar="K", help="How many nodes, no matter which."),
+    click.option(
+        "--count", type=click.IntRange(min=0), metavar="K", help="Number of nodes, if any nodes of the pool will do."
+    ),
     click.option(
         "--class",
         "class_",
@@ -165,7 +168,7 @@ def command() -> None:
 @grouped(
     "moment",
     _InstantOptions,
-    click.option("--now", type=Instant(), help="Ask about this instant.  [default: now]"),
+    click.option("--now", type=Instant(), help="Time to check.  [default: now]"),
     zone_option,
 )
 @repository_option
@@ -183,7 +186,7 @@ def disruption(
 ) -> int:
     """Ask about nodes."""
     if bool(options.nodes) == (options.count is not None):
-        raise click.UsageError("say which nodes, or with --count how many")
+        raise click.UsageError("name the nodes, or give their number with --count")
     counts.check_whole()
     display_zone = read_zone(moment.zone)
     question = options.question()
@@ -202,7 +205,7 @@ def disruption(
     return _show(run(_of_hub(connection, "disruption", question, reservation)), output, display_zone)
 
 
-@command.command("rollout", help=ROLLOUT_HELP, short_help="Ask whether a placement may be changed on a cluster.")
+@command.command("rollout", help=ROLLOUT_HELP, short_help="Check whether a placement may be changed on a cluster.")
 @click.argument("placement", shell_complete=tab("placements"))
 @click.argument("cluster", shell_complete=tab("clusters"))
 @reservation_options
@@ -221,10 +224,10 @@ def rollout(
     return _show(run(_of_hub(connection, "rollout", question, reservation)), output, display_zone)
 
 
-@command.command("cluster-update", help=UPDATE_HELP, short_help="Ask whether a member cluster may be upgraded.")
+@command.command("cluster-update", help=UPDATE_HELP, short_help="Check whether a member cluster may be upgraded.")
 @click.argument("cluster", shell_complete=tab("clusters"))
 @click.option(
-    "--run", "run_name", metavar="NAME", shell_complete=tab("upgrades"), help="The ClusterUpgradeRun that asks."
+    "--run", "run_name", metavar="NAME", shell_complete=tab("upgrades"), help="ClusterUpgradeRun to check for."
 )
 @reservation_options
 @zone_option
@@ -240,7 +243,7 @@ def cluster_update(
     return _show(run(_of_hub(connection, "cluster-update", question, reservation)), output, display_zone)
 
 
-@command.command("list", help=LIST_HELP, short_help="List what is reserved, by whom, and until when.")
+@command.command("list", help=LIST_HELP, short_help="List reservations with their holders and expiry times.")
 @zone_option
 @output_option("table", "json", "yaml")
 @hub_options
@@ -254,7 +257,7 @@ def list_reservations(zone: str | None, output: str, hub: HubOptions) -> int:
     if answer["items"]:
         print_table(RESERVATION_HEADERS, reservation_rows(answer["items"], display_zone))
     else:
-        click.echo("nothing is reserved")
+        click.echo("No reservations found")
     for mistake in answer["unreadable"]:
         click.echo(f"warning: {printable(mistake)}", err=True)
     return 0

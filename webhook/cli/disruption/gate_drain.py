@@ -24,14 +24,13 @@ from webhook.cli.text.output import print_document, print_table
 if TYPE_CHECKING:
     from scorer.node_disruption.drain.preview import DrainedPod, DrainPreview
 
-SHORT: Final = "Show which pods a drain of nodes moves where, and what holds them."
+SHORT: Final = "Show where a drain would move pods, and what blocks it."
 HELP: Final = f"""{SHORT}
 
-Nothing is drained. All nodes that are named go together; the table says, per pod, which of the other nodes would take
-it, what holds it and until when, or why no node takes it. No new node is made for it. The drain is that of a node that
-Karpenter disrupts: `kubectl drain` does not wait for do-not-disrupt, and passes over pods of DaemonSets. The nodes are
-those of the cluster that a kubeconfig names (--kubeconfig, --context), which is read with your rights, or with -f those
-of a dump:
+Nothing is drained. The named nodes are drained together. For each pod, the table shows which other node would take it,
+what blocks it and until when, or why no node takes it. No new nodes are created. The drain is that of a node that
+Karpenter disrupts. `kubectl drain` differs: it does not wait for do-not-disrupt, and skips pods of DaemonSets. The
+cluster is that of a kubeconfig (--kubeconfig, --context), read with your rights, or with -f that of a dump:
 
 \b
   {DUMP_LINE}
@@ -50,28 +49,28 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing holds the pods that have to go, and other nodes take them
-  1  an error: no such node, a file that cannot be used, or no cluster
-  2  a pod is held, or no node takes it
+  0  no pod that has to move is blocked, and other nodes take them all
+  1  an error: no such node, an unusable file, or an unreachable cluster
+  2  a pod is blocked, or no node takes it
 """
-HEADERS: Final = ("POD", "NODE", "GOES TO", "HELD BY OR STAYS FOR", "UNTIL")
+HEADERS: Final = ("POD", "NODE", "MOVES TO", "REASON", "UNTIL")
 HELD: Final = 2
 _NEEDED: Final = (NODE, POD)
 _FORBIDDEN: Final = 403
 _MISSING: Final = 404
 _FATES: Final = {
-    "goes": ("can go", "can go"),
-    "held": ("is held", "are held"),
-    "stays": ("stays until the node is gone", "stay until the node is gone"),
-    "ends": ("ends already", "end already"),
-    "without": ("is without a place", "are without a place"),
+    "goes": ("can move", "can move"),
+    "held": ("is blocked", "are blocked"),
+    "stays": ("remains until the node is deleted", "remain until the node is deleted"),
+    "ends": ("is already terminating", "are already terminating"),
+    "without": ("fits no other node", "fit no other node"),
 }
 """Fate of a pod, for one pod and for several."""
 _WITHOUT: Final = {
     NODE_POOL: "nodes belong to no pool",
-    NODE_CLAIM: "no terminationGracePeriod is known",
-    POD_DISRUPTION_BUDGET: "PodDisruptionBudgets are not reckoned with",
-    NAMESPACE: "terms that select namespaces by labels know only their names",
+    NODE_CLAIM: "terminationGracePeriod is unknown",
+    POD_DISRUPTION_BUDGET: "PodDisruptionBudgets are not considered",
+    NAMESPACE: "namespace selectors match only by name",
     DAEMON_SET: "",
 }
 
@@ -79,7 +78,7 @@ _WITHOUT: Final = {
 @click.command("drain", help=HELP, short_help=SHORT)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @file_option
-@click.option("--now", type=Instant(), help="The instant.  [default: now; with -f: when the dump was made]")
+@click.option("--now", type=Instant(), help="Time to check.  [default: now, or with -f the time of the dump]")
 @zone_option
 @output_option("table", "json", "yaml")
 @hub_options
@@ -104,7 +103,7 @@ def command(
         preview = preview_drain(cluster, nodes, instant)
     except UnknownNodesError as error:
         node_names = ", ".join([*cluster.nodes][:20]) or "none"
-        raise UserError(f"{error}; those there: {node_names}") from error
+        raise UserError(f"{error}; available: {node_names}") from error
     for note in notes:
         complain(f"note: {note}")
     if output == "table":
@@ -142,8 +141,8 @@ async def _of_cluster(connection: HubConnection) -> tuple[Sequence[JsonObject], 
 
 
 def _not_read(kind: Kind, code: int) -> Iterator[str]:
-    reason = "you may not list them" if code == _FORBIDDEN else "the server has none"
-    consequence = _WITHOUT.get(kind, "volumes hold no pod to a zone or node")
+    reason = "you may not list them" if code == _FORBIDDEN else "the server does not serve them"
+    consequence = _WITHOUT.get(kind, "volumes do not restrict pods to a zone or node")
     if code == _FORBIDDEN or kind not in (NODE_POOL, NODE_CLAIM):
         yield f"{kind.plural}: {reason}" + (f"; {consequence}" if consequence else "")
 
@@ -181,7 +180,7 @@ def _sentences(preview: "DrainPreview") -> Iterator[str]:
         if guard.allowed < len(guard.pods):
             pods = f"{len(guard.pods)} pods" if len(guard.pods) > 1 else "1 pod"
             allowed = "none of them" if not guard.allowed else f"{guard.allowed} at a time"
-            yield f"PodDisruptionBudget {guard.guard} guards {pods} there and lets {allowed} go."
+            yield f"PodDisruptionBudget {guard.guard} covers {pods} there and allows the eviction of {allowed}."
 
 
 def _listed(numbers: Mapping[str, int]) -> str:

@@ -149,10 +149,13 @@ def _description(item: Mapping[str, Any], reasons: Sequence[str], span: JsonObje
     counts = item["counts"]
     lines = [f"NodePool {item['pool']}, {counts['total']} nodes. Reasons: {', '.join(reasons)}."]
     lines += [describe_budget_row(position, item["budgets"][position]) for position in span["binding"]]
-    lines += [f"budgets[{wrong['budget']}] cannot be used: {wrong['message']}" for wrong in item["unusable"]]
+    lines += [f"budgets[{wrong['budget']}] is invalid: {wrong['message']}" for wrong in item["unusable"]]
     unavailable = counts["deleting"] + counts["notReady"]
     if span["limit"] and unavailable:
-        lines.append(f"{unavailable} of the nodes were going or not ready when this was made, and count.")
+        lines.append(
+            f"{unavailable} of the nodes were being deleted or not ready when this calendar was made, and "
+            "count as disrupted."
+        )
     return "\n".join(lines)
 
 

@@ -39,7 +39,7 @@ class CountOptions:
     def check_whole(self) -> None:
         """Raise `click.UsageError` if parts are given without the total."""
         if self and self.total is None:
-            raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
+            raise click.UsageError("--deleting and --not-ready also need --total")
 
 
 def count_options(total: str, deleting_help: str, not_ready: str) -> Callable[[_Command], _Command]:
@@ -109,9 +109,9 @@ class _ReservationOptions:
     def check(self, files: Files | None = None) -> None:
         """Raise `click.UsageError` if only one of the two is given, or if the answer is computed from files."""
         if files and self.seconds is not None:
-            raise click.UsageError("--reserve is for the running hub; files (-f) hold no reservations")
+            raise click.UsageError("--reserve needs a running hub: files (-f) hold no reservations")
         if (self.seconds is None) != (self.holder is None):
-            raise click.UsageError("--reserve says for how long and --holder for whom: give both or neither")
+            raise click.UsageError("--reserve and --holder must be given together")
 
 
 def reservation_options(command: _Command) -> _Command:
@@ -126,5 +126,7 @@ def reservation_options(command: _Command) -> _Command:
             metavar="SECONDS",
             help="Reserve the permission for this many seconds, 10 to 3600.",
         ),
-        click.option("--holder", metavar="NAME", help="With --reserve: who disrupts; shown to other callers."),
+        click.option(
+            "--holder", metavar="NAME", help="With --reserve: holder of the reservation, shown to other callers."
+        ),
     )(command)

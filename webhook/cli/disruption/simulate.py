@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
     from scorer.node_disruption.simulation.timeline import SimulationResult
 
-SHORT: Final = "Play what would happen to the nodes of a cluster in the days to come."
+SHORT: Final = "Simulate the disruption of a cluster's nodes over the next days."
 LONGEST_DAYS: Final = 90
 WOULD_HAPPEN: Final = 2
 
@@ -44,18 +44,19 @@ Exit codes:
   1  an error
   2  nodes would be disrupted
 """
-DISRUPTION_HELP: Final = f"""Play what Karpenter would do to the nodes of a cluster, and when.
+DISRUPTION_HELP: Final = f"""Simulate what Karpenter would do to the nodes of a cluster, and when.
 
 The files are a dump of the cluster:
 
 \b
   {DUMP_LINE}
 
-The table says, per pool, when which nodes go and why, what they save per hour, what comes in their place, and what held
-them back. Without --prices nothing is consolidated. With --pools, today's pools and changed ones are set side by side.
+For each pool, the table shows which nodes are disrupted, when and why, the savings per hour, the replacements, and what
+delayed the disruption. Without --prices nothing is consolidated. With --pools, today's pools and changed ones are
+compared.
 
-What cannot be known is assumed: a new node is ready after 90 s, a drain takes as long as its pods take to end, evicted
-pods come back elsewhere, no other pods come, nothing fails, prices stay.
+Assumptions: a new node is ready after 90 s, a drain takes as long as its pods take to terminate, evicted pods are
+recreated elsewhere, no other pods are created, nothing fails, and prices do not change.
 
 \b
 Examples:
@@ -79,7 +80,7 @@ Examples:
 \b
 Exit codes:
   0  no node would be disrupted
-  1  an error: files that cannot be used, prices that are none, a NodePool that admission would refuse
+  1  an error: unusable files, invalid prices, or a NodePool that admission would refuse
   2  nodes would be disrupted
 """
 
@@ -127,17 +128,19 @@ def command() -> None:
     "period",
     Period,
     click.option(
-        "--days", type=click.IntRange(1, LONGEST_DAYS), default=7, show_default=True, help="How many days to play."
+        "--days", type=click.IntRange(1, LONGEST_DAYS), default=7, show_default=True, help="Number of days to simulate."
     ),
     click.option(
-        "--now", type=Instant(), help="When they begin.  [default: the newest heartbeat of a node in the files, or now]"
+        "--now",
+        type=Instant(),
+        help="Start of the simulation.  [default: the newest heartbeat of a node in the files, or now]",
     ),
     zone_option,
 )
 @grouped(
     "choices",
     _SimulationOptions,
-    click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools, to be compared with today's."),
+    click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools to compare with today's."),
     click.option(
         "--prices",
         type=click.Path(path_type=Path),
@@ -145,9 +148,9 @@ def command() -> None:
         help="Instance types and their prices per hour: CSV, YAML or JSON.",
     ),
     click.option(
-        "--graceful-expiration", "graceful", is_flag=True, help="Let budgets and do-not-disrupt hold back expiration."
+        "--graceful-expiration", "graceful", is_flag=True, help="Make expiration respect budgets and do-not-disrupt."
     ),
-    click.option("--spot-to-spot", is_flag=True, help="Let spot nodes be replaced by cheaper spot nodes."),
+    click.option("--spot-to-spot", is_flag=True, help="Allow replacing spot nodes with cheaper spot nodes."),
 )
 @output_option("table", "json", "ics")
 def disruption(files: Files, period: Period, choices: _SimulationOptions, output: str) -> int:
@@ -174,7 +177,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
     if catalog is not None:
         notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *changed]))
     else:
-        notes.append("there are no prices: nothing is consolidated (--prices), and new nodes are like those there")
+        notes.append("no prices: nothing is consolidated (see --prices), and new nodes are like existing ones")
     notes += [
         f"NodePool {pool.name} is not in the dump: it has no nodes"
         for pool in changed
@@ -203,7 +206,7 @@ def _play(
     try:
         return simulate(cluster, catalog, start, timedelta(days=period.days), settings)
     except OverflowError as error:
-        raise UserError(f"--now {format_time(start)}: the simulation would leave the years 1 to 9999") from error
+        raise UserError(f"--now {format_time(start)}: the simulation must be within the years 1 to 9999") from error
 
 
 def _show(
@@ -241,7 +244,7 @@ def read_prices(path: Path) -> InstanceTypeCatalog:
     except PriceFileError as error:
         raise UserError(error.lines) from error
     if not table.types:
-        raise UserError(f"{path}: there is no instance type in it")
+        raise UserError(f"{path}: no instance types")
     return table
 
 
@@ -252,7 +255,7 @@ def check_prices(path: Path, catalog: InstanceTypeCatalog, cluster: ClusterSnaps
         UserError: Prices are missing. One line each.
     """
     if lines := [
-        f"{path}: there is no price of {kind} in zone {zone} as {capacity_type}; nodes of it: {number}"
+        f"{path}: no price of {kind} in zone {zone} as {capacity_type}, used by nodes: {number}"
         for (kind, zone, capacity_type), number in missing(catalog, cluster).items()
     ]:
         raise UserError(lines)

@@ -35,7 +35,7 @@ def _of_happening(event: SimulationEvent, end: datetime) -> CalendarEvent:
     new = f"new: {', '.join(event.replaced_by)}"
     noun = f"{event.reason or event.method}: {named(event.nodes)}" if event.nodes else new
     lines = [event.why, *([f"Nodes: {', '.join(event.nodes)}"] if event.nodes else ())]
-    lines += [f"In their place: {', '.join(event.replaced_by)}"] if event.nodes and event.replaced_by else []
+    lines += [f"Replacements: {', '.join(event.replaced_by)}"] if event.nodes and event.replaced_by else []
     lines += [] if event.savings is None else [f"Saves {amount(event.savings)} per hour"]
     return CalendarEvent(
         identity=(
@@ -62,8 +62,8 @@ def _of_blocked(several: tuple[BlockedPeriod, ...], end: datetime) -> CalendarEv
         identity=(first.pool, *key, *nodes, format_time(first.since)),
         start=first.since,
         end=end,
-        summary=f"{first.pool}: {named(nodes)} held ({first.reason})",
-        description=f"Wanted: {first.wanted or 'deleted'}\n{first.message}\nNodes: {', '.join(nodes)}",
+        summary=f"{first.pool}: {named(nodes)} blocked ({first.reason})",
+        description=f"Requested: {first.wanted or 'deletion'}\n{first.message}\nNodes: {', '.join(nodes)}",
         categories=("Held",),
         is_busy=False,
     )

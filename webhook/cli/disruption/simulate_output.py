@@ -14,8 +14,8 @@ from scorer.node_disruption.simulation.timeline import BlockedPeriod, subject
 from webhook.cli.options.times import in_zone, is_shown_twice
 from webhook.cli.text.output import print_table
 
-HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "WAITED FOR")
-HELD_HEADERS: Final = ("NODES", "CANNOT GO FOR", "FROM", "UNTIL", "TIMES", "HELD BY")
+HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "DELAYED BY")
+HELD_HEADERS: Final = ("NODES", "BLOCKED FOR", "FROM", "UNTIL", "TIMES", "BLOCKED BY")
 SIDE_BY_SIDE: Final = ("POOL", "", "TODAY", "CHANGED")
 SHORTEST_SHOWN: Final = timedelta(minutes=15)
 """Minimum total blocked time of a node. Shorter times are omitted from tables and calendars."""
@@ -35,7 +35,7 @@ def print_simulation(document: JsonObject, zone: ZoneInfo) -> None:
         _print_pool(pool, document["end"], zone)
     if pending_pods := document["waiting"]:
         click.echo()
-        click.echo(f"{format_count(len(pending_pods), 'pod')} without a place at the end:")
+        click.echo(f"{format_count(len(pending_pods), 'pod')} still pending at the end:")
         print_table(
             ("POD", "SINCE", "WHY"), [(pod["pod"], _shown(pod["since"], zone), pod["reason"]) for pod in pending_pods]
         )
@@ -50,7 +50,7 @@ def print_comparison(document: JsonObject, zone: ZoneInfo) -> None:
     if not document["differences"]:
         is_unchanged = _told(document["today"]) == _told(document["changed"])
         click.echo(
-            f"The changes make no difference{'' if is_unchanged else ' to these figures; instants or nodes differ'}."
+            f"The changes make no difference{'' if is_unchanged else ' to these figures, only to times or nodes'}."
         )
         return
     click.echo("DIFFERENCES")
@@ -196,9 +196,9 @@ _FIGURES: Final[Mapping[str, str]] = {
     "nodesBefore": "nodes now",
     "nodesAfter": "nodes then",
     "pricePerHourAfter": "price per hour then",
-    "savingsPerHour": "saved per hour",
+    "savingsPerHour": "savings per hour",
     "disrupted": "disrupted",
-    "longestBlockedSeconds": "held longest",
+    "longestBlockedSeconds": "longest block",
 }
 
 

@@ -223,10 +223,10 @@ def with_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObje
 
 
 def object_mistakes(entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[FileMistake]:
-    """Yield why *entry* is no object of a known kind with a name."""
+    """Yield why *entry* is not an object of a known kind with a name."""
     mistakes = list(_mistakes(entry.document, kinds))
     if mistakes and entry.source.confidential:
-        yield FileMistake(entry.source, "is no object of a known kind with a name")
+        yield FileMistake(entry.source, "is not an object of a known kind with a name")
         return
     for field, message in mistakes:
         yield FileMistake(entry.source, message, FieldPath.of(*field.split(".")))

@@ -160,7 +160,7 @@ def _without_duplicates(members: list[tuple[str, Any]]) -> JsonObject:
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number that JSON can hold")
+    raise ValueError(f"{word} is not a valid JSON number")
 
 
 def _check_depth(value: Any, depth: int) -> None:

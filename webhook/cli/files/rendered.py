@@ -52,7 +52,7 @@ class Rendering:
             if renderer is None:
                 self._failures.append(f"{root.folder}: not rendered: neither kustomize nor kubectl is on the PATH")
             elif any(part.has_addresses for part in parts):
-                self._failures.append(f"{root.folder}: not rendered: it has resources that have to be fetched")
+                self._failures.append(f"{root.folder}: not rendered: it refers to remote resources")
             elif unread := sorted(file for file in files if Path(file).is_dir()):
                 self._failures.append(f"{root.folder}: not rendered: {unread[0]} was not read")
             else:

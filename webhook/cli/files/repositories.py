@@ -40,9 +40,9 @@ from webhook.cli.files.search import STDIN_NAME, Files, Search, UnknownKinds
 
 _MOST_NOTES: Final = 20
 _PATCH: Final = "patch of a kustomization"
-_NO_OBJECT: Final = "no Kubernetes object"
+_NO_OBJECT: Final = "not a Kubernetes object"
 _UNREADABLE: Final = "neither YAML nor JSON"
-_GENERATED: Final = "with only generateName, judged under a generated name"
+_GENERATED: Final = "with only generateName, validated under a generated name"
 
 
 @dataclass(slots=True)
@@ -236,7 +236,7 @@ class _Sorter:
         elif group_kind(document) not in kinds:
             return True
         elif any(object_mistakes(_with_name(entry, "00000"), kinds)) or _has_placeholder(entry, kinds):
-            self._skip(_about(entry, "which is not complete"), source)
+            self._skip(_about(entry, "which is incomplete"), source)
         else:
             return True
         return False
@@ -250,7 +250,7 @@ class _Sorter:
         files_of_known_kinds = {entry.source.file for entry in documents if entry.source not in sources}
         for entry in documents:
             if entry.source in sources and self._is_skipped(entry.source.file, files_of_known_kinds):
-                self._skip(_about(entry, "which is not known here"), entry.source)
+                self._skip(_about(entry, "which is unknown"), entry.source)
             else:
                 yield entry
 

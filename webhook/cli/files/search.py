@@ -99,7 +99,7 @@ class Search:
             UserError: Standard input is named twice.
         """
         if self.files.paths.count(STDIN) > 1:
-            raise UserError("-f -: standard input can be read once only")
+            raise UserError("-f -: standard input can be read only once")
         for path in (*self.files.paths, *self.files.searched):
             try:
                 yield from self._texts(path)
@@ -140,7 +140,7 @@ class Search:
             yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
             return
         if path.startswith(("http://", "https://")):
-            raise UnreadableFileError(path, "addresses are not fetched; download it, inspect it, and name the file")
+            raise UnreadableFileError(path, "URLs are not supported: download and inspect the file, then name it")
         if is_ignored(path, "", self.files.ignored):
             self.ignored += 1
             return
@@ -250,7 +250,9 @@ def _fits(name: str, pattern: str) -> bool:
 
 def _check_within(file: Path, folder: Path) -> None:
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise UnreadableFileError(str(file), f"is a link out of {folder}; to read it, name the file itself")
+        raise UnreadableFileError(
+            str(file), f"is a link to a file outside of {folder}; to read it, name the file itself"
+        )
 
 
 def _content(file: Path, *, regular: bool = False) -> bytes:

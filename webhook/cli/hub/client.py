@@ -373,7 +373,7 @@ def _decoded(content: bytes) -> JsonObject:
     except ValueError as error:
         raise UserError(f"the server's answer is not JSON: is it a hub of harbormaster? ({error})") from error
     if not isinstance(document, dict):
-        raise UserError("the server's answer is no object: is it a hub of harbormaster?")
+        raise UserError("the server's answer is not an object: is it a hub of harbormaster?")
     return document
 
 

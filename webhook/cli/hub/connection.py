@@ -132,9 +132,9 @@ def unauthorized_hint(connection: HubConnection, content: bytes) -> UserError:
     except (ValueError, AttributeError):
         audience = None
     if not isinstance(audience, str) or not audience:
-        return UserError(f"{connection} does not accept the token; is it the token of this hub's data folder?")
+        return UserError(f"{connection} does not accept the token: is it the token of this hub's data folder?")
     command = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
-    reason = "does not accept the token; has it expired, or is it for another audience?"
+    reason = "does not accept the token: has it expired, or is it for another audience?"
     return UserError(f"{connection} {reason} Make one with: {command}")
 
 
@@ -142,4 +142,4 @@ def _whom_to_trust(connection: HubConnection) -> str:
     file = connection.ca_file
     if file is None:
         return "name the authority that signed it: --ca-file FILE"
-    return f"{file} is not the authority that signed it, or not for this name: --ca-file FILE names another"
+    return f"{file} did not sign it, or it is for another name: name another authority with --ca-file FILE"

@@ -49,7 +49,7 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
         for word in words:
             kind, slash, name = word.partition("/")
             if not slash or not kind or not name or "/" in name:
-                raise UserError(f"{word!r}: expected KIND/NAME, as the other words are")
+                raise UserError(f"{word!r}: expected KIND/NAME, like the other arguments")
             if "," in kind:
                 raise UserError(f"{word!r}: names can be given for one kind at a time")
             resources += await _wanted(kind, name, client)
@@ -70,7 +70,7 @@ async def _wanted(word: str, name: str, client: Client) -> list[ResourceArgument
         return [ResourceArgument(EVENT if kind == _CORE_EVENT else kind, name)]
     several = word.lower() in _WORDS_FOR_MANY
     if several and name:
-        raise UserError(f"{word!r} means several kinds; a name needs one kind, as in crp/{name}")
+        raise UserError(f"{word!r} means several kinds, but a name needs one kind, as in crp/{name}")
     if client.simulated and not several:
         short, _, group = word.lower().partition(".")
         for kind, definition in (await client.custom_kinds()).values():
@@ -143,15 +143,15 @@ def parse_reference(text: str) -> tuple[Kind, str, str]:
         return kind, "", names[0]
     if kind == RESOURCE_PLACEMENT and len(names) == 2 and all(names):
         return kind, names[0], names[1]
-    raise UserError(f"{text!r} names no placement: expected crp/NAME or rp/NAMESPACE/NAME{_of_runs(kind, names)}")
+    raise UserError(f"{text!r} is not a placement: expected crp/NAME or rp/NAMESPACE/NAME{_of_runs(kind, names)}")
 
 
 def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
     """Return the hint which command shows a run, or an empty string for other kinds."""
     if kind == UPGRADE_RUN:
         name = names[0] if names and names[0] else "NAME"
-        return f"; about an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"
+        return f"; for an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"
     if kind in {family.run for family in FAMILIES} and names and names[-1]:
         space = f" -n {names[0]}" if len(names) > 1 else ""
-        return f"; about a staged update: harbormaster run status {names[-1]}{space}"
+        return f"; for a staged update: harbormaster run status {names[-1]}{space}"
     return ""

@@ -33,28 +33,28 @@ from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.node_pool_budgets import BudgetHint, BudgetWarning
 
-HELP = """Find what is wrong or odd in files, for CI.
+HELP = """Find errors and questionable settings in files, for CI.
 
-Judges every object as `harbormaster validate` does, offline and by the same rules. PATH is a file or folder to search.
-Foreign files are skipped and counted in notes: objects of unknown kinds, values files, templates, YAML and JSON
-of other tools in any form, patches of kustomizations. --ignore skips more. A file that -f names has to hold an object
-of a known kind.
+Validates every object offline, by the same rules as `harbormaster validate`. PATH is a file or folder to search.
+Foreign content is skipped and counted in notes: objects of unknown kinds, values files, templates, patches of
+kustomizations, and YAML and JSON of other tools. --ignore skips more. A file given with -f must hold an object of a
+known kind.
 
-An object may be in several environments. It is an error if one file or one kustomization has it twice. An object with
-only generateName is judged under a name that the API server might generate.
+An object may be in several environments, but not twice in one file or kustomization. An object with only generateName
+is validated under a name that the API server might generate.
 
-An error is what admission would refuse, an unknown field, or a file of ours that cannot be read. A warning is what
-would be admitted with a warning, or an unknown field of a foreign kind whose definition is not among the files, such as
-NodePool. So is a workload without harbormaster.dev/ignore-fields that is placed together with its
-HorizontalPodAutoscaler. All of them are shown, each with file, line, column, rule and field. If the budgets of a
-NodePool do not do what they seem to, the output has the corrected budgets, ready to paste.
+Errors are objects that admission would refuse, unknown fields, and unreadable files of ours. Warnings are objects that
+would be admitted with a warning, unknown fields of foreign kinds, such as NodePool, whose definition is not among the
+files, and workloads without harbormaster.dev/ignore-fields that are placed together with their HorizontalPodAutoscaler.
+Each finding has file, line, column, rule and field. If the budgets of a NodePool do not have the effect that they seem
+to have, the output includes corrected budgets, ready to paste.
 
 \b
 Output:
-  text   FILE:LINE:COLUMN: SEVERITY RULE OBJECT: FIELD: WHY, and corrections below
-  json   the same for programs
-  sarif  SARIF 2.1.0, with corrections as fixes, for tools that show findings in a code review
-  github one annotation per finding, which GitHub shows beside the changed lines
+  text   FILE:LINE:COLUMN: SEVERITY RULE OBJECT: FIELD: WHY, with corrections below
+  json   the same as JSON
+  sarif  SARIF 2.1.0 for code review tools, with corrections as fixes
+  github one annotation per finding, shown by GitHub beside the changed lines
 
 \b
 Examples:
@@ -64,8 +64,8 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing, or only warnings
-  1  an error, with --strict also a warning
+  0  no findings, or only warnings
+  1  errors, with --strict also warnings
 """
 
 FORMATS: Final = ("text", "json", "sarif", "github")
@@ -79,7 +79,7 @@ _LARGEST_FIX: Final = 16 * 1024
 """Maximum size of the corrected budgets of one pool, in bytes."""
 _ADMINISTRATOR: Final = UserInfo("harbormaster:lint", frozenset({"system:masters", "system:authenticated"}))
 _BUDGETS: Final = FieldPath.of("spec", "disruption", "budgets")
-_REPLACES: Final = "Write the corrected budgets; comments between the old ones are lost."
+_REPLACES: Final = "Write the corrected budgets to the files. Comments between the old budgets are lost."
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class LintFinding:
         return shortened(printable(f"{self.field}: {self.message}" if self.field else self.message))
 
 
-@click.command("lint", help=HELP, short_help="Find what is wrong or odd in files, for CI.")
+@click.command("lint", help=HELP, short_help="Find errors and questionable settings in files, for CI.")
 @click.argument("searched", nargs=-1, metavar="[PATH]...")
 @repository_option
 @namespace_option
@@ -142,7 +142,7 @@ def command(
 ) -> int:
     """Check files."""
     if not files:
-        raise click.UsageError("say what to check: PATH, or -f FILE")
+        raise click.UsageError("specify what to check: PATH, or -f FILE")
     with report_failures(output, reports):
         repository = read_repository(files, namespace=namespace or DEFAULT_NAMESPACE)
     remarks = lint_repository(repository, validation)
@@ -252,7 +252,7 @@ def _from_warning(item: Loaded, warning: FieldWarning, positions: Positions) -> 
 def _from_text(item: Loaded, text: str, positions: Positions) -> LintFinding:
     """Return what is only known as the text of an answer: an unknown field, or a field and what became of it."""
     unknown = UNKNOWN.fullmatch(text)
-    field, _, message = (unknown[1], "", "is no field of this kind") if unknown else text.partition(": ")
+    field, _, message = (unknown[1], "", "is not a field of this kind") if unknown else text.partition(": ")
     path = positions.path(item.source.written, field)
     if path is None and not unknown:
         field, message = "", text

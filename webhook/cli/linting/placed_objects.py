@@ -52,7 +52,7 @@ def placed_object_remarks(objects: Sequence[Loaded]) -> Iterator[PlacedObjectRem
         target = placed_objects.get(_target(autoscaler))
         if target is not None and not _leaves_replicas(target):
             message = (
-                f"HorizontalPodAutoscaler {autoscaler.name} sets them on each member, and each apply resets them: "
+                f"HorizontalPodAutoscaler {autoscaler.name} sets replicas on each member, and each apply resets them: "
                 f"annotate the {target.kind.kind} with {IGNORE_FIELDS}=/spec/replicas"
             )
             yield PlacedObjectRemark(target, FieldPath.of(*_REPLICAS), message)

@@ -37,7 +37,7 @@ class _ReportType(click.ParamType[Report]):
             return value
         word, sign, file = str(value).partition("=")
         if word not in self._formats or not sign or not file:
-            self.fail(f"{str(value)[:64]!r} is not FORMAT=FILE; the formats: {', '.join(self._formats)}", param, ctx)
+            self.fail(f"{str(value)[:64]!r} must be FORMAT=FILE; formats: {', '.join(self._formats)}", param, ctx)
         return Report(word, Path(file))
 
 
@@ -49,7 +49,7 @@ def report_option(*formats: str) -> Callable[[_Command], _Command]:
         multiple=True,
         type=_ReportType(formats),
         metavar="FORMAT=FILE",
-        help="Write the answer to a file as well, in any format of -o. May be given several times.",
+        help="Also write the result to a file, in any format of -o. Repeatable.",
     )
 
 

@@ -14,23 +14,22 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.options.base import output_option
 from webhook.cli.text.output import print_document, print_table
 
-HELP = """Print the rules of admission.
+HELP = """Print the admission rules.
 
-Without arguments, it prints all rules. An argument is a rule, such as X-14; a group, which is the letter before the
-dash; or a kind as `harbormaster get` takes it. With several rules, groups or kinds, you get those of each. With both
-rules and kinds, you get the rules that apply to these kinds.
+Without arguments, prints all rules. Arguments select rules (such as X-14), groups of rules (the letter before the dash)
+and kinds, as in `harbormaster get`. With both rules and kinds, prints those of the rules that apply to these kinds.
 
 \b
 Severity:
-  deny      the write is refused        default  missing fields are filled in
-  warn      it passes with a warning    mutate   a field is rewritten
-  allow     it passes, on purpose       none     left to other components, on purpose
+  deny   refused                    default  missing fields are filled in
+  warn   admitted with a warning    mutate   a field is rewritten
+  allow  admitted, by design        none     left to other components, by design
 
 \b
-Layers (-o wide), all of which must let a write pass:
-  schema, CEL  the API server, by the CustomResourceDefinition; also while no webhook answers
+Layers (-o wide), all must admit a write:
+  schema, CEL  the API server, by the CustomResourceDefinition, even while no webhook answers
   webhook      this program
-  live         this program, by the other objects on the hub; such rules only warn
+  live         this program, by other objects on the hub (warnings only)
 
 \b
 Examples:
@@ -49,7 +48,7 @@ _LONGEST_KINDS: Final = 32
 """Maximum width of kinds. Longer lists are counted, except with ``-o wide``."""
 
 
-@click.command("rules", help=HELP, short_help="Print the rules of admission.")
+@click.command("rules", help=HELP, short_help="Print the admission rules.")
 @click.argument("words", nargs=-1, metavar="[RULE|GROUP|KIND]...")
 @output_option("table", "wide", "json", "yaml")
 def command(words: Sequence[str], output: str) -> int:
@@ -113,7 +112,7 @@ def _unknown(word: str, names: set[str], kinds: set[Kind]) -> str:
     words = [*names, *(alias for kind in kinds for alias in (kind.plural, kind.kind.lower(), *kind.short_names))]
     close = get_close_matches(word.upper(), words, n=1) or get_close_matches(word.lower(), words, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    return f"{word!r} is no rule such as X-14, no group of rules ({groups}) and no kind{hint}"
+    return f"{word!r} is not a rule such as X-14, a group of rules ({groups}) or a kind{hint}"
 
 
 def _row(entry: CatalogueEntry, *, wide: bool) -> list[str]:

@@ -22,11 +22,11 @@ from webhook.cli.options.base import namespace_option, output_option, repository
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.text.output import print_document, print_table
 
-HELP = """Check objects as admission would, without a hub.
+HELP = """Validate objects as admission would, without a hub.
 
-Defaults and judges every object by the rules of the webhook and of `harbormaster up`, as if an administrator created
-it. All mistakes are shown, with the path of the field. Of kinds without rules, only the metadata is checked. An unknown
-field of a NodePool or another foreign kind is a warning, unless the definition of the kind is among the files.
+Applies defaults and validates every object by the rules of the webhook and of `harbormaster up`, as if an administrator
+created it. Reports every mistake with its field path. For kinds without rules, only the metadata is checked. An unknown
+field of a foreign kind, such as NodePool, is a warning unless the definition of the kind is among the files.
 
 \b
 Examples:
@@ -43,7 +43,7 @@ Exit codes:
 _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", "system:authenticated"}))
 
 
-@click.command("validate", help=HELP, short_help="Check objects as admission would.")
+@click.command("validate", help=HELP, short_help="Validate objects as admission would, without a hub.")
 @repository_option
 @namespace_option
 @validate_option
@@ -51,7 +51,7 @@ _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", 
 def command(files: Files, namespace: str | None, validation: Validation, output: str) -> int:
     """Check files."""
     if not files:
-        raise click.UsageError("say what to check: -f FILE")
+        raise click.UsageError("specify what to check: -f FILE")
     with report_failures(output):
         repository = read_repository(files, namespace=namespace or DEFAULT_NAMESPACE)
     contexts = contexts_of(repository.loaded, datetime.now(UTC), _ADMINISTRATOR)

@@ -9,10 +9,10 @@ from webhook.cli.members.evictions import cordon
 from webhook.cli.options.base import not_empty, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 
-HELP: Final = """Let a member get no new placements.
+HELP: Final = """Mark a member unschedulable.
 
-Puts the taint `cordon-key=cordon-value:NoSchedule` on it, as `kubectl fleet drain` does. What is placed there stays;
-`harbormaster drain` removes it, `harbormaster uncordon` takes the taint off again.
+Adds the taint `cordon-key=cordon-value:NoSchedule`, as `kubectl fleet drain` does. Existing placements remain:
+`harbormaster drain` evicts them. `harbormaster uncordon` removes the taint.
 
 \b
 Examples:
@@ -20,18 +20,14 @@ Examples:
 
 \b
 Exit codes:
-  0  tainted, or it was
-  1  no such member, or no hub
+  0  cordoned now or earlier
+  1  no such member, or an unreachable hub
 """
 
 
 def cordon_command(name: str, help_text: str, short_help: str, *, cordoned: bool) -> click.Command:
     """Return the command that cordons or uncordons a member."""
-    changed, unchanged = (
-        ("gets no new placements", "got none already, and gets no new placements")
-        if cordoned
-        else ("gets placements", "was not cordoned, and gets placements")
-    )
+    changed, unchanged = ("cordoned", "already cordoned") if cordoned else ("uncordoned", "already uncordoned")
 
     async def set_taint(hub: HubOptions, member: str) -> int:
         async with Client(hub.find()) as client:
@@ -48,4 +44,4 @@ def cordon_command(name: str, help_text: str, short_help: str, *, cordoned: bool
     return command
 
 
-command = cordon_command("cordon", HELP, "Let a member get no new placements.", cordoned=True)
+command = cordon_command("cordon", HELP, "Mark a member unschedulable.", cordoned=True)

@@ -14,13 +14,13 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.staged_updates.wait import DONE, NEEDS_PERSON, TIMED_OUT
 
-HELP: Final = """Take everything that is placed on a member off it.
+HELP: Final = """Evict all placements from a member.
 
-First it is cordoned, so that nothing new comes. Then every ClusterResourcePlacement there is evicted, within its
-disruption budget and when no other disruption holds the member: what is refused now is asked for again. Shows what
-stands in the way. Placements of type PickFixed, and those within a namespace, cannot be evicted: take the cluster off
-their policy, or change it. One that tolerates the taint of the cordon, cordon-key, would come back: it stays. --dry-run
-judges each placement in the same way, as things are now.
+Cordons the member, then evicts every ClusterResourcePlacement from it, within its disruption budget and when no other
+disruption blocks the member. Refused evictions are retried. Reports why placements remain. Placements of type PickFixed
+and namespaced placements cannot be evicted: remove the cluster from their policy, or change the policy. A placement
+that tolerates the taint cordon-key is not evicted, because it would return. --dry-run evaluates each placement in the
+same way for the present state.
 
 \b
 Examples:
@@ -30,18 +30,20 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing that is placed is left there; with --dry-run: shown
+  0  no placement remains, with --dry-run: shown
   1  an error
-  2  what is left cannot be evicted: somebody has to act
-  3  the time is up, and budgets or other disruptions still hold something there
+  2  the remaining placements cannot be evicted: action required
+  3  timed out while budgets or other disruptions blocked evictions
 """
-_WOULD: Final = {RemovalPhase.GOING: "would go", RemovalPhase.WAITS: "would wait"}
+_WOULD: Final = {RemovalPhase.GOING: "would be evicted", RemovalPhase.WAITS: "would wait"}
 
 
-@click.command("drain", help=HELP, short_help="Take everything that is placed on a member off it.")
+@click.command("drain", help=HELP, short_help="Evict all placements from a member.")
 @click.argument("name", metavar="CLUSTER", callback=not_empty, shell_complete=tab("clusters"))
-@click.option("--timeout", type=Duration(), help="At most this long, such as 30m.  [default: as long as it takes]")
-@click.option("--dry-run", is_flag=True, help="Say what would go, wait and stay, and change nothing.")
+@click.option("--timeout", type=Duration(), help="Maximum time to wait, such as 30m.  [default: unlimited]")
+@click.option(
+    "--dry-run", is_flag=True, help="Show which placements would be evicted, wait or remain, and change nothing."
+)
 @hub_options
 def command(name: str, timeout: timedelta | None, dry_run: bool, hub: HubOptions) -> int:
     """Drain a member."""
@@ -58,10 +60,10 @@ async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_ru
                 click.echo(printable(f"{removal.placement}: {_WOULD.get(removal.standing, removal.standing)}{reason}"))
             return DONE
         await cordon(client, name, cordoned=True)
-        click.echo(f"{name} gets no new placements")
+        click.echo(f"{name} cordoned")
         remaining = await drain.run(None if within is None else within.total_seconds())
     if not remaining:
-        click.echo(f"{name} is empty")
+        click.echo(f"{name} drained")
         return DONE
     for removal in remaining:
         complain(printable(f"{removal.placement} {removal.standing}: {removal.message}"))

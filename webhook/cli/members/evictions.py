@@ -48,17 +48,17 @@ _TAINT: Final = {"key": CORDON.key, "value": CORDON.value, "effect": str(CORDON.
 class RemovalPhase(StrEnum):
     """Progress of the removal of one placement."""
 
-    WAITS = "waits"
-    GOING = "going"
-    GONE = "gone"
-    STAYS = "stays"
-    ABSENT = "not there"
+    WAITS = "waiting"
+    GOING = "evicting"
+    GONE = "evicted"
+    STAYS = "remains"
+    ABSENT = "absent"
 
 
 _NOT_LEFT: Final = frozenset({RemovalPhase.GONE, RemovalPhase.ABSENT})
-_NOT_YET: Final = (RemovalPhase.ABSENT, "nothing has been placed there yet")
-_OF_NAMESPACE: Final = (RemovalPhase.STAYS, "there are no evictions of what is placed within a namespace")
-_COMES_BACK: Final = (RemovalPhase.STAYS, f"it tolerates the taint {CORDON.key}, so it would come back")
+_NOT_YET: Final = (RemovalPhase.ABSENT, "not placed on the member yet")
+_OF_NAMESPACE: Final = (RemovalPhase.STAYS, "namespaced placements cannot be evicted")
+_COMES_BACK: Final = (RemovalPhase.STAYS, f"it tolerates the taint {CORDON.key}, so it would return")
 
 
 @dataclass(slots=True)
@@ -301,11 +301,11 @@ class MemberDrain:
         answers = {condition.get("type"): condition for condition in conditions_of(eviction)}
         if not is_finished(eviction):
             message = next((text_at(answer, "message") for answer in answers.values()), "")
-            self._set(removal.placement, RemovalPhase.WAITS, message or "its eviction has no answer yet")
+            self._set(removal.placement, RemovalPhase.WAITS, message or "eviction pending")
             return
         valid, executed = answers.get(VALID, {}), answers.get(EXECUTED, {})
         if executed.get("status") == "True":
-            self._set(removal.placement, RemovalPhase.GOING, "evicted")
+            self._set(removal.placement, RemovalPhase.GOING, "eviction executed")
             return
         if not is_deleting(eviction):
             await self._client.delete(ResourcePath(EVICTION, name=name_of(eviction)))

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from webhook.processes.join import JoinOptions
     from webhook.processes.rbac_objects import Role
 
-HELP = """Make a cluster a member of the fleet.
+HELP = """Join a cluster to the fleet.
 
-On the hub, this makes the ServiceAccount member-NAME, with the right to ask for its own tokens and no other, and the
-MemberCluster NAME. In the member, it installs the definition of AppliedWorks, the namespace, ServiceAccount and rights
-of the agent (as `harbormaster rbac agent --no-apply-control-plane` prints them), and Secret harbormaster-hub with the
-agent's login for the hub. The token in it ends by itself; the agent renews it and writes each new one into that Secret.
+On the hub, creates the ServiceAccount member-NAME, whose only right is to request its own tokens, and the MemberCluster
+NAME. In the member, installs the CustomResourceDefinition of AppliedWorks, the namespace, ServiceAccount and roles of
+the agent (as printed by `harbormaster rbac agent --no-apply-control-plane`), and the Secret harbormaster-hub with the
+agent's credentials for the hub. The token in it expires: the agent renews it and writes each new one into that Secret.
 
-The agent itself is installed from its chart, with the `helm` line that this command prints, or with --deploy. Then the
-command waits until the member is Joined and Healthy, and says what is missing when the time is up. You may run it again
-at any time: it continues where it stopped, and changes nothing that is as it should be. If the hub was away for longer
-than the token's life, running it again gives the agent a new token.
+Install the agent from its chart with the `helm` command that is printed, or with --deploy. The command then waits until
+the member is Joined and Healthy, and reports what is missing if it times out. It is safe to run again: it continues
+where it stopped, and does not change what is already correct. If the hub was unreachable for longer than the lifetime
+of the token, run it again to give the agent a new one.
 
-You need the rights of an administrator on both sides. Everything is checked before anything is written.
+Requires administrator rights on both clusters. Everything is checked before anything is written.
 
 \b
 Examples:
@@ -40,8 +40,8 @@ Examples:
 
 \b
 Exit codes:
-  0  the member is Joined and Healthy; with --timeout 0: everything is prepared; with --dry-run: everything is possible
-  1  something is in the way, or missing when the time is up
+  0  the member is Joined and Healthy, with --timeout 0: prepared, with --dry-run: all checks passed
+  1  an error, or timed out
 """
 
 _POLL_SECONDS: Final = 1.0
@@ -57,7 +57,7 @@ class Wish:
         apply: Kinds that the agent may apply. If empty, the default ones.
         apply_rbac: Whether it may apply roles.
         apply_control_plane: Whether it may apply kinds that act on every request to the member.
-        take_over: Make the cluster this member, even if it was another member before.
+        take_over: Make the cluster this member even if it was another member before.
         image: Image of the agent's Deployment. None: unset, the agent is deployed in another way.
         dry_run: Write nothing.
         timeout: Seconds to wait until the member has joined.
@@ -74,7 +74,7 @@ class Wish:
     timeout: float
 
 
-@click.command("join", help=HELP, short_help="Make a cluster a member of the fleet.")
+@click.command("join", help=HELP, short_help="Join a cluster to the fleet.")
 @click.argument("name")
 @sides_options(member_required=True)
 @grouped(
@@ -87,30 +87,31 @@ class Wish:
         "--hub-server", metavar="URL", help="Address of the hub as the member reaches it.  [default: the context's]"
     ),
     click.option("--apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable."),
-    click.option("--apply-rbac", is_flag=True, help="Let the agent apply roles and their bindings, too."),
+    click.option("--apply-rbac", is_flag=True, help="Allow the agent to apply roles and role bindings."),
     click.option(
         "--apply-control-plane",
         is_flag=True,
-        help="Let the agent apply kinds that act on every request, such as webhook configurations. An agent keeps it.",
+        help="Allow the agent to apply kinds that act on every request, such as webhook configurations. An agent that "
+        "may already do so keeps this right.",
     ),
     click.option(
-        "--take-over", is_flag=True, help="Make the cluster this member, even if it was another member before."
+        "--take-over", is_flag=True, help="Make the cluster this member even if it was another member before."
     ),
     click.option("--deploy", "image", metavar="IMAGE", help="Install the agent as a Deployment of this image."),
-    click.option("--dry-run", is_flag=True, help="Have both API servers check everything, and write nothing."),
+    click.option("--dry-run", is_flag=True, help="Have both API servers validate everything, and write nothing."),
     click.option(
         "--timeout",
         default=300.0,
         show_default=True,
         type=click.FloatRange(0),
-        help="Seconds to wait until the member has joined; 0: do not wait.",
+        help="Seconds to wait for the member to join. 0: do not wait.",
     ),
 )
 def command(name: str, sides: Sides, wish: Wish) -> int:
     """Join."""
     check_cluster("NAME", name)
     if wish.image is not None and (not wish.image or not wish.image.isascii() or " " in wish.image):
-        raise UserError(f"--deploy {wish.image[:64]!r}: is not the name of an image")
+        raise UserError(f"--deploy {wish.image[:64]!r}: must be the name of an image")
     labels = dict(map(parse_label, wish.labels))
     settings, home = read_settings(sides.hub_namespace), read_settings(sides.namespace).namespace
     roles, wider = (_agent_roles(wish, home, control_plane=wide) for wide in (wish.apply_control_plane, True))
@@ -138,7 +139,7 @@ def parse_label(text: str) -> tuple[str, str]:
     """Parse ``key=value``. The hub validates the label. Raises `UserError`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise UserError(f"--label {text[:64]!r}: write KEY=VALUE")
+        raise UserError(f"--label {text[:64]!r}: must be KEY=VALUE")
     return key, value
 
 
@@ -163,7 +164,7 @@ async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions
         try:
             changed = await join.run(dry_run=wish.dry_run)
             if not changed:
-                click.echo(f"everything of {options.member} is as it should be: nothing was changed")
+                click.echo(f"{options.member} is up to date: nothing was changed")
             if wish.dry_run:
                 return 0
             if not await join.has_deployment():
@@ -176,7 +177,7 @@ async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions
         except JoinError as error:
             raise UserError(str(error)) from error
     if missing_parts:
-        raise UserError(f"{options.member} has not joined after {wish.timeout:g} s: {missing_parts}")
+        raise UserError(f"timed out after {wish.timeout:g} s waiting for {options.member} to join: {missing_parts}")
     click.echo(f"{options.member} is Joined and Healthy")
     return 0
 

@@ -14,16 +14,15 @@ from webhook.cli.options.base import run, tab
 if TYPE_CHECKING:
     from webhook.processes.leave import Leave
 
-HELP = """Let a member go, and remove what `harbormaster join` made for it.
+HELP = """Remove a member from the fleet, and delete what `harbormaster join` created for it.
 
-First the MemberCluster is deleted, and the command waits until it is gone: the agent lets go of what was placed, which
-stays in the cluster, and the loop removes the member from the hub. Only then the agent's Deployment (if join made it),
-its rights, its login for the hub and its account there are removed, in this order. The definition of AppliedWorks stays
-in the cluster, because what was placed would go with it.
+Deletes the MemberCluster and waits for its removal: the agent gives up ownership of the placed objects, which remain in
+the cluster, and the loop removes the member from the hub. Then deletes, in this order, the agent's Deployment (if join
+created it), its roles, its credentials for the hub and its account there. The CustomResourceDefinition of AppliedWorks
+remains in the cluster, because deleting it would delete the placed objects.
 
-When the time is up, the command says what it is waiting for; run it again to continue. Without --member-context, for a
-cluster that cannot be reached any more, nothing is removed there, and the loop goes on after 15 minutes without the
-agent.
+If the command times out, it reports what it was waiting for. Run it again to continue. For a cluster that is no longer
+reachable, omit --member-context: nothing is removed there, and the loop continues after 15 minutes without the agent.
 
 \b
 Examples:
@@ -33,21 +32,21 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing of the member is left on the hub, or there was nothing
-  1  something is in the way, or the member is not gone when the time is up
+  0  the member was removed from the hub, or did not exist
+  1  an error, or timed out
 """
 
 
-@click.command("leave", help=HELP, short_help="Let a member go.")
+@click.command("leave", help=HELP, short_help="Remove a member from the fleet.")
 @click.argument("name", shell_complete=tab("clusters"))
 @sides_options(member_required=False)
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option(
     "--timeout",
     default=1200.0,
     show_default=True,
     type=click.FloatRange(0),
-    help="Seconds to wait until the MemberCluster is gone.",
+    help="Seconds to wait for the MemberCluster to be deleted.",
 )
 def command(name: str, sides: Sides, dry_run: bool, timeout: float) -> int:
     """Leave."""
@@ -85,10 +84,12 @@ async def _leave(leave: "Leave", name: str, *, dry_run: bool, seconds: float) ->
     await leave.check()
     was_registered = await leave.request_departure(dry_run=dry_run)
     if was_registered and not dry_run and (remainder := await wait_for(leave.waited_on, seconds)):
-        raise UserError(f"{name} has not left after {seconds:g} s: {remainder}; run this again to continue")
+        raise UserError(
+            f"timed out after {seconds:g} s waiting for {name} to leave: {remainder}; run this again to continue"
+        )
     cleared = await leave.clear(dry_run=dry_run)
     if not was_registered and not cleared:
-        click.echo(f"there is no member {name}, and nothing of one: nothing was changed")
+        click.echo(f"member {name} not found, and no remains of it: nothing was changed")
         return 0
     for remark in await leave.follow_up():
         complain(remark)

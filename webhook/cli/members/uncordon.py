@@ -4,9 +4,9 @@ from typing import Final
 
 from webhook.cli.members.cordon import cordon_command
 
-HELP: Final = """Let a member get placements again.
+HELP: Final = """Mark a member schedulable again.
 
-Takes off the taint that `harbormaster cordon` and `harbormaster drain` put on it; other taints stay.
+Removes the taint that `harbormaster cordon` and `harbormaster drain` add. Other taints remain.
 
 \b
 Examples:
@@ -14,9 +14,9 @@ Examples:
 
 \b
 Exit codes:
-  0  the taint is gone, or there was none
-  1  no such member, or no hub
+  0  uncordoned now or earlier
+  1  no such member, or an unreachable hub
 """
 
 
-command = cordon_command("uncordon", HELP, "Let a member get placements again.", cordoned=False)
+command = cordon_command("uncordon", HELP, "Mark a member schedulable again.", cordoned=False)

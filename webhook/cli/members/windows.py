@@ -22,7 +22,7 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document, print_table
 from webhook.runtime.clock import utc_now
 
-HELP: Final = """Show when members of the fleet may be touched.
+HELP: Final = """Show the maintenance windows of members.
 
 \b
 Examples:
@@ -36,15 +36,15 @@ Exit codes:
 """
 NEXT_HELP: Final = """Show the maintenance windows of members: open or closed, and until when.
 
-Which windows count depends on what is to be done, as the column FOR says: Updates are rolling updates and staged
-updates of what is placed there, the others are types of upgrade runs; --for shows one of them. For upgrades, windows
-with that target count, too, and one that does not exist is ignored; for updates it counts as closed. A member without
-windows may always be touched.
+The column FOR shows what the windows apply to: Updates are rolling and staged updates of placements, the others are
+types of upgrade runs. --for shows only one of them. For upgrades, windows with that target apply as well. A window that
+does not exist is ignored for upgrades, and counts as closed for updates. A member without windows may be changed at any
+time.
 
 \b
 Examples:
   harbormaster windows next
-  harbormaster windows next --for Full             when upgrade runs may take members to a Kubernetes version
+  harbormaster windows next --for Full             when upgrade runs may change the Kubernetes version
   harbormaster windows next east --for NodeImageOnly
   harbormaster windows next -o json
 
@@ -55,7 +55,7 @@ Examples:
 \b
 Exit codes:
   0  shown
-  1  an error: no such member, or no hub
+  1  an error: no such member, or an unreachable hub
 """
 HEADERS: Final = ("MEMBER", "FOR", "NOW", "UNTIL", "IN", "WINDOWS")
 UPDATES: Final = "Updates"
@@ -89,7 +89,7 @@ class MemberWindowState:
         return self.found is None or self.found.is_open
 
 
-@click.group("windows", help=HELP, short_help="Show when members of the fleet may be touched.")
+@click.group("windows", help=HELP, short_help="Show the maintenance windows of members.")
 def command() -> None:
     """Hold the commands."""
 
@@ -100,7 +100,7 @@ def command() -> None:
     "--for",
     "purpose",
     type=click.Choice(PURPOSES, case_sensitive=False),
-    help="Only the windows for this.  [default: for everything]",
+    help="Only windows that apply to this.  [default: all]",
 )
 @output_option("table", "json", "yaml")
 @hub_options

@@ -11,7 +11,7 @@ from webhook.cli.options.base import grouped, output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document, print_plain, print_table
 
-HELP = """Show the kinds that a hub serves, and the words by which commands know them.
+HELP = """List the kinds that a hub serves, with the names that commands accept.
 
 \b
 Examples:
@@ -22,7 +22,7 @@ Examples:
 \b
 Exit codes:
   0  shown
-  1  no hub
+  1  an unreachable hub
 """
 
 
@@ -46,13 +46,15 @@ class _ResourceFilter:
         return self.group in (None, kind.group) and self.namespaced in (None, kind.namespaced)
 
 
-@click.command("api-resources", help=HELP, short_help="Show the kinds that a hub serves.")
+@click.command("api-resources", help=HELP, short_help="List the kinds that a hub serves.")
 @grouped(
     "choice",
     _ResourceFilter,
-    click.option("--api-group", "group", metavar="GROUP", help="Only of this group."),
-    click.option("--namespaced", type=bool, metavar="true|false", help="Only with, or without, a namespace."),
-    click.option("--no-headers", "headers", flag_value=False, default=True, help="The table without headers."),
+    click.option("--api-group", "group", metavar="GROUP", help="Only kinds of this group."),
+    click.option(
+        "--namespaced", type=bool, metavar="true|false", help="Only namespaced, or only cluster-scoped, kinds."
+    ),
+    click.option("--no-headers", "headers", flag_value=False, default=True, help="Omit the table headers."),
 )
 @output_option("table", "wide", "name", "json", "yaml")
 @hub_options

@@ -14,14 +14,14 @@ from webhook.cli.options.base import hub_namespace_option, run
 from webhook.cli.options.field_validation import FieldCheck, Validation, unknown_lines, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
 
-HELP = """Create objects, or change them to what the files say.
+HELP = """Create or update objects from files.
 
-Works like kubectl apply: a field that was in the file last time and no longer is, is removed; a field that only
-other clients have set is left alone. All files are read and checked before anything is written. If the hub refuses an
-object, the reasons are printed, and the other objects are still applied.
+Works like kubectl apply: a field that was deleted from the file since the last apply is removed, and a field that only
+other clients have set is left unchanged. All files are read and checked before anything is written. If the hub refuses
+an object, the reasons are printed, and the other objects are still applied.
 
-On the hub of `harbormaster up`, the status of a MemberCluster says what its simulated agent reports. Fields that only a
-hub sets are left out.
+On the hub of `harbormaster up`, the simulated agent of a MemberCluster reports the status given in the file. Fields
+that only a hub sets are omitted.
 
 \b
 Examples:
@@ -32,14 +32,12 @@ Examples:
 
 \b
 Exit codes:
-  0  all objects are as the files say
-  1  a file cannot be used (nothing was written), or the hub refused an object, such as one with an unknown field
+  0  all objects match the files
+  1  an unusable file (nothing was written), or an object refused by the hub, such as one with an unknown field
 """
 
 
-@click.command(
-    "apply", cls=DryRunCommand, help=HELP, short_help="Create objects, or change them to what the files say."
-)
+@click.command("apply", cls=DryRunCommand, help=HELP, short_help="Create or update objects from files.")
 @file_options
 @hub_namespace_option
 @dry_run_option("store nothing")
@@ -48,7 +46,7 @@ Exit codes:
 def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, validation: Validation, hub: HubOptions) -> int:
     """Apply files."""
     if not files:
-        raise click.UsageError("say what to apply: -f FILE or -k DIR")
+        raise click.UsageError("specify what to apply: -f FILE or -k DIR")
     documents = files.read()
     connection = hub.find()
     return run(_apply(connection, documents, namespace, dry_run, validation))

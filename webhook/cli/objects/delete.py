@@ -20,9 +20,9 @@ from webhook.cli.options.hub import HubOptions, hub_options
 
 HELP = """Delete objects.
 
-Name them as KIND/NAME or KIND NAME..., by their labels (-l), or by the files they came from. If you delete a
-placement, the agents remove the objects it has placed from its clusters. The command waits until they are gone. A
-deletion that the hub refuses without confirmation is confirmed with `harbormaster confirm`.
+Select objects by KIND/NAME or KIND NAME..., by labels (-l), or by the files they came from. When a placement is
+deleted, the agents remove the objects it has placed from its clusters. The command waits until the objects are deleted.
+If the hub requires confirmation of a deletion, use `harbormaster confirm`.
 
 \b
 Examples:
@@ -33,8 +33,8 @@ Examples:
 
 \b
 Exit codes:
-  0  the objects are gone; with --no-wait: the hub has accepted the deletion
-  1  no such object, refused, or not gone in time
+  0  deleted, with --no-wait: the hub has accepted the deletion
+  1  no such object, refused, or timed out
 """
 
 _POLL_SECONDS = 0.2
@@ -77,8 +77,8 @@ class Manner:
     "manner",
     Manner,
     *selecting_options,
-    click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error."),
-    click.option("--wait/--no-wait", default=True, help="Wait until the objects are gone.  [default: wait]"),
+    click.option("--ignore-not-found", is_flag=True, help="Treat a missing object as success."),
+    click.option("--wait/--no-wait", default=True, help="Wait until the objects are deleted.  [default: wait]"),
     click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait."),
     dry_run_option("delete nothing"),
 )
@@ -86,11 +86,11 @@ class Manner:
 def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, manner: Manner, hub: HubOptions) -> int:
     """Delete objects."""
     if bool(words) == bool(files):
-        raise click.UsageError("say what to delete: KIND/NAME or -f FILE")
+        raise click.UsageError("specify what to delete: KIND/NAME or -f FILE")
     if manner.selector and manner.everything:
-        raise click.UsageError("-l and --all: objects are selected either by their labels or all of them")
+        raise click.UsageError("-l and --all cannot be used together")
     if files and (manner.selector or manner.everything or manner.everywhere):
-        raise click.UsageError("-l, --all and -A are for kinds; files name their objects")
+        raise click.UsageError("-l, --all and -A cannot be used with files")
     documents = files.read()
     connection = hub.find()
     return run(_delete(connection, words, documents, namespace, manner))
@@ -143,19 +143,19 @@ async def _places(client: Client, words: Sequence[str], namespace: str | None, m
     arguments = await parse_resources(words, client)
     selected = bool(manner.selector) or manner.everything
     if manner.everywhere and not selected:
-        raise UserError("--all-namespaces: an object is named by its namespace and its name")
+        raise UserError("--all-namespaces cannot be used with object names")
     places: list[ResourcePath] = []
     for argument in arguments:
         space = (namespace or client.namespace) if argument.kind.namespaced and not manner.everywhere else None
         if selected and argument.name:
-            raise UserError("--selector, --all: objects are named, so there is nothing to select")
+            raise UserError("--selector and --all cannot be used with object names")
         if selected:
             places += await _selected(client, argument, space, manner.selector)
         elif argument.name:
             places.append(ResourcePath(argument.kind, space, argument.name))
         else:
             raise UserError(
-                f"{argument.kind.kind}: say which one: {argument.kind.kind.lower()}/NAME, -l LABELS or --all"
+                f"{argument.kind.kind}: name the object: {argument.kind.kind.lower()}/NAME, -l LABELS or --all"
             )
     if selected and not places:
         complain("No resources found")
@@ -173,7 +173,7 @@ def _why_held(namespace: JsonObject) -> str:
     reasons = [
         text_at(condition, "message") for condition in conditions_of(namespace) if condition.get("status") == "True"
     ]
-    return " ".join(filter(None, reasons)) or "nothing that it names; a kube-controller-manager empties namespaces"
+    return " ".join(filter(None, reasons)) or "no stated reason (kube-controller-manager empties namespaces)"
 
 
 async def _gone(client: Client, deletions: list[tuple[ResourcePath, str]], seconds: float) -> bool:
@@ -186,7 +186,8 @@ async def _gone(client: Client, deletions: list[tuple[ResourcePath, str]], secon
             if asyncio.get_running_loop().time() >= end:
                 reason = ", ".join(finalizers_of(live)) or _why_held(live)
                 complain(
-                    f"error: {title_of(place.kind, place.name)} is not gone after {seconds:g} s, held by: {reason}"
+                    f"error: timed out after {seconds:g} s waiting for {title_of(place.kind, place.name)} to be "
+                    f"deleted, held by: {reason}"
                 )
                 return False
             await asyncio.sleep(_POLL_SECONDS)

@@ -21,7 +21,7 @@ from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.yaml import format_yaml
 
-HELP = """Show all about objects: what they are, where they stand, and what happened to them.
+HELP = """Show the details of objects and their Events.
 
 \b
 Examples:
@@ -32,7 +32,7 @@ Examples:
 \b
 Exit codes:
   0  shown
-  1  no such object or kind, or no hub
+  1  no such object or kind, or an unreachable hub
 """
 _HEADING: Final = ("apiVersion", "kind", "metadata", "status")
 _COPY: Final = "/last-applied-configuration"
@@ -40,12 +40,12 @@ _GAP: Final = "  "
 _WIDTH: Final = len("Annotations:") + 2
 
 
-@click.command("describe", help=HELP, short_help="Show all about objects, and their Events.")
+@click.command("describe", help=HELP, short_help="Show the details of objects and their Events.")
 @click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...", shell_complete=tab("objects"))
 @hub_namespace_option
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, …")
-@click.option("--show-events/--no-events", "events", default=True, help="With their Events.  [default: with]")
+@click.option("--show-events/--no-events", "events", default=True, help="Include their Events.  [default: include]")
 @hub_options
 def command(
     words: Sequence[str], namespace: str | None, everywhere: bool, selector: str, events: bool, hub: HubOptions
@@ -66,9 +66,9 @@ async def _describe(
     async with Client(connection) as client:
         arguments = await parse_resources(words, client)
         if selector and any(argument.name for argument in arguments):
-            raise UserError("--selector: objects are named, so there is nothing to select")
+            raise UserError("--selector cannot be used with object names")
         if everywhere and any(argument.name and argument.kind.namespaced for argument in arguments):
-            raise UserError("--all-namespaces: an object is named by its namespace and its name")
+            raise UserError("--all-namespaces cannot be used with object names")
         missing: list[str] = []
         first = True
         for argument in arguments:

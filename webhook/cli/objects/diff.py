@@ -31,8 +31,8 @@ from webhook.settings.command_line import TerminalSettings
 
 HELP = """Show what apply would change.
 
-The hub is asked what the objects would be (a dry run, so with its defaults and its hooks), and that is compared with
-what they are now. KUBECTL_EXTERNAL_DIFF names another program for the comparison, with its options, as for kubectl.
+Compares the current objects with the result of a server-side dry run, which includes defaults and webhooks. As for
+kubectl, KUBECTL_EXTERNAL_DIFF selects another diff program and its options.
 
 \b
 Examples:
@@ -43,8 +43,8 @@ Examples:
 \b
 Exit codes:
   0  nothing would change
-  1  something would
-  2  an error, as in kubectl, where any greater number is one
+  1  something would change
+  2  an error (kubectl: any code greater than 1)
 """
 DIFFERENT: Final = 1
 FAILED: Final = 2
@@ -64,7 +64,7 @@ class DiffCommand(click.Command):
 def command(files: ObjectFiles, namespace: str | None, validation: Validation, hub: HubOptions) -> int:
     """Show the differences."""
     if not files:
-        raise click.UsageError("say what to compare: -f FILE or -k DIR")
+        raise click.UsageError("specify what to compare: -f FILE or -k DIR")
     try:
         documents = files.read()
         pairs = run(_pairs(hub.find(), documents, namespace, validation))

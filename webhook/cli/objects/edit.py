@@ -24,10 +24,10 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.yaml import YamlError, format_yaml, parse_yaml
 from webhook.settings.command_line import TerminalSettings
 
-HELP = """Change an object in an editor.
+HELP = """Edit an object in your editor.
 
-Opens the object as YAML in $EDITOR (vi if that is not set). Your changes are sent when the editor closes. If the hub
-refuses them, the editor opens again with the reasons at the top. To cancel, leave the text as it is.
+Opens the object as YAML in $EDITOR (vi if that is not set). Your changes are applied when the editor closes. If the hub
+refuses them, the editor opens again with the reasons at the top. To cancel, leave the text unchanged.
 
 \b
 Examples:
@@ -36,8 +36,8 @@ Examples:
 
 \b
 Exit codes:
-  0  changed, or left as it was
-  1  cancelled after a refusal (your text is kept in a file), or no such object
+  0  edited, or unchanged
+  1  cancelled after a refusal (your text is saved to a file), or no such object
 """
 
 _INTRODUCTION = (
@@ -47,7 +47,7 @@ _INTRODUCTION = (
 _HIDDEN = ("managedFields",)
 
 
-@click.command("edit", help=HELP, short_help="Change an object in an editor.")
+@click.command("edit", help=HELP, short_help="Edit an object in your editor.")
 @click.argument("word", metavar="KIND/NAME", shell_complete=tab("objects"))
 @click.argument("name", required=False, metavar="")
 @hub_namespace_option
@@ -69,7 +69,7 @@ async def _edit(connection: HubConnection, words: list[str], namespace: str | No
     async with Client(connection) as client:
         resource = (await parse_resources(words, client))[0]
         if not resource.name:
-            raise UserError(f"{words[0]!r}: say which object: {resource.kind.kind.lower()}/NAME")
+            raise UserError(f"{words[0]!r}: name the object: {resource.kind.kind.lower()}/NAME")
         place = ResourcePath(
             resource.kind, (namespace or client.namespace) if resource.kind.namespaced else None, resource.name
         )

@@ -23,9 +23,9 @@ from webhook.cli.text.output import print_plain, print_table
 
 HELP = """Show objects.
 
-KIND is a kind, its plural or its short name: crp, rp, memberclusters, work, nodepools, deploy, ns, … A comma joins
-several kinds; all are those that kubectl shows for it, fleet is every kind of ours. The table has the columns of the
-kind's CustomResourceDefinition, or those of the API server; -o wide shows more of them.
+KIND is a kind, its plural or its short name: crp, rp, memberclusters, work, nodepools, deploy, ns, … Separate several
+kinds with commas. `all` stands for the same kinds as in kubectl, `fleet` for every kind of ours. The table has the
+columns of the kind's CustomResourceDefinition, or those of the API server. -o wide shows more columns.
 
 \b
 Formats (-o):
@@ -42,12 +42,12 @@ Examples:
   harbormaster get crp payments web -o json
   harbormaster get crp -l team=shop --show-labels
   harbormaster get crp -w                  and every change, until Ctrl-C
-  harbormaster get events                  of everything without a namespace; the latest come last
+  harbormaster get events                  of cluster-scoped objects, latest last
 
 \b
 Exit codes:
-  0  shown (also when there is nothing to show)
-  1  no such object or kind, or no hub
+  0  shown (even if nothing matches)
+  1  no such object or kind, or an unreachable hub
 """
 
 
@@ -90,13 +90,13 @@ class _ViewOptions:
         if any(argument.name for argument in arguments):
             for option, value in (("--selector", self.selector), ("--field-selector", self.fields)):
                 if value:
-                    raise UserError(f"{option}: objects are named, so there is nothing to select")
+                    raise UserError(f"{option} cannot be used with object names")
         if self.everywhere and any(argument.name and argument.kind.namespaced for argument in arguments):
-            raise UserError("--all-namespaces: an object is named by its namespace and its name")
+            raise UserError("--all-namespaces cannot be used with object names")
         if self.watch and len(arguments) > 1:
-            raise UserError("--watch: one kind, or one object, at a time")
+            raise UserError("--watch takes one kind or one object")
         if self.watch and self.sort_by:
-            raise UserError("--sort-by: changes are shown as they come, with --watch there is no order")
+            raise UserError("--sort-by cannot be used with --watch")
 
 
 @click.command("get", help=HELP, short_help="Show objects.")
@@ -115,9 +115,9 @@ class _ViewOptions:
         "--field-selector", "fields", default="", metavar="FIELDS", help="Only with these fields: metadata.name=…, …"
     ),
     click.option("-w", "--watch", is_flag=True, help="Keep running and show every change."),
-    click.option("--ignore-not-found", is_flag=True, help="An object that does not exist is no error."),
+    click.option("--ignore-not-found", is_flag=True, help="Treat a missing object as success."),
     click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, such as .metadata.creationTimestamp."),
-    click.option("--no-headers", is_flag=True, help="Tables without headers."),
+    click.option("--no-headers", is_flag=True, help="Omit the table headers."),
     click.option("-L", "--label-columns", multiple=True, metavar="LABEL", help="A column for this label. Repeatable."),
     click.option("--show-labels", is_flag=True, help="A column with all labels."),
 )
@@ -125,7 +125,7 @@ class _ViewOptions:
 def command(words: Sequence[str], files: ObjectFiles, output: Format, view: _ViewOptions, hub: HubOptions) -> int:
     """Show objects."""
     if bool(words) == bool(files):
-        raise click.UsageError("say what to show: KIND, KIND/NAME or -f FILE")
+        raise click.UsageError("specify what to show: KIND, KIND/NAME or -f FILE")
     documents = files.read()
     connection = hub.find()
     return run(_get(connection, words, documents, output, view))

@@ -24,15 +24,15 @@ from webhook.history.record import LABEL, LABELS
 from webhook.runtime.clock import utc_now
 from webhook.settings.installation import NamespaceSettings
 
-HELP: Final = """Show what has happened: decisions, rollouts, refusals and answers of the gate.
+HELP: Final = """Show past decisions, rollouts, refusals and gate answers.
 
-The loop and the servers keep what they do for some days, as ConfigMaps in the namespace where harbormaster is installed
-(HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Whoever may read these sees everything; what has happened
-in the last seconds may not be there yet.
+The loop and the servers record their actions for some days in ConfigMaps in the namespace where harbormaster is
+installed (HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees
+everything. Entries of the last seconds may be missing.
 
-Without KIND, you get everything. Types are Decision (which clusters a placement got and lost), Rollout (of placements
-and runs), Refusal and Warning (of admission), Gate (a disruption that was not allowed) and Event (everything else that
-the loop tells).
+Without KIND, shows everything. Types are Decision (clusters that a placement gained and lost), Rollout (of placements
+and runs), Refusal and Warning (of admission), Gate (a disruption that was not allowed) and Event (any other Event of
+the loop).
 
 \b
 Examples:
@@ -45,13 +45,13 @@ Examples:
 \b
 -o json (yaml: the same):
   items[]     id time type object{kind name namespace} reason message by count lastTime
-  more        whether there are older ones
-  unreadable  how many lines of the record could not be read
+  more        whether older entries exist
+  unreadable  number of entries that could not be read
 
 \b
 Exit codes:
-  0  shown (also when there is nothing to show)
-  1  an error, such as an unknown kind, or no hub
+  0  shown (even if nothing matches)
+  1  an error, such as an unknown kind, or an unreachable hub
 """
 HEADERS: Final = ("LAST", "TYPE", "OBJECT", "REASON", "BY", "MESSAGE")
 
@@ -79,7 +79,7 @@ class _HistoryFilter:
     installed_in: str | None
 
 
-@click.command("history", help=HELP, short_help="Show what has happened in the last days.")
+@click.command("history", help=HELP, short_help="Show past decisions, rollouts, refusals and gate answers.")
 @click.argument("words", nargs=-1, metavar="[KIND[/NAME] [NAME]]", shell_complete=tab("objects"))
 @grouped(
     "choice",
@@ -92,14 +92,14 @@ class _HistoryFilter:
         help="Only of this type. Repeatable.",
     ),
     click.option("--reason", default="", metavar="WORD", help="Only for this reason, or by this rule of admission."),
-    click.option("--by", default="", metavar="USER", help="Only what this user has caused."),
-    click.option("--since", type=Duration(), help="Only of the last time, such as 24h or 30m."),
+    click.option("--by", default="", metavar="USER", help="Only entries caused by this user."),
+    click.option("--since", type=Duration(), help="Only entries newer than this, such as 24h or 30m."),
     click.option(
         "--limit",
         type=click.IntRange(1, MOST_ITEMS),
         default=USUAL_ITEMS,
         show_default=True,
-        help="At most so many, the latest ones.",
+        help="Maximum number of entries, latest first.",
     ),
     hub_namespace_option,
     click.option(
@@ -142,7 +142,7 @@ async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
         return None
     resources = await parse_resources(words, client)
     if len(resources) > 1:
-        raise UserError(f"{' '.join(words)}: one kind, or one object, at a time")
+        raise UserError(f"{' '.join(words)}: expected one kind or one object")
     return resources[0]
 
 
@@ -153,13 +153,13 @@ def _show(page: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> N
     if page.entries:
         print_table(HEADERS, [_row(entry) for entry in reversed(page.entries)])
     elif is_kept:
-        complain("nothing of that is on record")
+        complain("No entries found")
     else:
-        complain(f"there is no record in namespace {namespace}: nothing has happened yet, or it is not kept there")
+        complain(f"no history in namespace {namespace}: nothing has happened yet, or it is not kept there")
     if page.more:
-        complain(f"there are older entries: --limit shows up to {MOST_ITEMS}, --since and --type choose")
+        complain(f"older entries exist: raise --limit (up to {MOST_ITEMS}), or filter with --since and --type")
     if page.unreadable:
-        complain(f"{page.unreadable} lines of the record could not be read")
+        complain(f"{page.unreadable} entries could not be read")
 
 
 def _row(entry: RecordEntry) -> tuple[str, ...]:

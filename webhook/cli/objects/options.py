@@ -64,10 +64,15 @@ def file_options(command: _Command) -> _Command:
             "paths",
             multiple=True,
             metavar="FILE",
-            help="File, folder or - for standard input: YAML or JSON. May be given several times.",
+            help="File, folder or - for standard input: YAML or JSON. Repeatable.",
         ),
         ignore_option,
-        click.option("-R", "--recursive", is_flag=True, help="Folders with those below them, as is the case anyway."),
+        click.option(
+            "-R",
+            "--recursive",
+            is_flag=True,
+            help="Accepted for compatibility with kubectl: folders are always searched recursively.",
+        ),
         click.option(
             "-k", "--kustomize", "kustomization", metavar="DIR", help="Folder with a kustomization, built by kubectl."
         ),
@@ -77,12 +82,12 @@ def file_options(command: _Command) -> _Command:
 def _built(folder: str) -> str:
     """Return the output of kustomize for a folder."""
     if "://" in folder:
-        raise UserError(f"-k {folder}: addresses are not fetched; download it, and name the folder")
+        raise UserError(f"-k {folder}: URLs are not supported: download the folder, then name it")
     if not Path(folder).is_dir():
         raise UserError(f"-k {folder}: no such folder")
     renderer = Renderer.find(KUSTOMIZE)
     if renderer is None:
-        raise UserError(f"-k {folder}: it takes kustomize or kubectl on the PATH to build it, and neither is there")
+        raise UserError(f"-k {folder}: building it requires kustomize or kubectl on the PATH")
     try:
         return renderer.render(folder)
     except RenderingError as error:
@@ -124,5 +129,5 @@ def dry_run_option(does: str) -> Callable[[_Command], _Command]:
         default=DryRun.NONE.value,
         callback=lambda _context, _parameter, value: DryRun(value),
         metavar="[=client|server]",
-        help=f"Let the hub check everything and {does}; client: do not even send it.",
+        help=f"server (the default): validate on the hub and {does}. client: send nothing to the hub.",
     )

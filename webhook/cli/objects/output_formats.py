@@ -77,13 +77,11 @@ class FormatType(click.ParamType[Format]):
         if word in WORDS and not equals:
             return Format(word)
         if word.startswith("go-template") or word == "templatefile":
-            self.fail(
-                f"{word} is a template language of Go, for which there is nothing here; use jsonpath=…", param, ctx
-            )
+            self.fail(f"{word} (Go templates) is not supported: use jsonpath=…", param, ctx)
         if word not in WITH_ARGUMENT:
             close = get_close_matches(word, (*WORDS, *WITH_ARGUMENT), n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            self.fail(f"{word[:64]!r} is none of {_METAVAR.replace('|', ', ')}{hint}", param, ctx)
+            self.fail(f"{word[:64]!r} is not one of {_METAVAR.replace('|', ', ')}{hint}", param, ctx)
         if not argument:
             self.fail(f"{word} needs a text, as in {_EXAMPLES[word]}", param, ctx)
         if word.endswith("-file"):
@@ -144,7 +142,7 @@ class CustomColumns:
         if len(lines) > 1:
             headers, paths = lines[0].split(), lines[1].split()
             if len(lines) > 2 or len(headers) != len(paths):
-                raise JsonPathError("expected a line of headers and one of as many paths")
+                raise JsonPathError("expected a line of headers and a line of as many paths")
             return cls(headers, [parse_path(path) for path in paths])
         columns = []
         for part in text.strip().split(","):

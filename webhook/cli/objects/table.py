@@ -158,7 +158,9 @@ def _compare(left: Any, right: Any, path: str) -> int:
         return _compare_texts(left, right)
     if isinstance(left, int | float) and isinstance(right, int | float):
         return (left > right) - (left < right)
-    raise UserError(f"--sort-by {printable(path)[:128]}: finds what has no order: objects, lists or mixed types")
+    raise UserError(
+        f"--sort-by {printable(path)[:128]}: selects values that cannot be sorted: objects, lists or mixed types"
+    )
 
 
 def _compare_texts(left: str, right: str) -> int:

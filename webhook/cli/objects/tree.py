@@ -34,16 +34,16 @@ SECONDS_BETWEEN: Final = 0.25
 of the time."""
 RETRY_SECONDS: Final = 2.0
 
-HELP = """Show a placement and everything below it: clusters, bindings, Works, objects.
+HELP = """Show a placement as a tree of clusters, bindings, Works and objects.
 
-PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst problems come first; healthy clusters and objects are counted in
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst problems come first. Healthy clusters and objects are counted in
 one line (--all shows each). With a kubeconfig, you need the rights to get, list and watch the placement, its bindings,
 resource snapshots and Works.
 
 \b
 Examples:
   harbormaster tree crp/payments
-  harbormaster tree crp/payments -w               follow it, until Ctrl-C or until the placement is gone
+  harbormaster tree crp/payments -w               follow it until Ctrl-C or until it is deleted
   harbormaster tree crp/payments -w | tee log     as a log: one line per change, with the time
   harbormaster tree rp/team-a/web --all
   harbormaster tree crp/payments --kubeconfig hub.kubeconfig -o json
@@ -54,7 +54,7 @@ States of a cluster:  failed, applying, waiting, removing, removal pending (unti
 States of an object:  failed, not yet (available), waiting (for the agent), differs, applied, same, available
 
 \b
--o json, stable (yaml: the same; with -w one document per change):
+-o json, stable (yaml: the same, with -w one document per change):
   placement   ref kind namespace name generation type wanted picked state why resourceIndex conditions[]
               deleting finalizers[]
   summary     clusters, how many are in each state, outdated drifted differing
@@ -65,17 +65,17 @@ States of an object:  failed, not yet (available), waiting (for the agent), diff
   objects[]   ordinal group version kind namespace name state tracked reason message drifts[] diffs[] envelope
   missing[]   reason message: clusters that are wanted and were not found
   A condition is type status reason message current, an envelope type namespace name, a drift or diff its path.
-  wanted is null for PickAll; resourceIndex, upToDate, reportedGeneration, rollout, condition, envelope and
-  binding are null if there is none.
+  wanted is null for PickAll. resourceIndex, upToDate, reportedGeneration, rollout, condition, envelope and
+  binding are null if absent.
 
 \b
 Exit codes:
   0  shown
-  1  no such placement, or no hub
+  1  no such placement, or an unreachable hub
 """
 
 
-@click.command("tree", help=HELP, short_help="Show a placement down to its objects, once or as it changes.")
+@click.command("tree", help=HELP, short_help="Show a placement with its clusters, bindings, Works and objects.")
 @click.argument("placement", shell_complete=tab("placements"))
 @click.option("-w", "--watch", is_flag=True, help="Keep running and show every change.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object on its own line.")
@@ -161,7 +161,8 @@ async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[C
             kind = branches.placement.kind
             if branches.placement.name in error.message:
                 raise UserError(f"there is no placement {branches.ref}") from error
-            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+            message = f"the hub does not serve {kind.plural}; install the definitions: harbormaster crds"
+            raise UserError(message) from error
 
 
 async def _read(hub: HubConnection, branches: Branches) -> JsonObject:
@@ -281,7 +282,7 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
         finally:
             task.cancel()
             await asyncio.wait([task])
-    complain(f"{branches.ref} is gone")
+    complain(f"{branches.ref} deleted")
 
 
 class _Show:
@@ -372,7 +373,7 @@ def _only_news(draw: Draw) -> Draw:
 
 
 def _lost(trouble: str) -> str:
-    return f"the hub cannot be followed: {printable(trouble)}; trying again"
+    return f"watch failed: {printable(trouble)}; retrying"
 
 
 def _has_lines() -> bool:

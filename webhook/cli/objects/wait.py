@@ -24,16 +24,16 @@ from webhook.cli.options.base import grouped, hub_namespace_option, run, selecti
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.jsonpath import JsonPathError, go_text, parse_path
 
-HELP = """Wait until objects are as you need them.
+HELP = """Wait for a condition on one or more objects.
 
 \b
---for says how:
-  condition=Available           the condition is True; condition=Available=False: it is that
-  jsonpath={.status.state}=Completed      a field has a value; without a value: it is there
+--for selects the condition:
+  condition=Available           the condition is True (condition=Available=False: it is False)
+  jsonpath={.status.state}=Completed      a field has a value (without a value: it exists)
   create                        the object exists
-  delete                        it is gone
+  delete                        the object is deleted
 
-A condition about an older generation of the object does not count yet.
+A condition of an older generation of the object does not count.
 
 \b
 Examples:
@@ -43,8 +43,8 @@ Examples:
 
 \b
 Exit codes:
-  0  all objects are as they should be
-  1  they were not in time, there is no such object, or no hub
+  0  the condition is met by all objects
+  1  timed out, no such object, or an unreachable hub
 """
 LONGEST: Final = timedelta(days=7)
 _PAUSE_SECONDS: Final = 1.0
@@ -92,7 +92,7 @@ class GoalType(click.ParamType[Goal]):
             except JsonPathError as error:
                 self.fail(f"{printable(text)[:128]}: {error}", param, ctx)
         goals = "condition=NAME, jsonpath={PATH}=VALUE, create, delete"
-        raise click.BadParameter(f"{printable(text)[:64]!r} is none of {goals}", ctx, param)
+        raise click.BadParameter(f"{printable(text)[:64]!r} is not one of {goals}", ctx, param)
 
 
 def _condition(kind: str, status: str) -> Test:
@@ -160,10 +160,12 @@ class Which:
     everywhere: bool
 
 
-@click.command("wait", help=HELP, short_help="Wait until objects are as you need them.")
+@click.command("wait", help=HELP, short_help="Wait for a condition on one or more objects.")
 @click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...", shell_complete=tab("objects"))
-@click.option("--for", "goal", type=GoalType(), required=True, metavar="GOAL", help="What to wait for.")
-@click.option("--timeout", type=Patience(), default="30s", show_default=True, help="How long; 0: look once.")
+@click.option("--for", "goal", type=GoalType(), required=True, metavar="GOAL", help="Condition to wait for.")
+@click.option(
+    "--timeout", type=Patience(), default="30s", show_default=True, help="Maximum time to wait. 0: check once."
+)
 @grouped(
     "selection",
     Which,
@@ -183,7 +185,7 @@ def command(
 ) -> int:
     """Wait."""
     if bool(words) == bool(files):
-        raise click.UsageError("say what to wait for: KIND/NAME or -f FILE")
+        raise click.UsageError("specify what to wait for: KIND/NAME or -f FILE")
     documents = files.read()
     connection = hub.find()
     return run(_wait(connection, words, documents, namespace, goal, timeout, selection))
@@ -260,12 +262,12 @@ async def _places(
         space = (namespace or client.namespace) if resource.kind.namespaced and not selection.everywhere else None
         if resource.name:
             if selection.everywhere and resource.kind.namespaced:
-                raise UserError("--all-namespaces: an object is named by its namespace and its name")
+                raise UserError("--all-namespaces cannot be used with object names")
             places.append(ResourcePath(resource.kind, space, resource.name))
             continue
         if not selection.selector and not selection.everything:
             raise UserError(
-                f"{resource.kind.kind}: say which one: {resource.kind.kind.lower()}/NAME, -l LABELS or --all"
+                f"{resource.kind.kind}: name the object: {resource.kind.kind.lower()}/NAME, -l LABELS or --all"
             )
         try:
             listing = await client.list(ResourcePath(resource.kind, space), selection.selector)

@@ -198,7 +198,7 @@ def find_placement(hub: OfflineHub, kind: Kind, namespace: str, name: str) -> Js
             return document
     qualified_name = f"{namespace}/{name}" if namespace else name
     others = ", ".join(map(reference, hub.placements[:10])) or "none"
-    raise UserError(f"there is no {kind.kind} {qualified_name!r} in the files; the placements there: {others}")
+    raise UserError(f"there is no {kind.kind} {qualified_name!r} in the files, available: {others}")
 
 
 def reference(placement: JsonObject) -> str:

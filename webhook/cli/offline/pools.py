@@ -30,7 +30,7 @@ def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Map
     view = pools.pool(question["pool"])
     if view is None:
         pool_names = ", ".join(pools.names()[:20]) or "none"
-        raise UserError(f"there is no NodePool {question['pool'][:253]!r} in the files; those there: {pool_names}")
+        raise UserError(f"there is no NodePool {question['pool'][:253]!r} in the files, available: {pool_names}")
     observed = question.get("observed")
     try:
         counts = observed and NodeCounts(observed["total"], observed["deleting"], observed["notReady"])

@@ -20,37 +20,38 @@ if TYPE_CHECKING:
 
 HELP = """Run the agent of a member cluster: join the fleet, report, and apply what the hub sends.
 
-The agent runs in the member and talks to two API servers. On the hub, it needs the rights that the hub gives to
-`spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs to read nodes,
-pods and namespaces, and the rights for whatever objects are placed. `harbormaster rbac agent` prints both. Install the
-definitions (`harbormaster crds`) in the member, too. Logging: HARBORMASTER_LOG_FORMAT and
-HARBORMASTER_LOG_LEVEL.
+The agent runs in the member and talks to two API servers. On the hub, it has the rights that the hub grants to
+`spec.identity` of the MemberCluster, only in the namespace fleet-member-NAME. In the member, it needs read access to
+nodes, pods and namespaces, and the rights to apply the placed objects: `harbormaster rbac agent` prints both. Also
+install the CustomResourceDefinitions (`harbormaster crds`) in the member. HARBORMASTER_LOG_FORMAT and
+HARBORMASTER_LOG_LEVEL configure logging.
 
-Without --hub-kubeconfig, the agent logs in to the hub as Secret harbormaster-hub in its own namespace says, which
-`harbormaster join` writes. It renews the token in it at every start, every hour, and after a third of the token's life.
+Without --hub-kubeconfig, the agent uses the hub credentials in Secret harbormaster-hub of its own namespace, which
+`harbormaster join` writes. It renews the token there at every start, every hour, and after a third of the token's
+lifetime.
 
-The agent records the identity of the cluster (which hub, and which member) in ConfigMap harbormaster-member of its own
-namespace. From then on an agent of another hub, or with another name, applies nothing, is not ready, and says why in
-its log and on its hub (condition IdentityAccepted). When the member leaves the fleet, the agent clears the record. To
-make such a cluster this member nevertheless, run the agent once with --take-over: placed objects stay, and Works that
-hold the same objects take them over.
+The agent records the identity of the cluster (its hub and its member name) in ConfigMap harbormaster-member of its own
+namespace. From then on, an agent of another hub or with another name applies nothing, is not ready, and reports the
+reason in its log and on its hub (condition IdentityAccepted). When the member leaves the fleet, the agent clears the
+record. To make such a cluster this member anyway, run the agent once with --take-over: placed objects remain, and Works
+that hold the same objects take them over.
 
-The agent does not apply everything that the hub sends. It never touches the fleet's own kinds and their definitions,
-the namespaces fleet-member-* and its own, nor cluster roles, webhooks and policies named harbormaster,
-or harbormaster-*. The same holds for namespaces in --blocked-namespaces and for kinds that are not in --allowed-kinds.
-The Work reports each such manifest (reason RefusedByAgent). If an earlier agent has applied it, the object stays in the
-member, and the agent gives up its ownership.
+The agent refuses some objects that the hub sends: the fleet's own kinds and their definitions, the namespaces
+fleet-member-* and its own, and cluster roles, webhooks and policies named harbormaster or harbormaster-*. It also
+refuses namespaces in --blocked-namespaces and kinds that are not in --allowed-kinds. The Work reports each such
+manifest (reason RefusedByAgent). If an earlier agent has applied it, the object remains in the member, and the agent
+gives up its ownership.
 
 \b
 A price list (--prices) is YAML or JSON, in USD per hour:
-  updatedAt: 2026-03-01T00:00:00Z          optional; older than a day, the cost is marked as degraded
+  updatedAt: 2026-03-01T00:00:00Z          optional. If older than a day, the cost is marked as degraded
   prices: {Standard_D4s_v5: 0.192}
   regions: {westeurope: {Standard_D4s_v5: 0.23}}
-A table of instance types, as `harbormaster simulate disruption` takes it, serves as well: of a type, the
-lowest on-demand price counts.
+An instance type table of `harbormaster simulate disruption` works as well: the lowest on-demand price of a
+type counts.
 
 \b
-The agent runs a provider (--provider-command) once per heartbeat, for at most 10 seconds. It prints JSON:
+A provider (--provider-command) runs once per heartbeat, for at most 10 seconds, and prints JSON:
   {"properties": {"example.com/gpu-count": "8"}, "resources": {"capacity": {"nvidia.com/gpu": "8"}}}
 
 \b
@@ -83,7 +84,7 @@ class AgentArguments:
         context: Context of *kubeconfig*. None: unset, its current one.
         prices: Price list. None: unset, cost is not reported.
         region: Region of the prices, empty for that of the nodes.
-        take_over: Make the cluster this member, even if it was another member before.
+        take_over: Make the cluster this member even if it was another member before.
         provider_command: The command that reports additional properties, empty if unset.
     """
 
@@ -101,7 +102,7 @@ class AgentArguments:
         """Return the options of the agent. Raises `UserError`."""
         check_cluster("--cluster", self.cluster)
         if self.hub_context is not None and self.hub_kubeconfig is None:
-            raise UserError(f"--hub-context {self.hub_context!r}: is a context of a file: add --hub-kubeconfig FILE")
+            raise UserError(f"--hub-context {self.hub_context!r}: requires --hub-kubeconfig FILE")
         provider = split_command(self.provider_command)
         from webhook.processes.agent import AgentOptions
 
@@ -122,7 +123,7 @@ class AgentArguments:
 @grouped(
     "agent",
     AgentArguments,
-    click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster that this cluster is."),
+    click.option("--cluster", required=True, metavar="NAME", help="Name of the MemberCluster of this cluster."),
     click.option(
         "--hub-kubeconfig",
         type=_file,
@@ -148,7 +149,7 @@ class AgentArguments:
         type=click.IntRange(0, 65535),
         help="Port of probes and metrics; 0 takes any free one.  [default: 8081]",
     ),
-    click.option("--prices", type=_file, metavar="FILE", help="Price list; without one, no cost is reported."),
+    click.option("--prices", type=_file, metavar="FILE", help="Price list. Without one, no cost is reported."),
     click.option(
         "--region", default="", metavar="NAME", help="Region whose prices apply.  [default: the region of the nodes]"
     ),
@@ -158,22 +159,22 @@ class AgentArguments:
     click.option(
         "--blocked-namespaces",
         metavar="LIST",
-        help="Namespaces that the agent does not touch, in addition to its own and fleet-member-*; a `*` at the end "
-        "stands for any suffix.  [default: kube-*]",
+        help="Namespaces that the agent does not change, in addition to its own and fleet-member-*. A trailing `*` "
+        "matches any suffix.  [default: kube-*]",
     ),
     click.option(
         "--allowed-kinds",
         metavar="RULES",
-        help="The agent touches only these kinds, such as `v1/ConfigMap,Secret; apps`.  [default: all]",
+        help="Kinds that the agent may change, such as `v1/ConfigMap,Secret; apps`.  [default: all]",
     ),
     click.option(
-        "--take-over", is_flag=True, help="Make the cluster this member, even if it was another member before."
+        "--take-over", is_flag=True, help="Make the cluster this member even if it was another member before."
     ),
     click.option(
         "--provider-command",
         default="",
         metavar="CMD",
-        help="Command that reports additional properties; run without a shell.",
+        help="Command that reports additional properties, run without a shell.",
     ),
 )
 @log_format_option

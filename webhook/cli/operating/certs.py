@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from webhook.kube.webhook_configurations.ca_bundles import CaBundles
     from webhook.settings.programs import CertsSettings
 
-HELP: Final = """Show and replace the certificate authority of `harbormaster serve`.
+HELP: Final = """Inspect and rotate the certificate authority of `harbormaster serve`.
 
-Where HARBORMASTER_CERTIFICATE_SECRET names a Secret, all replicas of `serve` share the authority in it: they make it,
-replace it after two thirds of its life, and have the webhook configurations trust it. Nobody needs these commands for
-that. They are for looking, and for the day on which a key has got into wrong hands.
+If HARBORMASTER_CERTIFICATE_SECRET names a Secret, all replicas of `serve` share the certificate authority in it. They
+create it, replace it after two thirds of its lifetime, and make the webhook configurations trust it. Use these commands
+to inspect it, and to replace it early when a key is compromised.
 
 \b
 Examples:
@@ -35,13 +35,13 @@ Examples:
 
 \b
 Exit codes:
-  0  shown and in order, or replaced
-  1  something is wrong with the certificates, a rollover is not due, or no hub
+  0  shown without problems, or replaced
+  1  a problem with the certificates, a rollover that is not due, or an unreachable hub
 """
-INSPECT: Final = """Show the certificate authority, who trusts it, and when the next one comes.
+INSPECT: Final = """Show the certificate authority, the webhooks that trust it, and the next rollover.
 
-Names what is wrong: a rollover that is overdue, a webhook configuration that trusts somebody else. With `-o pem` it
-prints the certificates that clients should trust, for the `caFile` of a scheduler or for `--ca-file`.
+Reports problems, such as an overdue rollover or a webhook configuration that trusts another authority. -o pem prints
+the certificates that clients should trust, for the `caFile` of a scheduler or for `--ca-file`.
 
 \b
 Examples:
@@ -51,19 +51,19 @@ Examples:
 
 \b
 Exit codes:
-  0  shown, and in order
-  1  shown, and something is wrong; or no hub, or you may not read the Secret
+  0  no problems
+  1  problems, an unreachable hub, or no permission to read the Secret
 """
-ROTATE: Final = """Make the next certificate authority.
+ROTATE: Final = """Replace the certificate authority.
 
-The replicas do so by themselves in time, so this refuses unless it is due; --force does it now. Clients that know only
-the authority before the new one are still served, until that one expires. Those that know only the one before that are
-cut off, and you are told when there may be some. On a terminal you are asked then.
+The replicas do this automatically, so the command refuses unless a rollover is due. --force replaces the authority now.
+Clients that trust only the previous authority are served until that one expires. Clients that trust only the authority
+before it lose access. If there may be such clients, the command warns, and asks first on a terminal.
 
-With --distrust all authorities so far stop being trusted at once, because a key is in wrong hands. For some seconds,
-until every replica and every API server has heard of it, writes to our kinds may be refused.
+When a key is compromised, --distrust ends the trust in all previous authorities immediately. For some seconds, until
+every replica and every API server has picked up the change, writes to our kinds may be refused.
 
-The new authority lasts as long as HARBORMASTER_AUTHORITY_LIFE_SECONDS says.
+HARBORMASTER_AUTHORITY_LIFE_SECONDS sets the lifetime of the new authority.
 
 \b
 Examples:
@@ -73,8 +73,8 @@ Examples:
 
 \b
 Exit codes:
-  0  replaced; the replicas follow within seconds
-  1  not due, cancelled, somebody else was faster, or no hub
+  0  replaced (the replicas follow within seconds)
+  1  not due, cancelled, replaced by another client first, or an unreachable hub
 """
 SECRET: Final = "harbormaster-ca"  # noqa: S105 - its name
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -117,19 +117,28 @@ def place_options(command: _Command) -> _Command:
         "place",
         _AuthorityOptions,
         click.option(
-            "-n", "--namespace", metavar="NS", help="Where harbormaster is installed.  [default: harbormaster-system]"
+            "-n",
+            "--namespace",
+            metavar="NS",
+            help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
         ),
         click.option("--secret", metavar="NAME", help=f"The Secret with the authority.  [default: {SECRET}]"),
-        click.option("--webhook-configuration", metavar="NAME", help="The two that trust it.  [default: harbormaster]"),
+        click.option(
+            "--webhook-configuration",
+            metavar="NAME",
+            help="Name of both webhook configurations.  [default: harbormaster]",
+        ),
     )(command)
 
 
-@click.group("certs", help=HELP, short_help="Show and replace the certificate authority of `harbormaster serve`.")
+@click.group("certs", help=HELP, short_help="Inspect and rotate the certificate authority of `harbormaster serve`.")
 def command() -> None:
     """Hold the two commands."""
 
 
-@command.command("inspect", help=INSPECT, short_help="Show the authority, who trusts it, and when the next one comes.")
+@command.command(
+    "inspect", help=INSPECT, short_help="Show the authority, the webhooks that trust it, and the next rollover."
+)
 @place_options
 @output_option("table", "json", "yaml", "pem")
 @hub_options
@@ -148,16 +157,16 @@ def inspect_command(place: _AuthorityOptions, output: str, hub: HubOptions) -> i
     return 1 if document["problems"] else 0
 
 
-@command.command("rotate", help=ROTATE, short_help="Make the next certificate authority.")
-@click.option("--force", is_flag=True, help="Although it is not due.")
-@click.option("--distrust", is_flag=True, help="Trust the authorities so far no more. With --force.")
+@command.command("rotate", help=ROTATE, short_help="Replace the certificate authority.")
+@click.option("--force", is_flag=True, help="Replace the authority even if a rollover is not due.")
+@click.option("--distrust", is_flag=True, help="Stop trusting all previous authorities. Requires --force.")
 @place_options
 @output_option("table", "json", "yaml")
 @hub_options
 def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, output: str, hub: HubOptions) -> int:
     """Write the next generation into the Secret."""
     if distrust and not force:
-        raise click.UsageError("--distrust goes with --force: the authorities so far stop being trusted at once")
+        raise click.UsageError("--distrust requires --force: all previous authorities lose trust immediately")
     state = run(_rotate(hub, place.settings(), force=force, distrust=distrust))
     if output != "table":
         document = state.document()
@@ -196,7 +205,7 @@ async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, di
             await session.secret.write(next_lineage, state.stored)
         except ConflictError as error:
             raise UserError(
-                f"Secret {state.secret} has been changed meanwhile; look at it with: harbormaster certs inspect"
+                f"Secret {state.secret} was changed by another client: inspect it with harbormaster certs inspect"
             ) from error
         return replace(state, stored=StoredLineage(None, next_lineage))
 
@@ -221,8 +230,8 @@ def _check_due(state: "CertificateState", lineage: "Lineage", *, force: bool) ->
 
     if not force and not lineage.is_due(state.now):
         raise UserError(
-            f"{lineage.active.name} is to be replaced at {format_time(lineage.due())}, which the replicas do by "
-            "themselves; to do it now: --force"
+            f"{lineage.active.name} is due for replacement at {format_time(lineage.due())}, which the replicas do "
+            "automatically. To replace it now, add --force"
         )
 
 
@@ -232,12 +241,12 @@ def _warn(state: "CertificateState", lineage: "Lineage", *, distrust: bool) -> N
 
     warning = untrusting_clients(lineage, state.now)
     if distrust:
-        warning = "every client that has not heard of the new authority is cut off, the API server too for some seconds"
+        warning = "clients that do not trust the new authority yet lose access, for some seconds also the API server"
     if not warning:
         return
     complain(f"warning: {warning}")
     if sys.stdin.isatty():
-        click.confirm("Go on?", abort=True, err=True)
+        click.confirm("Continue?", abort=True, err=True)
 
 
 class _Hub:
@@ -253,8 +262,8 @@ class _Hub:
         self._connection = hub.find()
         if self._connection.ours:
             raise UserError(
-                "harbormaster up makes an authority whenever it starts, and keeps it in memory; "
-                "name another hub: --kubeconfig FILE"
+                "harbormaster up creates an authority at every start, and keeps it in memory: name another hub with "
+                "--kubeconfig FILE"
             )
         self._settings = settings
 

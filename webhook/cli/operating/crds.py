@@ -7,7 +7,7 @@ import click
 from webhook.cli.options.base import output_option
 from webhook.cli.text.output import format_json, print_document
 
-HELP = """Print the CustomResourceDefinitions of all kinds, or write their JSON Schemas for editors.
+HELP = """Print the CustomResourceDefinitions of all kinds, or write JSON Schemas for editors.
 
 \b
 Examples:
@@ -16,23 +16,23 @@ Examples:
   harbormaster crds --json-schemas ~/.local/share/harbormaster/schemas      for editors and kubeconform
 
 \b
-The schemas are strict and lie in DIR as GROUP/KIND_VERSION.json, in lower case; DIR/all.json finds the one of each
-document of a file. Files in DIR of the same names are replaced.
+The schemas are strict, and are written as GROUP/KIND_VERSION.json in lower case. all.json selects the schema for each
+document of a file. Existing files of the same names are replaced.
 
 \b
 Exit codes:
   0  printed, or written
-  1  an error; a file or folder cannot be written
+  1  an error, such as a folder that cannot be written
 """
 
 
-@click.command("crds", help=HELP, short_help="Print the definitions of all kinds, or write their JSON Schemas.")
+@click.command("crds", help=HELP, short_help="Print the CustomResourceDefinitions, or write JSON Schemas.")
 @output_option("yaml", "json")
 @click.option(
     "--json-schemas",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write JSON Schemas into this folder instead; created if missing.",
+    help="Write JSON Schemas into this folder instead. Created if missing.",
 )
 def command(output: str, json_schemas: Path | None) -> int:
     """Print the definitions: YAML documents, or one JSON list."""

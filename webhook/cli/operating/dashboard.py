@@ -12,12 +12,11 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import run
 from webhook.cli.options.hub import HubOptions, hub_options
 
-HELP = """Show the page over a hub, from this machine.
+HELP = """Serve the web page for a hub from this machine.
 
-Nothing is installed on the hub and nothing is written there: it is read with your rights, until Ctrl-C. The page is on
-loopback alone, and its address has a key, so that no other user of this machine sees what you may see. The key counts
-once: for another tab, use the address that is printed then. `harbormaster up` and `harbormaster serve` have the page
-themselves.
+Nothing is installed or written on the hub: it is read with your rights, until Ctrl-C. The page listens only on
+loopback, and its address contains a key, so that other users of this machine have no access. A key is valid once: for
+another tab, use the address that is printed then. `harbormaster up` and `harbormaster serve` have their own page.
 
 \b
 Examples:
@@ -26,12 +25,12 @@ Examples:
 
 \b
 Exit codes:
-  0  ended by Ctrl-C or SIGTERM
-  1  no hub, something that the page needs may not be read, or the port is taken
+  0  stopped by Ctrl-C or SIGTERM
+  1  an unreachable hub, missing read permissions, or a port in use
 """
 
 
-@click.command("dashboard", help=HELP, short_help="Show the page over a hub, from this machine.")
+@click.command("dashboard", help=HELP, short_help="Serve the web page for a hub from this machine.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any free one]")
 @click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
 @hub_options
@@ -39,7 +38,7 @@ def command(port: int, opens: bool, hub: HubOptions) -> int:
     """Show the page."""
     connection = hub.find()
     if connection.ours:
-        raise UserError("harbormaster up has the page itself, at the address that it printed")
+        raise UserError("harbormaster up has its own page, at the address that it printed")
     return run(_show(connection, port, opens=opens))
 
 
@@ -90,4 +89,4 @@ def _tell_next(address: str) -> None:
 def _tell(connection: HubConnection, address: str, unread: list[str]) -> None:
     if unread:
         complain(f"note: without {', '.join(unread)}, which you may not read or the hub does not have")
-    click.echo(f"{connection}\n{address}\nCtrl-C ends it.")
+    click.echo(f"{connection}\n{address}\nPress Ctrl-C to stop.")

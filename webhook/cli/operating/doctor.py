@@ -20,15 +20,15 @@ from webhook.cli.text.output import print_document
 if TYPE_CHECKING:
     from webhook.doctor.installation import InstallationOptions
 
-HELP: Final = """Check an installation of harbormaster on a hub, and say what to do about what is wrong.
+HELP: Final = """Check an installation of harbormaster on a hub, and suggest fixes.
 
-Looks at definitions, webhook configurations, certificates, whether the API server reaches the hooks (by dry runs of a
-valid and of an invalid placement), rights of all accounts, the leader, and the agents of the members. Nothing is
-changed. A check that you have no right for says so, and the others go on. The rights of an agent in its member are
-checked, too, if you name a context of that member.
+Checks the CustomResourceDefinitions, the webhook configurations, the certificates, whether the API server reaches the
+webhooks (by dry runs of a valid and an invalid placement), the rights of all accounts, the leader, and the agents of
+the members. Nothing is changed. A check that you lack the rights for is reported as not checked, and the others
+continue. To check the rights of an agent in its member as well, name a context of that member.
 
-An installation by Helm is found by its labels, and says itself how it is set up; name it if there are several. For any
-other, give the settings of its processes in the environment, as for `rbac` and `webhook-configuration`.
+A Helm installation is found by its labels, and its settings are read from the hub. If there are several, name one. For
+other installations, give the settings of the processes in the environment, as for `rbac` and `webhook-configuration`.
 
 \b
 Examples:
@@ -40,8 +40,8 @@ Examples:
 
 \b
 Exit codes:
-  0  all is well
-  1  something is wrong, or could not be checked; or no hub
+  0  no problems
+  1  problems, a check that could not be made, or an unreachable hub
 """
 _MARKS: Final = {"ok": "[ok]", "wrong": "[!!]", "unchecked": "[??]"}
 _INDENT: Final = " " * 5
@@ -94,7 +94,7 @@ class _MemberOptions:
         return kubeconfig
 
 
-@click.command("doctor", help=HELP, short_help="Check an installation, and say what to do about what is wrong.")
+@click.command("doctor", help=HELP, short_help="Check an installation, and suggest fixes.")
 @grouped(
     "place",
     _InstallationOptions,
@@ -102,23 +102,23 @@ class _MemberOptions:
         "-n",
         "--namespace",
         metavar="NS",
-        help="Where harbormaster is installed.  [default: where Helm has, else harbormaster-system]",
+        help="Namespace where harbormaster is installed.  [default: that of the Helm release, or harbormaster-system]",
     ),
     click.option("--release", default="", metavar="NAME", help="Helm release.  [default: the only one]"),
     click.option(
         "--server-user",
         default="",
         metavar="NAME",
-        help="User that `serve` is on the hub, if not installed by Helm.  [default: ServiceAccount harbormaster-serve]",
+        help="User of `serve` on the hub, if not installed by Helm.  [default: ServiceAccount harbormaster-serve]",
     ),
     click.option(
-        "--without-loop", is_flag=True, help="There is to be no loop, as on a hub that KubeFleet runs; without Helm."
+        "--without-loop", is_flag=True, help="Expect no reconcile loop, as on a hub that KubeFleet runs. Without Helm."
     ),
 )
 @grouped(
     "member",
     _MemberOptions,
-    click.option("--member-context", metavar="NAME", help="Context of a member to look at, too."),
+    click.option("--member-context", metavar="NAME", help="Context of a member to check as well."),
     click.option(
         "--member-kubeconfig",
         type=click.Path(path_type=Path),
@@ -163,10 +163,7 @@ async def _examine(hub: HubOptions, place: _InstallationOptions, member: _Member
 
     connection, release, other = hub.find(), installed_version(), member.find(hub)
     if connection.ours:
-        raise UserError(
-            "harbormaster up has nothing to install, so nothing that could be installed wrongly; "
-            "name another hub: --kubeconfig FILE"
-        )
+        raise UserError("harbormaster up needs no installation: name another hub with --kubeconfig FILE")
     async with await open_server(connection) as server:
         examination = Examination(server, release, utc_now)
         try:

@@ -42,7 +42,7 @@ def own_hub_options(command: _Command) -> _Command:
 
 
 log_format_option: Final = click.option(
-    "--log-format", type=click.Choice(["json", "text"]), help="How lines of the log are written.  [default: json]"
+    "--log-format", type=click.Choice(["json", "text"]), help="Log format.  [default: json]"
 )
 """A setting of its own name, like every option here that is given to ``Settings.read``."""
 
@@ -50,6 +50,6 @@ shards_option: Final = click.option(
     "--shards",
     type=click.IntRange(1, MOST_SHARDS),
     metavar="N",
-    help="Share the work among up to N replicas that work at once; the same in all of them.  [default: 1]",
+    help="Split the work among up to N active replicas. Must be the same in all of them.  [default: 1]",
 )
 """The same kind of option, of every process that reconciles a hub."""

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
 
-Above each rule, a comment says what the process needs it for. The rules allow nothing else: no process may impersonate
-users, or write Secrets on the hub apart from that of a certificate authority where the settings name one, and `*`, bind
-and escalate appear only if an option asks for them. Limits that RBAC cannot express, such as which Leases and
-namespaces an account may create, are set by ValidatingAdmissionPolicies, which are printed as well.
+A comment above each rule explains why the process needs it. The rules allow nothing else: no process may impersonate
+users, or write Secrets on the hub, except that of a certificate authority if the settings name one. `*`, bind and
+escalate appear only if an option requests them. Limits that RBAC cannot express, such as the Leases and namespaces that
+an account may create, are set by ValidatingAdmissionPolicies, which are printed as well.
 
 \b
 Examples:
@@ -43,21 +43,21 @@ Exit codes:
   1  an error
 """
 
-RECONCILE: Final = """Print what `harbormaster reconcile` needs on the hub.
+RECONCILE: Final = """Print the roles that `harbormaster reconcile` needs on the hub.
 
-The loop reads the kinds that placements select. --select names them; by default these are all built-in kinds that can
-be selected, except Secrets, because an account that reads all Secrets of a hub can act as any user there. If placements
-place Secrets, add --secrets or --select secrets. A placement that selects a kind which the loop may not read says so in
-its status. A placement of a whole namespace leaves the kind out, and an Event says so.
+The loop reads the kinds that placements select. --select names them. The default is all built-in kinds that can be
+selected, except Secrets, because an account that reads all Secrets of a hub can act as any user there. If placements
+place Secrets, add --secrets or --select secrets. A placement that selects a kind which the loop may not read reports
+this in its status. A placement of a whole namespace omits the kind, and reports this in an Event.
 
 The loop also gets the kinds of HARBORMASTER_ANALYSIS_KINDS, whose conditions may approve a stage of a staged update
 run, and the Clusters of Cluster API if `cluster-api` is one of HARBORMASTER_UPGRADERS.
 
-For `harbormaster serve --reconcile`, --serve prints the roles of both for the one account.
+--serve adds the roles of the server to the same account, for `harbormaster serve --reconcile`.
 
-Admission exempts the loop from its rules about users, so it has to know the loop's user: set
+Admission exempts the loop from its rules about users, so it must know the loop's user: set
 HARBORMASTER_SERVICE_ACCOUNT, or HARBORMASTER_LOOP_USER if the loop uses a client certificate, for `serve` and
-`webhook-configuration` too.
+`webhook-configuration` as well.
 
 \b
 Examples:
@@ -72,15 +72,15 @@ Exit codes:
   1  an error, such as an unknown kind
 """
 
-SERVE: Final = """Print what `harbormaster serve` needs on the hub.
+SERVE: Final = """Print the roles that `harbormaster serve` needs on the hub.
 
-The server reads what admission and its answers depend on, and creates TokenReviews and SubjectAccessReviews. It
-writes the Leases of reservations and, for callers who may, orders to upgrade runs and answers of their gates. For
+The server reads the objects that admission and /v1 depend on, and creates TokenReviews and SubjectAccessReviews. It
+writes the Leases of reservations and, for authorized callers, orders to upgrade runs and answers to their gates. For
 `serve --reconcile` see `rbac reconcile --serve`. If it keeps a certificate authority of its own, it also writes that
-Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders report to it,
-it also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
+Secret and the webhook configurations: set the same HARBORMASTER_CERTIFICATE_SECRET here. If upgraders report to it, it
+also writes the status of their requests: set the same HARBORMASTER_HANDOFF_SECRET_FILE here.
 
-Most hubs need neither orders on upgrade runs over HTTPS nor questions about node pools: leave these rights out with
+Most hubs need neither orders to upgrade runs over HTTPS nor questions about node pools: omit these rights with
 --no-upgrade-orders and --no-node-pools.
 
 \b
@@ -95,19 +95,19 @@ Exit codes:
   1  an error
 """
 
-AGENT: Final = """Print what `harbormaster agent` needs on its own member.
+AGENT: Final = """Print the roles that `harbormaster agent` needs on its own member.
 
-What the agent needs on the hub, `harbormaster reconcile` creates there: the Role fleet-role-NAME for the
-`spec.identity` of the MemberCluster. On the member, the agent may write the kinds named by --apply; by default these
-are all built-in kinds that placements select, except roles and their bindings. A user who can place roles can get any
-right on the member, so that takes --apply-rbac.
+On the hub, `harbormaster reconcile` creates the role that the agent needs: the Role fleet-role-NAME for the
+`spec.identity` of the MemberCluster. On the member, the agent may write the kinds named by --apply. The default is all
+built-in kinds that placements select, except roles and role bindings. Those require --apply-rbac, because a user who
+can place roles can get any right on the member.
 
-Without --apply-rbac, an agent is still powerful. A user who can have it write a workload can run that workload as any
+Even without --apply-rbac, an agent is powerful. A user who can make it write a workload can run that workload as any
 ServiceAccount of the namespace, and mount any Secret there. Webhooks, definitions and API services affect every request
-to the member: --no-apply-control-plane leaves out admission webhooks and policies, API services, certificate requests
-and flow schemas. And what the agent may write, it may delete. RBAC cannot exclude namespaces: the agent itself leaves
-its own and `kube-*` alone (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). That does not bind another
-client that has the agent's token.
+to the member: --no-apply-control-plane omits admission webhooks and policies, API services, certificate requests and
+flow schemas. The agent may delete everything that it may write. RBAC cannot exclude namespaces: the agent itself
+refuses its own and `kube-*` (`harbormaster agent --blocked-namespaces`, `--allowed-kinds`). This does not restrict
+another client that has the agent's token.
 
 \b
 Examples:
@@ -126,7 +126,7 @@ _LONGEST: Final = 100
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-@click.group("rbac", help=HELP, short_help="Print the roles that our processes need.")
+@click.group("rbac", help=HELP, short_help="Print the RBAC roles that harbormaster needs.")
 def command() -> None:
     """Hold one command per process."""
 
@@ -191,24 +191,24 @@ server_options = grouped(
     click.option(
         "--upgrade-orders/--no-upgrade-orders",
         default=True,
-        help="Let the server carry out orders on upgrade runs over HTTPS.  [default: let it]",
+        help="Allow the server to execute orders to upgrade runs over HTTPS.  [default: allow]",
     ),
     click.option(
         "--node-pools/--no-node-pools",
         default=True,
-        help="Let the server answer questions about node pools: it reads pods and claims.  [default: let it]",
+        help="Allow the server to read pods and NodeClaims for questions about node pools.  [default: allow]",
     ),
 )
 
 
-@command.command("reconcile", help=RECONCILE, short_help="What the loop needs on the hub.")
+@command.command("reconcile", help=RECONCILE, short_help="Print the roles of the loop on the hub.")
 @click.option(
     "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select. Repeatable."
 )
-@click.option("--select-everything", is_flag=True, help="All kinds, by `*`, Secrets included.")
-@click.option("--secrets", is_flag=True, help="Let the loop read all Secrets of the hub, to place some.")
-@click.option("--back-report", is_flag=True, help="Let the loop write the status of placed objects back.")
-@click.option("--serve", "with_server", is_flag=True, help="Add what the server needs, for `serve --reconcile`.")
+@click.option("--select-everything", is_flag=True, help="All kinds (`*`), including Secrets.")
+@click.option("--secrets", is_flag=True, help="Allow the loop to read all Secrets of the hub, to place some.")
+@click.option("--back-report", is_flag=True, help="Allow the loop to write back the status of placed objects.")
+@click.option("--serve", "with_server", is_flag=True, help="Add the roles of the server, for `serve --reconcile`.")
 @server_options
 @subject_options("that of the settings: harbormaster-reconcile")
 @output_option("yaml", "json")
@@ -234,7 +234,7 @@ def reconcile(
     from webhook.settings.upgraders import CLUSTER_API
 
     if select and select_everything:
-        raise click.UsageError("--select and --select-everything exclude each other")
+        raise click.UsageError("--select and --select-everything cannot be used together")
     selection = _read("--select", (*select, "secrets") if select and secrets else select)
     selected = (
         SelectedResources(everything=True) if select_everything else selection or default_selection(secrets=secrets)
@@ -262,7 +262,7 @@ def reconcile(
     return _print(roles, holder, output, policies)
 
 
-@command.command("serve", help=SERVE, short_help="What the HTTPS server needs on the hub.")
+@command.command("serve", help=SERVE, short_help="Print the roles of the HTTPS server on the hub.")
 @click.option("--networking-agents", is_flag=True, help="Members run networking agents too.")
 @server_options
 @subject_options(SERVE_ACCOUNT)
@@ -275,7 +275,7 @@ def serve(networking_agents: bool, optional: ServerRights, subject: _SubjectOpti
     if subject.user_name is None and account == settings.service_account:
         raise UserError(
             f"--service-account {account!r}: is the account of the loop, which needs more rights than the server may "
-            "have; for serve --reconcile, run: harbormaster rbac reconcile --serve"
+            "have. For serve --reconcile, run: harbormaster rbac reconcile --serve"
         )
     roles = _serve_roles(settings, optional, networking_agents=networking_agents)
     policies = serve_policies() + certificate_policies(settings.certificate_secret)
@@ -298,7 +298,7 @@ def _serve_roles(
     )
 
 
-@command.command("agent", help=AGENT, short_help="What a member's agent needs on the member.")
+@command.command("agent", help=AGENT, short_help="Print the roles of an agent on its member.")
 @click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable.")
 @click.option("--apply-rbac", is_flag=True, help="Add roles and their bindings, with the verbs bind and escalate.")
 @click.option(
@@ -357,13 +357,13 @@ def _holder(namespace: str, subject: _SubjectOptions, usual: str) -> JsonObject:
     user_name = subject.user_name
     if user_name is not None:
         if subject.account is not None:
-            raise click.UsageError("--user and --service-account exclude each other")
+            raise click.UsageError("--user and --service-account cannot be used together")
         if not user_name or not user_name.isprintable() or user_name.startswith("system:"):
-            raise UserError(f"--user {user_name!r}: must be the name of a user that is none of the system")
+            raise UserError(f"--user {user_name!r}: must be the name of a user, not starting with system:")
         return user(user_name)
     name = usual if subject.account is None else subject.account
     if not _NAME.fullmatch(name):
-        raise UserError(f"--service-account {name!r}: is no name of a ServiceAccount")
+        raise UserError(f"--service-account {name!r}: is not the name of a ServiceAccount")
     return service_account(namespace, name)
 
 
@@ -377,11 +377,11 @@ def _check_loop(settings: "RbacSettings", subject: _SubjectOptions) -> None:
     if user_name is not None and user_name != settings.loop_user:
         raise UserError(
             f"--user {user_name!r}: admission knows the loop as {settings.username_of_loop!r}, and would refuse its "
-            f"writes; set HARBORMASTER_LOOP_USER={user_name} here, for serve and for webhook-configuration"
+            f"writes. Set HARBORMASTER_LOOP_USER={user_name} here, for serve and for webhook-configuration"
         )
     if account is not None and (settings.loop_user or account != settings.service_account):
         complain(
-            f"--service-account {account!r}: admission knows the loop as {settings.username_of_loop!r}; for serve and "
+            f"--service-account {account!r}: admission knows the loop as {settings.username_of_loop!r}. For serve and "
             f"webhook-configuration, too, set HARBORMASTER_SERVICE_ACCOUNT={account}"
             + (", and no HARBORMASTER_LOOP_USER" if settings.loop_user else "")
         )

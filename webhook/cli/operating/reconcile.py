@@ -12,15 +12,15 @@ from webhook.cli.process import end_in_order
 if TYPE_CHECKING:
     from webhook.settings.programs import ReconcileSettings
 
-HELP = """Turn the placements of a hub into bindings, Works and status.
+HELP = """Run the reconcile loop of a hub.
 
-You may run any number of replicas. One leads, by the Lease `harbormaster-reconcile` in the namespace given by -n, which
-must exist; if it stops, another one takes over within seconds. With --shards, several work at once, each with its share
-of placements and members. `harbormaster rbac reconcile` prints the rights that the loop needs. In the members,
-`harbormaster agent` applies the Works.
+The loop turns placements into bindings, Works and status. In the members, `harbormaster agent` applies the Works. Any
+number of replicas may run. One of them leads, by the Lease `harbormaster-reconcile` in the namespace given by -n, which
+must exist. If it stops, another one takes over within seconds. With --shards, several replicas are active, each with
+its share of placements and members. `harbormaster rbac reconcile` prints the rights that the loop needs.
 
-Every setting is also a variable HARBORMASTER_<NAME>, and most settings have no option; `harbormaster settings
-reconcile` prints them.
+Every setting is also an environment variable HARBORMASTER_<NAME>, and most settings have no option. `harbormaster
+settings reconcile` prints them.
 
 \b
 Examples:
@@ -31,12 +31,12 @@ Examples:
 
 \b
 Exit codes:
-  0  stopped by a signal; the Lease is free at once
+  0  stopped by a signal (the Lease is released immediately)
   1  a setting, the port or the kubeconfig cannot be used, or the work did not stop when the Lease was lost
 """
 
 
-@click.command("reconcile", help=HELP, short_help="Turn the placements of a hub into bindings, Works and status.")
+@click.command("reconcile", help=HELP, short_help="Run the reconcile loop of a hub.")
 @own_hub_options
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the Lease.  [default: harbormaster-system]")
 @click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")

@@ -17,20 +17,19 @@ if TYPE_CHECKING:
     from webhook.server.listening import Addresses
     from webhook.settings.programs import ServeSettings
 
-HELP = """Answer a hub's admission reviews and questions over HTTPS.
+HELP = """Run the HTTPS server: admission webhooks, scheduler extender and /v1 API.
 
 The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. It writes only the Leases of
-reservations, unless --reconcile makes it do the work of `harbormaster reconcile` as well. Register it with
-`harbormaster webhook-configuration`. Every setting is also a variable HARBORMASTER_<NAME>; the switches of admission,
-such as HARBORMASTER_PLACEMENT_AUTHORIZATION, have no option. `harbormaster settings` prints all of them.
+reservations, unless --reconcile makes it run the reconcile loop as well. Register it with `harbormaster
+webhook-configuration`. Every setting is also an environment variable HARBORMASTER_<NAME>. The switches of admission,
+such as HARBORMASTER_PLACEMENT_AUTHORIZATION, have no option. `harbormaster settings` prints all settings.
 
-When the certificate files change, the server loads them; no signal is needed. Without files, all replicas share a
-certificate authority in the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and have the API server trust it. On
-SIGTERM it drains: it answers until no caller is connected any more, so that no user's write fails because of the
-shutdown.
+Changed certificate files are reloaded without a signal. Without files, all replicas share a certificate authority in
+the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and make the API server trust it. On SIGTERM, the server drains:
+it answers until all callers have disconnected, so that no user's write fails because of the shutdown.
 
-One process takes one processor. With --workers, several of them answer on the same ports, each with a cache of its own;
-probes and metrics are those of all, and one that dies is started again. Only the first of them reconciles.
+One process uses one CPU. With --workers, several processes answer on the same ports, each with its own cache. Probes
+and metrics cover all of them, and a process that dies is restarted. Only the first one reconciles.
 
 \b
 Examples:
@@ -45,7 +44,9 @@ Exit codes:
 """
 
 
-@click.command("serve", help=HELP, short_help="Answer a hub's admission reviews and questions over HTTPS.")
+@click.command(
+    "serve", help=HELP, short_help="Run the HTTPS server: admission webhooks, scheduler extender and /v1 API."
+)
 @own_hub_options
 @click.option("--host", metavar="ADDRESS", help="Address of the HTTPS listener.  [default: 127.0.0.1]")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
@@ -64,7 +65,7 @@ Exit codes:
     "--workers",
     type=click.IntRange(1),
     metavar="N",
-    help="Processes that answer on the same ports, one for each processor at most.  [default: 1]",
+    help="Number of processes on the same ports, at most one per CPU.  [default: 1]",
 )
 @click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
 @click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
@@ -74,9 +75,9 @@ Exit codes:
 def command(hub: OwnHub, reconcile: bool, identity: str, **option_values: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
-        raise click.UsageError("--identity goes with --reconcile")
+        raise click.UsageError("--identity requires --reconcile")
     if option_values["shards"] is not None and not reconcile:
-        raise click.UsageError("--shards goes with --reconcile")
+        raise click.UsageError("--shards requires --reconcile")
     from webhook.processes.garbage import load_without_collecting
 
     load_without_collecting()
@@ -161,9 +162,7 @@ def _run_workers(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | Non
 
     if settings.workers > processors():
         about = {"workers": settings.workers, "processors": processors()}
-        logging.getLogger(__name__).warning(
-            "more workers than processors: they take memory, and gain nothing", extra=about
-        )
+        logging.getLogger(__name__).warning("more workers than CPUs use memory without benefit", extra=about)
 
     def work(errand: Errand) -> int:
         first = errand.place.seat.number == 1  # one loop is enough, as all others would wait for the lease

@@ -18,11 +18,11 @@ from webhook.settings.reference import schema_of
 from webhook.settings.values import format_value
 
 _USUAL: Final = "serve"
-HELP = f"""Print the settings in force, and where they come from.
+HELP = f"""Print the effective settings and their sources.
 
-Reads the environment as PROGRAM would; that program's own options win over the environment. PROGRAM is one of
-{", ".join(PROGRAMS)}; without it, it is {_USUAL}. `cli` stands for all commands that ask a hub.
--o json also has the defaults, descriptions and the schema. A value that may hold a password is shown as `set`.
+Reads the environment as PROGRAM would. Options on the command line of PROGRAM take precedence. PROGRAM is one of
+{", ".join(PROGRAMS)}. The default is {_USUAL}. `cli` stands for all commands that use a hub.
+-o json also prints the defaults, descriptions and the schema. A value that may hold a password is shown as `set`.
 
 \b
 Examples:
@@ -34,7 +34,7 @@ Examples:
 \b
 Exit codes:
   0  printed
-  1  a setting has an invalid value; all invalid ones are named
+  1  invalid values of settings, which are all named
 """
 
 _COMMANDS: Final = "cli"
@@ -42,7 +42,7 @@ _ADDRESS: Final = "server"
 """The setting that is a URL. One with more in it than host and port, a user for example, is refused when it is used."""
 
 
-@click.command("settings", help=HELP, short_help="Print the settings in force, and where they come from.")
+@click.command("settings", help=HELP, short_help="Print the effective settings and their sources.")
 @click.argument("program", type=click.Choice(list(PROGRAMS)), default=_USUAL, metavar="[PROGRAM]")
 @output_option()
 def command(program: str, output: str) -> int:
@@ -55,7 +55,7 @@ def command(program: str, output: str) -> int:
     if output != "table":
         print_document({"program": program, "settings": items, "schema": schema_of(program)}, output)
         return 0
-    whose = "the commands that ask a hub" if program == _COMMANDS else f"harbormaster {program}"
+    whose = "the commands that use a hub" if program == _COMMANDS else f"harbormaster {program}"
     click.echo(f"Settings of {whose}:\n")
     rows = [(item["variable"], item["source"], _text(item["value"])) for item in items]
     print_table(["VARIABLE", "FROM", "VALUE"], rows, whole=("VARIABLE",))

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from webhook.processes.unregister import Unregistered
     from webhook.settings.programs import UnregisterSettings
 
-HELP: Final = """Remove the webhook configurations from a hub.
+HELP: Final = """Delete the webhook configurations from a hub.
 
-From then on, the hub's API server asks harbormaster nothing and accepts whatever the definitions allow. Do this before
-you stop the last replica of `serve`: without a replica that answers, nobody could write objects of our kinds. The Helm
-chart does it before an uninstall.
+From then on, the hub's API server no longer calls harbormaster, and accepts everything that the
+CustomResourceDefinitions allow. Run this command before you stop the last replica of `serve`: otherwise all writes to
+our kinds would fail. The Helm chart runs it before an uninstall.
 
-It also counts the objects whose deletion waits for the loop. Delete them before you stop the loop, or keep them for the
-next installation.
+It also counts the objects that cannot be deleted without the loop. Delete them before you stop the loop, or keep them
+for the next installation.
 
 \b
 Examples:
@@ -34,9 +34,11 @@ Exit codes:
 """
 
 
-@click.command("unregister", help=HELP, short_help="Remove the webhook configurations from a hub.")
+@click.command("unregister", help=HELP, short_help="Delete the webhook configurations from a hub.")
 @own_hub_options
-@click.option("--webhook-configuration", metavar="NAME", help="Name of both.  [default: harbormaster]")
+@click.option(
+    "--webhook-configuration", metavar="NAME", help="Name of both webhook configurations.  [default: harbormaster]"
+)
 def command(hub: OwnHub, webhook_configuration: str | None) -> int:
     """Delete both configurations, and report the objects that wait for a loop."""
     from webhook.settings.environment import SettingsError

@@ -43,7 +43,7 @@ settled, prints what was placed where, and runs until Ctrl-C. If it is killed, t
 \b
 Examples:
   harbormaster up --example                            with the example fleet that comes with the program
-  harbormaster up -f examples/fleet --once             for scripts: ends after the table
+  harbormaster up -f examples/fleet --once             for scripts: exits after the table
   harbormaster up --data /tmp/hub --https-port 0       any free port
 
 \b
@@ -51,15 +51,15 @@ The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harborma
 ~/.local/state/harbormaster. Every setting of the server is also a variable HARBORMASTER_<NAME>.
 
 \b
-While the hub runs, its data folder has a kubeconfig that only you can read; its token allows everything.
+While the hub runs, its data folder has a kubeconfig that only you can read. Its token allows everything.
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig get crp -o yaml
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig explain crp.spec.policy
 kubectl create only works with -f.
 
 \b
 Exit codes:
-  0  stopped; with --once: everything settled and every object was admitted
-  1  a file, a port or the data folder cannot be used; with --once also: something is refused or did not settle
+  0  stopped, with --once: everything settled and every object was admitted
+  1  a file, a port or the data folder cannot be used, with --once also: something is refused or did not settle
 """
 
 _POLL_SECONDS: Final = 0.25
@@ -69,14 +69,18 @@ _MOST_WAITS: Final = 3
 
 
 @click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
-@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Folder of all state; created if missing.")
+@click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder. Created if missing.")
 @file_option
 @click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
-@click.option("--once", is_flag=True, help="End after the table.")
+@click.option("--once", is_flag=True, help="Exit after the table.")
 @click.option(
-    "--timeout", default=120.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait until it settles."
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds to wait for the fleet to settle.",
 )
 @click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
 def command(
@@ -174,7 +178,7 @@ class _Session:
                     self._print_end()
                     return code
                 if not stop_task.done():
-                    click.echo("\nUp until Ctrl-C.")
+                    click.echo("\nPress Ctrl-C to stop.")
                     await asyncio.wait((stop_task, failure_task), return_when=asyncio.FIRST_COMPLETED)
                 if failure_task.done():
                     failure_task.result()
@@ -187,10 +191,10 @@ class _Session:
     def _print_addresses(self, up: "Up") -> None:
         """Print all addresses, ready to be copied."""
         to_all = self._settings.page_on_http
-        audience = "everybody on this machine; with HARBORMASTER_PAGE_ON_HTTP=false only who has the token"
+        audience = "none, for any user of this machine (HARBORMASTER_PAGE_ON_HTTP=false: token)"
         for name, value in (
             ("page", up.http_url if to_all else up.https_url),
-            ("look", audience if to_all else "who has the token"),
+            ("auth", audience if to_all else "token"),
             ("https", up.https_url),
             ("CA", up.ca_file),
             ("token", up.token_file),
@@ -204,7 +208,7 @@ class _Session:
     def _print_end(self) -> None:
         """Print that the addresses above no longer respond, and how to inspect the stored objects."""
         again = f"{_program()} up{self._data_option()}"
-        click.echo(f"\nEnded; what is above stays in {self._folder}. To open its page and to answer runs: {again}")
+        click.echo(f"\nStopped. The state is kept in {self._folder}. To open its page and answer runs: {again}")
 
     def _data_option(self) -> str:
         is_default = self._folder == default_data(os.environ).absolute()
@@ -332,7 +336,7 @@ def _row(item: Mapping[str, Any], run: str) -> list[str]:
         str(item["picked"]),
         str(item["available"]) + (f" (+{item['availableOld']} old)" if item["availableOld"] else ""),
         str(item["state"]),
-        f"run {run} is under way" if run and item["state"] == "external" else str(item["why"]),
+        f"run {run} is in progress" if run and item["state"] == "external" else str(item["why"]),
     ]
 
 

@@ -21,8 +21,8 @@ from webhook.runtime.distribution import installed_version
 _WHAT: Final = {"server": "what is installed on the hub", "agents": "the members of the fleet"}
 HELP = """Print the versions of this program, of the hub, and of what runs there.
 
-The version of `harbormaster serve` and of the loop are those that their Pods are labelled with; the versions of the
-agents are what the members report. Without a hub, only the client is told.
+The versions of `harbormaster serve` and of the loop come from the labels of their Pods, those of the agents from the
+status of the members. Without a hub, only the version of the client is printed.
 
 \b
 Examples:
@@ -32,13 +32,13 @@ Examples:
 
 \b
 Exit codes:
-  0  printed, also when no hub could be asked
-  1  a hub is named that cannot be asked
+  0  printed, even if no hub is reachable
+  1  a hub was named and is unreachable
 """
 
 
 @click.command("version", help=HELP, short_help="Print the versions of the program, the hub and the agents.")
-@click.option("--client", "only_client", is_flag=True, help="Only that of this program; no hub is asked.")
+@click.option("--client", "only_client", is_flag=True, help="Only the version of this program, without asking a hub.")
 @output_option()
 @hub_options
 def command(only_client: bool, output: str, hub: HubOptions) -> int:
@@ -123,4 +123,4 @@ def _lines(versions: dict[str, Any]) -> Iterator[str]:
 
 
 def _skew(number: str, own: str) -> str:
-    return "" if number in (own, "unknown") else f" is not {own}, that of this program"
+    return "" if number in (own, "unknown") else f" is not {own}, the version of this program"

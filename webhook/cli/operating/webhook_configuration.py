@@ -14,8 +14,9 @@ from webhook.runtime.files import read_bounded
 
 HELP = """Print the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
-One entry per kind. Guard rails appear when their setting is on, as for `serve`: HARBORMASTER_GUARD_RAIL=true and so on.
-With HARBORMASTER_WEBHOOK_SECRET_FILE, as for `serve`, the hub calls below the secret path: keep the output secret then.
+There is one entry per kind. Guard rails are included if their settings are on, as for `serve`, such as
+HARBORMASTER_GUARD_RAIL=true. With HARBORMASTER_WEBHOOK_SECRET_FILE, as for `serve`, the output contains the secret
+path: keep it secret.
 
 \b
 Examples:
@@ -30,7 +31,7 @@ Exit codes:
 """
 
 
-@click.command("webhook-configuration", help=HELP, short_help="Print the objects that register the webhooks.")
+@click.command("webhook-configuration", help=HELP, short_help="Print the webhook configurations.")
 @click.option(
     "-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.  [default: harbormaster-system]"
 )
@@ -38,12 +39,12 @@ Exit codes:
 @click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
 @click.option("--url", default="", metavar="URL", help="https://HOST:PORT instead of a Service.")
 @click.option(
-    "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority that the API server is to trust, in PEM."
+    "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority for the API server to trust, in PEM."
 )
 @click.option(
     "--no-ca",
     is_flag=True,
-    help="Name no authority: the API server's machine already trusts the certificate, or another tool fills it in.",
+    help="Omit the authority: the API server's machine already trusts the certificate, or another tool adds it.",
 )
 @output_option("yaml", "json")
 def command(
@@ -52,10 +53,10 @@ def command(
     """Print both objects: YAML documents, or one JSON list."""
     if (ca is None) is not no_ca:
         raise click.UsageError(
-            "name the authority that signed the certificate: --ca FILE; "
-            "without it the API server would not trust the certificate, and refuse every write (or give --no-ca)"
+            "name the authority that signed the certificate with --ca FILE, or give --no-ca: the API server refuses "
+            "every write if it does not trust the certificate"
             if ca is None
-            else "--ca and --no-ca: give only one of them"
+            else "--ca and --no-ca cannot be used together"
         )
     from webhook.admission.registration import WebhookEndpoint, webhook_configurations
     from webhook.settings.environment import SettingsError
@@ -114,7 +115,7 @@ def _trust(path: Path) -> bytes:
 
     content = read_bounded(path)
     if b"PRIVATE KEY" in content:
-        raise UserError(f"--ca {path}: holds a private key; give it the certificate alone")
+        raise UserError(f"--ca {path}: holds a private key: give the certificate alone")
     try:
         x509.load_pem_x509_certificates(content)
     except ValueError as error:

@@ -78,7 +78,7 @@ ignore_option = click.option(
     "ignored",
     multiple=True,
     metavar="GLOB",
-    help="Files and folders to pass over: a name, or a path with * and **. May be given several times.",
+    help="Files and folders to skip: a name, or a path with * and **. Repeatable.",
 )
 _filename_option = click.option(
     "-f",
@@ -86,7 +86,7 @@ _filename_option = click.option(
     "paths",
     multiple=True,
     metavar="FILE",
-    help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
+    help="File, folder (recursively) or - for standard input: YAML or JSON. Repeatable.",
 )
 file_option = grouped("files", Files, _filename_option, ignore_option)
 """The files to read, as argument ``files``."""
@@ -106,8 +106,8 @@ repository_option = grouped(
     click.option(
         "--render/--no-render",
         default=True,
-        help="Render kustomizations and charts of ours in folders, with kustomize or kubectl, and helm, where they are "
-        "installed.  [default: --render]",
+        help="Render kustomizations and charts of ours in folders, with kustomize or kubectl, and helm, if installed. "
+        " [default: --render]",
     ),
 )
 """The same for files that may hold objects of other tools. See `webhook.cli.files.repositories`."""
@@ -121,7 +121,7 @@ selecting_options = (
         metavar="LABELS",
         # To a hub, a blank selector selects everything. Treat it as unset, as kubectl does.
         callback=lambda _context, _parameter, value: value.strip(),
-        help="Those with these labels: key=value, …",
+        help="Objects with these labels: key=value, …",
     ),
     click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
@@ -170,5 +170,5 @@ def run_namespace_option(command: _Command) -> _Command:
         callback=not_empty,
         metavar="NS",
         shell_complete=tab("namespaces"),
-        help="Namespace of a StagedUpdateRun.  [default: none, a ClusterStagedUpdateRun is meant]",
+        help="Namespace of a StagedUpdateRun.  [default: none, for a ClusterStagedUpdateRun]",
     )(command)

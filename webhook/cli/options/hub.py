@@ -88,11 +88,11 @@ class HubOptions:
         plugin = called_by_kubectl() if plugin is None else plugin
         if self._of_up and self._of_kubectl:
             options = ", ".join(self._of_up)
-            raise UserError(f"{options}: name the hub either by a kubeconfig or by these options, not by both")
+            raise UserError(f"{options}: cannot be used with a kubeconfig")
         if self._of_kubectl or (plugin and not self._of_up):
             kubeconfig = find_kubeconfig(self.kubeconfig, self.context, environment)
             if not self and _another_of_up(environment, kubeconfig):
-                complain(f"asking {kubeconfig}; for the hub of harbormaster up: --data {default_data(environment)}")
+                complain(f"asking {kubeconfig}. For the hub of harbormaster up: --data {default_data(environment)}")
             return kubeconfig
         try:
             connection = self._find_of_up(environment)
@@ -101,7 +101,7 @@ class HubOptions:
                 raise
             raise UserError([*error.lines[:-1], f"{error.lines[-1]}, or name another hub: --kubeconfig FILE"]) from None
         if not self and (other := _another_of_kubectl(environment, connection)):
-            complain(f"asking {connection}, the hub of harbormaster up; for {other}: --context {other.context}")
+            complain(f"asking {connection}, the hub of harbormaster up. For {other}: --context {other.context}")
         return connection
 
     def _find_of_up(self, environment: Mapping[str, str]) -> HubConnection:
@@ -121,9 +121,7 @@ class HubOptions:
         if server and self.token_file:
             return HubConnection(_checked(server), _token(self.token_file), self.ca_file, advice=advice)
         if server and not self.data and not (folder / FILE).exists():
-            raise UserError(
-                f"--server {_checked(server)}: a token is missing; name the file it is in: --token-file FILE"
-            )
+            raise UserError(f"--server {_checked(server)}: a token is missing: name its file with --token-file FILE")
         connection = _known(folder / FILE, advice)
         if server and self.ca_file and not self.token_file:
             own = connection.server.rstrip("/")
@@ -201,7 +199,7 @@ def _checked(server: str) -> str:
     except ValueError as error:
         raise UserError(f"--server {server!r}: {error}") from error
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise UserError(f"--server {server!r}: the token is not sent over plain HTTP to another machine; use https")
+        raise UserError(f"--server {server!r}: the token is not sent over plain HTTP to another machine: use https")
     return server.rstrip("/")
 
 

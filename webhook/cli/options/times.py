@@ -38,13 +38,13 @@ class Instant(click.ParamType[datetime]):
         try:
             return parse_time(str(value))
         except (ValueError, OverflowError):
-            self.fail(f"{str(value)[:64]!r} is no instant such as 2026-03-01T10:00:00Z", param, ctx)
+            self.fail(f"{str(value)[:64]!r} is not a time such as 2026-03-01T10:00:00Z", param, ctx)
 
 
 now_option = click.option(
     "--now",
     type=Instant(),
-    help="Compute the age of heartbeats and values at this instant.  [default: the files' newest heartbeat, or now]",
+    help="Compute the age of heartbeats and values at this time.  [default: the files' newest heartbeat, or now]",
 )
 
 

@@ -21,11 +21,11 @@ from webhook.cli.options.times import now_option
 from webhook.cli.planning.explanation import advice, details, heading, history, limits, overview, ranges
 from webhook.cli.text.output import print_document, print_table
 
-HELP = """Say why a placement got the clusters it got.
+HELP = """Explain why a placement got its clusters.
 
-PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. With -f, the files are the hub, as for `harbormaster plan`; otherwise the
-running hub answers. Without CLUSTER, the output has one line per cluster of the fleet. With one or more clusters, it
-shows every check and every point with its numbers, and what would have to be different.
+PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. With -f, the files are the hub, as for `harbormaster plan`. Otherwise the
+running hub answers. Without CLUSTER, prints one line per cluster of the fleet. With one or more clusters, prints every
+check and every score with its numbers, and the changes that would alter the result.
 
 \b
 Examples:
@@ -38,11 +38,11 @@ Examples:
 \b
 Exit codes:
   0  explained
-  1  no such placement or cluster, a file cannot be used, or no hub
+  1  no such placement or cluster, a file cannot be used, or an unreachable hub
 """
 
 
-@click.command("explain", help=HELP, short_help="Say why a placement got the clusters it got.")
+@click.command("explain", help=HELP, short_help="Explain why a placement got its clusters.")
 @click.argument("placement", shell_complete=tab("placements"))
 @click.argument("clusters", nargs=-1, metavar="[CLUSTER]...", shell_complete=tab("clusters"))
 @repository_option
@@ -63,7 +63,7 @@ def command(
     kind, namespace, name = parse_reference(placement)
     if runs:
         if files or clusters or now is not None:
-            raise click.UsageError("--runs is about a whole placement on the running hub: no -f, no CLUSTER, no --now")
+            raise click.UsageError("--runs cannot be used with -f, CLUSTER or --now")
         connection = hub.find()
         past = run(_ask(connection, placement_ref(name, namespace), runs=True))
         if output != "text":
@@ -75,7 +75,7 @@ def command(
         hub.refuse_with_files()
         answer = _from_files(files, kind, namespace, name, now)
     elif now is not None:
-        raise click.UsageError("--now is for files (-f); the running hub uses its own clock")
+        raise click.UsageError("--now requires -f: the running hub uses its own clock")
     else:
         connection = hub.find()
         answer = run(_ask(connection, placement_ref(name, namespace), runs=False))
@@ -143,10 +143,10 @@ def _print(reference: str, answer: Mapping[str, Any], *, in_detail: bool) -> Non
         return
     _echo([*lines, ""])
     print_table(*overview(items))
-    over = "Where a limit of the spread would be exceeded (these clusters rank after those that keep it):"
+    over = "Clusters that would exceed a limit of the spread (they rank after those that do not):"
     for title, notes in (
         (over, limits(items)),
-        ("Which clusters set the ranges:", ranges(items)),
+        ("Clusters that set the ranges:", ranges(items)),
         ("What would help:", advice(items)),
     ):
         if notes:

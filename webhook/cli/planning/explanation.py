@@ -29,7 +29,7 @@ def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
     """Return the lines about the placement as a whole."""
     requested, count = answer.get("wanted"), answer.get("found")
     asks = "takes every cluster that passes" if requested is None else f"wants {_clusters(requested)}"
-    lines = [f"{reference} {asks}, has {count}. Judged at {answer.get('evaluatedAt')}."]
+    lines = [f"{reference} {asks}, has {count}. Evaluated at {answer.get('evaluatedAt')}."]
     snapshot = answer.get("snapshot") or "none yet"
     fleet = _clusters(answer.get("fleetSize") or 0)
     lines.append(f"Policy snapshot: {snapshot}. Fleet: {fleet}{_rounds(answer)}.")
@@ -183,7 +183,7 @@ def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
     text = " ".join(item.get("warnings") or ())
     names = {entry["name"]: entry for entry in readings if entry.get("unreadable")}
     return [
-        f"{name} cannot be read, so it counts for nothing: {_mistake_of(entry['observed'])}"
+        f"{name} cannot be read, so it does not count: {_mistake_of(entry['observed'])}"
         for name, entry in names.items()
         if name.startswith(SCORE_PREFIX) and name not in text
     ]
@@ -195,7 +195,7 @@ def _mistake_of(text: str) -> str:
         parse_score(text)
     except ValueError as reason:
         return str(reason)
-    return "it is no number"
+    return "it is not a number"
 
 
 def _check(check: Mapping[str, Any], width: int) -> Iterator[str]:
@@ -273,9 +273,9 @@ def _constraint(constraint: Mapping[str, Any]) -> str:
         f"the skew (largest less smallest) is {constraint['skew']}, one more in {constraint['domain']} changes it by "
     )
     effect += f"{constraint['change']:+d}"
-    limit = f"the limit of {constraint['maxSkew']} is kept"
+    limit = f"within the limit of {constraint['maxSkew']}"
     if constraint.get("violated"):
-        after = "it comes after all that keep it" if constraint["points"] else "it is turned away"
+        after = "it ranks after all clusters within the limit" if constraint["points"] else "it is filtered out"
         limit = f"the limit of {constraint['maxSkew']} is exceeded, so {after}"
     return f"{constraint['key']}: placed so far: {counts}; {effect}; {limit} ({constraint['whenUnsatisfiable']})"
 
@@ -304,7 +304,7 @@ def _plain(value: float) -> str:
 
 
 def _binding(binding: Mapping[str, Any]) -> str:
-    policy = "the present policy" if binding.get("currentPolicy") else "an earlier policy"
+    policy = "the current policy" if binding.get("currentPolicy") else "an earlier policy"
     under = f"{binding['snapshot']}, {policy}" if binding.get("snapshot") else policy
     words = [f"binding {binding['name']} is {binding['state']}, made under {under}"]
     if binding.get("since"):
@@ -312,7 +312,7 @@ def _binding(binding: Mapping[str, Any]) -> str:
     if score := binding.get("recordedScore"):
         words.append(f"picked with score {score['affinity']} and spread {score['topologySpread']}")
     if binding.get("wouldBeRefused"):
-        words.append(f"would be turned away today: {binding['wouldBeRefused']}")
+        words.append(f"would be filtered out today: {binding['wouldBeRefused']}")
     elif binding.get("wouldStillMatch"):
         words.append("still passes every check")
     if binding.get("dropped"):

@@ -100,7 +100,7 @@ def _summary(plan: JsonObject, entries: Sequence[JsonObject], runs: Sequence[Jso
 
 
 def _stay(count: int) -> str:
-    return "stays as it is" if count == 1 else "stay as they are"
+    return "does not change" if count == 1 else "do not change"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -31,7 +31,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     entries = sorted(plan["placements"], key=lambda entry: not entry["changed"])
     visible = entries if everything else [entry for entry in entries if entry["changed"]]
     if not (entries or runs):
-        complain("No placements in these files" if everything else "There are no placements")
+        complain("No placements in these files" if everything else "No placements found")
         return
     _print_fleet(plan["fleet"])
     if visible:
@@ -39,7 +39,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     for line in _rollouts(visible):
         click.echo(printable(line))
     if rest := len(entries) - len(visible):
-        subject = "1 placement stays as it is." if rest == 1 else f"{rest} placements stay as they are."
+        subject = "1 placement does not change." if rest == 1 else f"{rest} placements do not change."
         click.echo(f"\n{subject}" if visible else subject)
     print_runs(runs, after_other=bool(entries))
 
@@ -106,7 +106,7 @@ def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
         print_table(["CLUSTER", *names, "WHY"], rows)
     if rest := len(answer["clusters"]) - len(different):
         subject = "1 cluster is" if rest == 1 else f"{rest} clusters are"
-        click.echo(f"\n{subject} judged the same by both.")
+        click.echo(f"\n{subject} evaluated the same by both.")
 
 
 def _sides(row: JsonObject) -> list[str]:
@@ -141,8 +141,8 @@ def describe_cluster(entry: JsonObject, cluster: str) -> str:
             return f"{cluster}: ScoreTooLow: passes every check{_scored(cluster_entry.get('score'))}{against}"
     if any(cluster_entry["cluster"] == cluster for cluster_entry in entry["dropped"]):
         ends = entry["rollout"]["type"] == "Deletion"
-        return f"{cluster}: {'goes with the placement' if ends else 'goes: it is no longer a member of the fleet'}"
-    return f"{cluster}: is no member of the fleet, or was not looked at"
+        return f"{cluster}: {'removed with the placement' if ends else 'removed: no longer a member of the fleet'}"
+    return f"{cluster}: is not a member of the fleet, or was not evaluated"
 
 
 def _scored(score: Mapping[str, Any] | None) -> str:
@@ -163,7 +163,7 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
         elif eviction["budget"]:
             yield f"evicted from {cluster}: {eviction['message']}"
     if rollout["applyStrategy"]:
-        yield f"apply strategy changed at once on {' '.join(rollout['applyStrategy'])}"
+        yield f"apply strategy changed immediately on {' '.join(rollout['applyStrategy'])}"
     for wait in rollout["waits"]:
         yield f"waits: {wait['cluster']}: {wait['message']}"
     steps = rollout["steps"]

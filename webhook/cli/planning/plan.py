@@ -31,28 +31,28 @@ from webhook.cli.planning.markdown import markdown
 from webhook.cli.planning.output import print_comparison, print_plan
 from webhook.cli.text.output import print_document
 
-HELP = """Show what would happen to the placements, and what staged update runs would do, without doing it.
+HELP = """Preview changes to placements and runs, without making them.
 
-With -f alone, the files are both the hub and what is planned on it: MemberClusters, placements, and existing bindings
-and snapshots, if any. A member that has never reported is simulated as `harbormaster up` would do it. A dump of a real
-hub is evaluated at the moment it was taken.
+With -f alone, the files are both the hub and the proposed changes: MemberClusters, placements, and existing bindings
+and snapshots, if any. A member that has never reported is simulated as in `harbormaster up`. A dump of a real hub is
+evaluated at the time it was taken.
 
-With --on, or on a running hub (--hub, or an option that names one), -f is what would be applied to it: new or changed
-placements, runs, member clusters, budgets or other objects. Admission judges all of it first. Nothing is written.
+With --on, or on a running hub (--hub, or an option that names one), -f holds the proposed changes: new or changed
+placements, runs, member clusters, budgets or other objects. Admission validates all of them first. Nothing is written.
 
-A staged update run that is not over is shown with its stages, their clusters in order, what they wait for, what changes
-on the clusters, and when it is done at the earliest. What would end the run is told too; nothing is refused for that.
+An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
+clusters, and the earliest completion time. Problems that would abort the run are shown, but not refused.
 
-With -o markdown, the plan is a comment for a pull request: what changes in a table, and why below it, folded; at most
-65,536 characters. With -o sarif, it is what admission says about the files.
+-o markdown prints a comment for a pull request of at most 65,536 characters, with a table of changes and folded
+reasons. -o sarif prints the findings of admission.
 
 \b
 Examples:
   harbormaster plan -f examples/fleet                        # what would these placements get?
   harbormaster plan --hub -f payments.yaml                   # what would this change on the running hub?
-  harbormaster plan --server https://hub:9443 --lost dover   # what if dover were gone?
+  harbormaster plan --server https://hub:9443 --lost dover   # what if dover were lost?
   harbormaster plan --on dump.yaml --drained dover           # on a dump: what if dover were drained?
-  harbormaster plan --hub --run spring                       # what is still to come of this run?
+  harbormaster plan --hub --run spring                       # what remains to be done in this run?
   harbormaster plan --compare a.yaml b.yaml -f examples/fleet
   kubectl get memberclusters,crp,rp,crb,rb,csps,sps,crs,resourcesnapshots -A -o yaml > dump.yaml
   harbormaster plan --on dump.yaml -f new.yaml
@@ -61,11 +61,11 @@ In the kubectl command, write resourcesnapshots in full: kubectl takes its short
 
 \b
 Exit codes:
-  0  no placement would change: nothing moves, is rolled out or evicted, and no placement becomes blocked or short;
-     and no run would change anything on a cluster
-  1  an error, or admission refuses an object: file, document and field are on standard error
-  2  a placement would change, or is new, or a run would change something; with --compare: a policy picks a cluster that
-     the other does not
+  0  no changes: no placement would move, roll out, be evicted, become blocked or lack clusters, and no run would change
+     a cluster
+  1  an error, or an object that admission refuses: file, document and field are on standard error
+  2  changes: a placement would change or is new, or a run would change a cluster, with --compare: a policy picks a
+     cluster that the other does not
 """
 
 CHANGES = 2
@@ -149,24 +149,24 @@ class _PlanOptions:
         """
         live = self.live or bool(hub)
         if self.namespace and self.named is None:
-            raise click.UsageError("-n is the namespace of the run that --run names")
+            raise click.UsageError("-n requires --run: it is the namespace of that run")
         if self.pair is not None and (self.lost or self.drained or self.named):
             option = "--lost" if self.lost else "--drained" if self.drained else "--run"
             raise click.UsageError(
-                f"--compare takes no {option}: it compares two policies on an unchanged fleet: "
+                f"--compare cannot be used with {option}: it compares two policies on an unchanged fleet: "
                 "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
             )
         if live and self.bases:
-            raise click.UsageError("--on takes the hub from files; it cannot be combined with a running hub")
+            raise click.UsageError("--on cannot be used with a running hub: it reads the hub from files")
         if not (live or self.files or self.bases or self.lost or self.drained or self.pair or self.named):
-            raise click.UsageError("say what to plan: -f FILE, --run NAME, --lost CLUSTER or --drained CLUSTER")
+            raise click.UsageError("specify what to plan: -f FILE, --run NAME, --lost CLUSTER or --drained CLUSTER")
         live = live or not (self.files or self.bases)
         if live and now is not None:
-            raise click.UsageError("--now is for files; the running hub uses its own clock")
+            raise click.UsageError("--now requires files: the running hub uses its own clock")
         return live
 
 
-@click.command("plan", help=HELP, short_help="Show what would happen to placements and what runs would do.")
+@click.command("plan", help=HELP, short_help="Preview changes to placements and runs.")
 @grouped(
     "options",
     _PlanOptions,
@@ -176,22 +176,22 @@ class _PlanOptions:
         "bases",
         multiple=True,
         metavar="FILE",
-        help="The hub, as files; -f is what would be applied to it. Repeatable.",
+        help="The hub, as files. -f holds the proposed changes. Repeatable.",
     ),
-    click.option("--hub", "live", is_flag=True, help="Plan on the running hub; so does an option that names one."),
+    click.option("--hub", "live", is_flag=True, help="Plan on the running hub. Implied by options that name a hub."),
     click.option(
         "--lost",
         multiple=True,
         metavar="CLUSTER",
         shell_complete=tab("clusters"),
-        help="A member cluster that is gone. Repeatable.",
+        help="Assume that this member cluster is lost. Repeatable.",
     ),
     click.option(
         "--drained",
         multiple=True,
         metavar="CLUSTER",
         shell_complete=tab("clusters"),
-        help="A member cluster that is tainted and emptied. Repeatable.",
+        help="Assume that this member cluster is tainted and drained. Repeatable.",
     ),
     click.option(
         "--compare",
@@ -225,7 +225,7 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     connection, texts = hub.find() if live else None, dict[str, str]()
     if options.pair is not None:
         if output in ("markdown", "sarif"):
-            raise click.UsageError(f"--compare takes no -o {output}: it is a table, json or yaml")
+            raise click.UsageError(f"--compare cannot be used with -o {output}: use table, json or yaml")
         if files and (live or bases):
             raise click.UsageError(
                 "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
@@ -235,7 +235,7 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         return _compare(options.pair, ground, output, options.validation)
     if connection is None and not bases:
         if called_by_kubectl():
-            complain("planning on these files alone; to plan on the hub of the current context, give --hub")
+            complain("planning on these files alone. To plan on the hub of the current context, give --hub")
         return _plan_files(load_known(files, texts=texts), options, _Report(output, texts), now)
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     objects = load_known(files, namespace=namespace, texts=texts) if files else []
@@ -262,7 +262,7 @@ def _point_to_upgrades(objects: Sequence[Loaded]) -> None:
     """Print a note which command plans an upgrade, if files hold upgrade objects but no placements."""
     kinds = {item.kind for item in objects}
     if UPGRADE_RUN in kinds and not kinds & {*PLACEMENTS, *RUNS}:
-        complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
+        complain("note: to preview an upgrade run: harbormaster upgrade plan -f FILE")
 
 
 def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Report", now: datetime | None) -> int:

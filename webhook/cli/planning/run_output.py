@@ -12,8 +12,8 @@ _SIGNS: Final = {"Added": "+", "Removed": "-", "Changed": "~"}
 _VERDICTS: Final = {
     "Refused": "cannot be initialised",
     "Aborted": "would be aborted",
-    "Pending": "cannot begin yet",
-    "Over": "is over",
+    "Pending": "cannot start yet",
+    "Over": "is finished",
 }
 _MOST_NAMED: Final = 12
 """Maximum number of named clusters per change, besides the stages."""
@@ -43,7 +43,7 @@ def run_lines(run: JsonObject) -> Iterator[str]:
     if (finding := run["finding"]) is not None:
         yield f"{name} {_VERDICTS[run['phase']]}: {': '.join(filter(None, (finding['cause'], finding['message'])))}"
         return
-    verb = "goes on with" if run["phase"] == "UnderWay" else "rolls out"
+    verb = "continues with" if run["phase"] == "UnderWay" else "rolls out"
     yield f"{name} {verb} {run['snapshot']} by strategy {run['strategy']}:"
     yield from (f"  {line}" for line in _course(run))
 

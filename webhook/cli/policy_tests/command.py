@@ -21,10 +21,10 @@ from webhook.cli.text.output import print_document
 
 HELP: Final = """Run tests of placements, admission, budgets and the gate.
 
-PATH is a file with tests, or a folder: in it, and in the folders below, files called harbormaster-test.yaml or
-NAME.harbormaster-test.yaml are run. Without PATH, it is the current folder. A test names the files of a hub, and asks
-cases: which clusters a placement gets, what admission says to a write, what the gate answers, what budgets allow at an
-instant. The answers are those of the commands `plan`, `validate`, `gate` and `budgets`, and of the running hub.
+PATH is a test file, or a folder that is searched recursively for files named harbormaster-test.yaml or
+NAME.harbormaster-test.yaml. The default is the current folder. A test names the files of a hub and has cases: the
+clusters that a placement gets, the result of admission, the answer of the gate, or the disruptions that budgets allow
+at a given time. The results are those of the commands `plan`, `validate`, `gate` and `budgets`, and of the running hub.
 
 \b
 A test:
@@ -40,11 +40,11 @@ A test:
 
 \b
 Output:
-  table   all cases, and below them what is not as expected, and why
-  json    the same for programs
+  table   all cases, followed by unexpected results and their reasons
+  json    the same as JSON
   junit   JUnit XML, which most CI systems show
-  sarif   SARIF 2.1.0, for tools that show findings in a code review
-  github  one annotation per case that did not pass, which GitHub shows beside the lines
+  sarif   SARIF 2.1.0 for code review tools
+  github  one annotation per case that did not pass, shown by GitHub beside the lines
 
 \b
 Examples:
@@ -56,7 +56,7 @@ Examples:
 \b
 Exit codes:
   0  every case passed
-  1  an error: a file cannot be used, a case cannot be asked, or there is none
+  1  an error: an unusable file, a case that cannot be evaluated, or no cases
   2  a case failed, or --coverage-minimum is not reached
 """
 FAILED: Final = 2
@@ -89,10 +89,14 @@ class _TestOptions:
     "choices",
     _TestOptions,
     click.option(
-        "--filter", "wanted", default="", metavar="TEXT", help="Only the cases with this in `TEST: CASE`, in any case."
+        "--filter",
+        "wanted",
+        default="",
+        metavar="TEXT",
+        help="Only cases with this text in `TEST: CASE`, ignoring case.",
     ),
     click.option("--fail-fast", is_flag=True, help="Stop after the first case that does not pass."),
-    click.option("--coverage", is_flag=True, help="Show which rules of admission were exercised."),
+    click.option("--coverage", is_flag=True, help="Show the admission rules that were exercised."),
     click.option(
         "--coverage-minimum",
         type=click.FloatRange(0, 100),
@@ -124,7 +128,7 @@ def command(
         coverage is not None and choices.coverage_minimum is not None and coverage.percent < choices.coverage_minimum
     )
     if short and coverage is not None:
-        complain(f"{coverage.summary()}, wanted are {choices.coverage_minimum:g} %")
+        complain(f"{coverage.summary()}, required: {choices.coverage_minimum:g} %")
     return FAILED if counts[CaseResult.FAILED] or short else 0
 
 

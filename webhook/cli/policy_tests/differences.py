@@ -102,8 +102,8 @@ def _compare_not_picked(
         yield Difference(subject, "not picked", "picked", (fate,))
         return
     if plugin is not None and (cluster_entry is None or cluster_entry["plugin"] != plugin):
-        actual = "turned away by no plugin" if cluster_entry is None else f"turned away by {cluster_entry['plugin']}"
-        yield Difference(subject, f"turned away by {plugin}", actual, (fate,))
+        actual = "filtered out by no plugin" if cluster_entry is None else f"filtered out by {cluster_entry['plugin']}"
+        yield Difference(subject, f"filtered out by {plugin}", actual, (fate,))
     if reason is not None and reason not in fate:
         yield Difference(subject, f"a reason with {quote(reason)}", fate)
 
@@ -173,7 +173,7 @@ def _complete(
     for position, expectation in enumerate(expected):
         if position not in partners.values():
             yield Difference(
-                subject, _wanted_words(expectation), "not told", tuple(f"told: {message}" for message in actual)
+                subject, _wanted_words(expectation), "not reported", tuple(f"reported: {message}" for message in actual)
             )
     for at, message in enumerate(actual):
         if at not in partners:

@@ -88,7 +88,7 @@ class _Expectation(_Shape):
     @model_validator(mode="after")
     def _expects_something(self) -> "_Expectation":
         if not self.model_fields_set:
-            raise ValueError("a case that expects nothing checks nothing")
+            raise ValueError("must have an expectation")
         return self
 
     def wants(self, name: str) -> bool:
@@ -198,7 +198,7 @@ class AdmissionQuestion(_Shape):
     @model_validator(mode="after")
     def _deletes_what_is_stored(self) -> "AdmissionQuestion":
         if self.operation == "delete" and self.patch is not None:
-            raise ValueError("what is deleted is deleted as it is stored: there is nothing to patch")
+            raise ValueError("must not be set for a deletion: the stored object is deleted")
         return self
 
 
@@ -212,7 +212,7 @@ class Counts(_Shape):
     @model_validator(mode="after")
     def _parts_fit(self) -> "Counts":
         if self.deleting + self.not_ready > self.total:
-            raise ValueError("deleting and notReady are parts of total, and larger than it")
+            raise ValueError("the sum of deleting and notReady must not exceed total")
         return self
 
 
@@ -232,7 +232,7 @@ class GateQuestion(_Shape):
     @model_validator(mode="after")
     def _asks_for_something(self) -> "GateQuestion":
         if (self.nodes is None) == (self.count is None):
-            raise ValueError("name the nodes, or say with count how many")
+            raise ValueError("name the nodes, or give their number with count")
         return self
 
 
@@ -359,7 +359,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
         except UnreadableFileError as error:
             problems.append(str(error))
         if problems and search.is_confidential(name):
-            problems = [f"{name}: is no test; the mistakes are not shown, because a link leads to the file"]
+            problems = [f"{name}: is not a test. Its mistakes are not shown, because the file was found through a link"]
         every += problems
     every += map(str, search.problems)
     if every:
@@ -404,7 +404,7 @@ def _read(document: JsonObject, source: DocumentSource, positions: Positions, pr
 def _read_case(document: JsonObject, at: FieldPath, mistakes: list[FieldError]) -> Case | None:
     kinds = [kind for kind in _KINDS if kind in document]
     if len(kinds) != 1:
-        subject = f"asks about {' and '.join(kinds)}" if kinds else "asks about nothing"
+        subject = f"asks about {' and '.join(kinds)}" if kinds else "has no question"
         mistakes.append(FieldError(at, Cause.INVALID, f"a case {subject}: give one of {', '.join(_KINDS)}"))
         return None
     model = _CASES[kinds[0]]
@@ -431,7 +431,7 @@ def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
     for name, several in expectations_by_field.items():
         for position, expectation in enumerate(several):
             if expectation.rule is not None and expectation.rule not in texts:
-                reason = "there is no such rule; `harbormaster rules` has all of them"
+                reason = "no such rule; `harbormaster rules` lists all rules"
                 yield invalid(at.below("expect", name, position, "rule"), expectation.rule, reason)
 
 
@@ -463,7 +463,7 @@ def _mistakes(error: ValidationError, model: type[BaseModel], at: FieldPath) -> 
             *parents, name = mistake.field
             close = get_close_matches(str(name), _fields_at(model, parents), n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            yield FieldError(path, Cause.FORBIDDEN, f"there is no such field{hint}")
+            yield FieldError(path, Cause.FORBIDDEN, f"no such field{hint}")
         else:
             yield FieldError(path, mistake.cause, mistake.message)
 

@@ -160,7 +160,7 @@ class Scene:
         """Return the instant of a case that depends on one. Raises `UserError`."""
         now = self._now(case)
         if now is None:
-            raise UserError("now: required: the answer depends on the instant; give it here or in the test")
+            raise UserError("now: required: the answer depends on the time: give it here or in the test")
         return now
 
     def _plan(self, case: PlacementCase) -> JsonObject:
@@ -191,7 +191,7 @@ class Scene:
             yield Difference("placement", "admitted", "refused by admission", tuple(refusals))
         elif entry is None:
             others = ", ".join(reference(item) for item in plan["placements"][:10]) or "none"
-            raise UserError(f"there is no {case.placement} in the files of the test; the placements there: {others}")
+            raise UserError(f"there is no {case.placement} in the files of the test, available: {others}")
         else:
             yield from compare_placement(case, entry)
 

@@ -25,41 +25,50 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.removals.effects import PendingGroup, recorded, would_remove
 from webhook.runtime.clock import utc_now
 
-HELP: Final = """Let content be removed from members.
+HELP: Final = """Confirm the removal of content from members.
 
-Of a placement (crp/NAME, rp/NAMESPACE/NAME), confirms what is pending, or if nothing is, its deletion. Of any other
-object, confirms what its deletion would remove: placements get the confirmation, then delete the object. Shows the
-effect and asks first. With --digest, confirms what a refusal has named.
+For a placement (crp/NAME, rp/NAMESPACE/NAME), confirms its pending removals, or its deletion if none are pending. For
+any other object, confirms the removals that its deletion would cause. The confirmation is stored in the placements, and
+you then delete the object. Shows the effect and asks first. With --digest, confirms the removal that a refusal has
+named.
 
-A confirmation counts for 24 h, and for nothing but what is shown. It needs the verb confirmremoval on the placement,
-or delete and place on the namespace. With a namespace, its volume claims and objects of others on the members are
-deleted too: they are shown as the agents have counted them, with the age of the count, or as unknown.
+A confirmation is valid for 24 h, and only for the effect that is shown. It requires the verb confirmremoval on the
+placement, or delete and place on the namespace. If a namespace is removed, its volume claims and objects of other
+owners on the members are deleted too: they are shown as counted by the agents, with the age of the count, or as
+unknown.
 
 \b
 Examples:
   harbormaster confirm namespace/shop            then: kubectl delete namespace shop
-  harbormaster confirm crp/shop                  what waits on this placement
+  harbormaster confirm crp/shop                  pending removals of this placement
   harbormaster confirm crp/shop --digest 5f3a9c1e0b7d4a62c8f1 --yes
   harbormaster confirm rp/team-a/web --abandon   finish its deletion, and leave the content on the members
 
 \b
 Exit codes:
   0  confirmed, or nothing needs confirmation
-  1  no such object, no right to confirm, declined, or no hub
+  1  no such object, no right to confirm, declined, or an unreachable hub
 """
 
 
-@click.command("confirm", help=HELP, short_help="Let content be removed from members.")
+@click.command("confirm", help=HELP, short_help="Confirm the removal of content from members.")
 @click.argument("resource", metavar="KIND/NAME", callback=not_empty, shell_complete=tab("objects"))
-@click.option("--digest", "digests", default="", callback=not_empty, metavar="DIGEST,...", help="Confirm these alone.")
-@click.option("--abandon", is_flag=True, help="Of a placement being deleted: leave its content on the members.")
+@click.option(
+    "--digest",
+    "digests",
+    default="",
+    callback=not_empty,
+    metavar="DIGEST,...",
+    help="Confirm only removals with this digest. Repeatable.",
+)
+@click.option("--abandon", is_flag=True, help="For a placement being deleted: leave its content on the members.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @hub_namespace_option
 @hub_options
 def command(resource: str, digests: str, namespace: str | None, hub: HubOptions, *, abandon: bool, yes: bool) -> int:
     """Confirm removals."""
     if abandon and digests:
-        raise click.UsageError("--abandon confirms no digest")
+        raise click.UsageError("--abandon cannot be used with --digest")
     return run(_confirm(hub, resource, digests, namespace, abandon=abandon, yes=yes))
 
 
@@ -72,7 +81,7 @@ async def _confirm(
         if abandon:
             return await _abandon(client, place, resource, yes=yes)
         if digests and not is_placement and place.kind != NODE_POOL:
-            raise UserError(f"--digest: {resource} is no placement; name the one that the refusal names")
+            raise UserError(f"--digest: {resource} is not a placement: name the one in the refusal")
         if digests:
             given = _parsed(digests)
             groups = [PendingGroup(resource, each, "as named by --digest") for each in sorted(given)]
@@ -123,7 +132,7 @@ def _is_agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UserError("not confirmed: standard input is no terminal; use --yes")
+        raise UserError("not confirmed: standard input is not a terminal, use --yes")
     if click.confirm(question):
         return True
     complain("not confirmed")
@@ -133,13 +142,13 @@ def _is_agreed(question: str, *, yes: bool) -> bool:
 async def _abandon(client: Client, place: ResourcePath, resource: str, *, yes: bool) -> int:
     document = await client.get(place)
     if place.kind not in (PLACEMENT, RESOURCE_PLACEMENT) or not is_deleting(document):
-        raise UserError(f"--abandon: {resource} is no placement that is being deleted")
+        raise UserError(f"--abandon: {resource} is not a placement that is being deleted")
     click.echo(printable(f"{resource}: its content remains on the members, unmanaged"))
     if not _is_agreed("Finish the deletion?", yes=yes):
         return 1
     strategy = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
     await client.patch(place, {"spec": {"strategy": strategy}})
-    click.echo(printable(f"{resource} abandons its content"))
+    click.echo(printable(f"{resource}: content abandoned"))
     return 0
 
 

@@ -17,7 +17,7 @@ from webhook.cli.removals.effects import all_recorded
 from webhook.cli.text.output import print_document, print_table
 from webhook.runtime.clock import utc_now
 
-HELP: Final = """Show removals of content from members that wait for confirmation.
+HELP: Final = """List removals of content from members that await confirmation.
 
 The content remains on the members until `harbormaster confirm PLACEMENT`, or until the source is restored. Orphaned
 content, which remained when its namespace was deleted, has no digest: create its placement again, or remove it on the
@@ -36,8 +36,8 @@ Examples:
 
 \b
 Exit codes:
-  0  shown (also when nothing is pending or orphaned)
-  1  no hub
+  0  shown (even if nothing is pending or orphaned)
+  1  an unreachable hub
 """
 HEADERS: Final = ("PLACEMENT", "AGE", "DIGEST", "OBJECTS", "CLUSTERS", "EFFECT", "ON MEMBERS")
 
@@ -53,8 +53,8 @@ class _Age(Duration):
         return super().convert(value, param, ctx)
 
 
-@click.command("removals", help=HELP, short_help="Show removals of content that wait for confirmation.")
-@click.option("--older-than", type=_Age(), default="0s", help="Only those that have waited longer, such as 7d.")
+@click.command("removals", help=HELP, short_help="List removals of content that await confirmation.")
+@click.option("--older-than", type=_Age(), default="0s", help="Only removals pending for longer, such as 7d.")
 @output_option("table", "json", "yaml")
 @hub_options
 def command(older_than: timedelta, output: str, hub: HubOptions) -> int:

@@ -77,7 +77,7 @@ def print_run(document: JsonObject, now: datetime) -> None:
 
 def _remarks(about: JsonObject) -> Iterator[str]:
     if about["rollbackOf"]:
-        yield f"takes back run {about['rollbackOf']}"
+        yield f"rolls back run {about['rollbackOf']}"
     if about["rejected"]:
         yield f"rejected: {about['rejected']}"
     if about["message"] and about["phase"] in ("Failed", "Aborted", "Stuck", "Initializing"):

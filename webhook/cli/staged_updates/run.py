@@ -36,14 +36,14 @@ from webhook.cli.staged_updates.wait import (
 )
 
 SHORT: Final = "Start, stop, resume and watch staged updates."
-_WAITING_CODES: Final = """  1  an error; with --wait also: the run could not be initialised, or was aborted
-  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
-  3  with --wait: the time is up
+_WAITING_CODES: Final = """  1  an error, with --wait also: the run could not be initialised, or was aborted
+  2  with --wait: action required, standard output shows what the run waits for
+  3  with --wait: timed out
 """
 HELP: Final = """Start, stop, resume and watch staged updates.
 
 A run takes a placement with strategy type External through the stages of a strategy. `harbormaster approve` and
-`harbormaster reject` answer the approvals that it waits for, `harbormaster undo` takes it back.
+`harbormaster reject` answer its approval requests. `harbormaster undo` rolls it back.
 
 \b
 Examples:
@@ -55,13 +55,13 @@ Examples:
 Exit codes:
   0  done
   1  an error, or the run has failed
-  2  with --wait: it goes on only when somebody acts
-  3  with --wait: the time is up
+  2  with --wait: action required
+  3  with --wait: timed out
 """
 START_HELP: Final = f"""Start a staged update.
 
-Creates the run NAME. If it is there already, initialised or stopped, it is started. With --initialize-only it is only
-planned: its stages and clusters are fixed and can be looked at, and nothing is touched until it is started.
+Creates the run NAME, or starts an existing run that is initialised or stopped. With --initialize-only, the run is only
+planned: its stages and clusters are fixed and can be inspected, and nothing is changed until it is started.
 
 \b
 Examples:
@@ -72,11 +72,11 @@ Examples:
 
 \b
 Exit codes:
-  0  started, or had been; with --wait: it has succeeded, with --initialize-only as well: it is planned
+  0  started now or earlier, with --wait: succeeded, with --wait and --initialize-only: planned
 {_WAITING_CODES}"""
 STOP_HELP: Final = """Stop a staged update.
 
-No further cluster is started; those in flight are brought to an end. `harbormaster run resume` lets it go on.
+No further cluster is started. Updates in progress are finished. `harbormaster run resume` continues the run.
 
 \b
 Examples:
@@ -85,11 +85,11 @@ Examples:
 
 \b
 Exit codes:
-  0  told to stop, or had been; with --wait: nothing is in flight any more
-  1  an error: no such run, or it is over or has not been started; with --wait also: it was aborted
-  3  with --wait: the time is up
+  0  stop requested now or earlier, with --wait: nothing is in progress
+  1  an error: no such run, or a run that is finished or was never started, with --wait also: aborted
+  3  with --wait: timed out
 """
-RESUME_HELP: Final = f"""Let a stopped staged update go on.
+RESUME_HELP: Final = f"""Resume a stopped staged update.
 
 \b
 Examples:
@@ -98,12 +98,12 @@ Examples:
 
 \b
 Exit codes:
-  0  told to go on, or was going on; with --wait: it has succeeded
+  0  resumed, or already running, with --wait: succeeded
 {_WAITING_CODES}"""
-STATUS_HELP: Final = f"""Show where a staged update stands.
+STATUS_HELP: Final = f"""Show the progress of a staged update.
 
-Its stages and clusters, what it waits for, and the command that answers it. -w shows every change until the run is
-over.
+Shows stages and clusters, pending waits, and the commands that answer them. -w shows every change until the run is
+finished.
 
 \b
 Examples:
@@ -116,10 +116,10 @@ Examples:
 Phases:  Initializing, Initialized, Running, Waiting, Stuck, Stopping, Stopped, Failed (not initialised), Aborted,
          Succeeded
 States of a stage:    pending, waiting, updating, stopping, stopped, done, skipped, failed
-States of a cluster:  pending, held (may not be touched now), updating, done, failed
+States of a cluster:  pending, held (must not be changed now), updating, done, failed
 
 \b
--o json (yaml: the same; with -w one document per change):
+-o json (yaml: the same, with -w one document per change):
   run         kind namespace name placement strategy resourceSnapshotIndex state phase stage message rejected
               rollbackOf
   waits[]     kind (State, Approval, TimedWait, Cluster, Held) stage cluster approvalRequest since until needsPerson
@@ -129,7 +129,7 @@ States of a cluster:  pending, held (may not be touched now), updating, done, fa
 
 \b
 Exit codes:
-  0  shown; with --wait: it has succeeded
+  0  shown, with --wait: succeeded
 {_WAITING_CODES}"""
 
 
@@ -173,7 +173,7 @@ def command() -> None:
         metavar="NAME",
         callback=not_empty,
         shell_complete=tab("updated"),
-        help="What is rolled out; its strategy type is External.",
+        help="Placement to roll out, with strategy type External.",
     ),
     click.option(
         "--strategy",
@@ -186,9 +186,9 @@ def command() -> None:
         "--snapshot",
         metavar="INDEX",
         callback=not_empty,
-        help="Index of the resource snapshot.  [default: what is selected now]",
+        help="Index of the resource snapshot.  [default: the resources selected now]",
     ),
-    click.option("--initialize-only", is_flag=True, help="Plan the run, and touch nothing until it is started."),
+    click.option("--initialize-only", is_flag=True, help="Plan the run, and change nothing until it is started."),
 )
 @run_namespace_option
 @waiting_options
@@ -208,9 +208,9 @@ async def _start(connection: HubConnection, order: RunOrder, wait_options: WaitO
             _check_complete(order)
             await runs.check(order)
             title = await runs.create(order.document())
-            click.echo(f"{title} created{' to be planned only' if only_plans else ''}")
+            click.echo(f"{title} created{', for planning only' if only_plans else ''}")
         else:
-            words = ("planned already", "planned") if only_plans else ("running already", "started")
+            words = ("already planned", "planned") if only_plans else ("already running", "started")
             with as_user_error():
                 state = order_start(view.run, view.situation, order)
             await _order(runs, view.run, state, *words)
@@ -239,10 +239,10 @@ async def _order(runs: Runs, document: JsonObject, state: RunState | None, uncha
 def stop(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Stop a run."""
     wait_options.check()
-    return run(_change(hub, name, namespace, wait_options, order_stop, ("stopped already", "told to stop")))
+    return run(_change(hub, name, namespace, wait_options, order_stop, ("already stopped", "stopping")))
 
 
-@command.command("resume", help=RESUME_HELP, short_help="Let a stopped staged update go on.")
+@command.command("resume", help=RESUME_HELP, short_help="Resume a stopped staged update.")
 @click.argument("name", callback=not_empty, shell_complete=tab("updates"))
 @run_namespace_option
 @waiting_options
@@ -250,7 +250,7 @@ def stop(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) 
 def resume(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Resume a run."""
     wait_options.check()
-    return run(_change(hub, name, namespace, wait_options, order_resume, ("going on already", "resumed")))
+    return run(_change(hub, name, namespace, wait_options, order_resume, ("already running", "resumed")))
 
 
 async def _change(
@@ -270,9 +270,9 @@ async def _change(
         return await wait_for(runs, name, wait_options, stopped if order is order_stop else wait_options.finished, hub)
 
 
-@command.command("status", help=STATUS_HELP, short_help="Show where a staged update stands.")
+@command.command("status", help=STATUS_HELP, short_help="Show the progress of a staged update.")
 @click.argument("name", callback=not_empty, shell_complete=tab("updates"))
-@click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Show every change until the run is finished, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
 @run_namespace_option
 @waiting_options

@@ -68,8 +68,8 @@ class Runs(RunsOfKind[RunView]):
         request = None if view is not None and stage else await self.get_object(self.family.approval_request, name)
         if view is not None and request is not None:
             owner = parent_run(request)
-            subject = f"{name} is a run, and an approval request of run {owner}"
-            raise UserError(f"{subject}: name the run that is meant, with --stage")
+            subject = f"{name} is both a run and an approval request of run {owner}"
+            raise UserError(f"{subject}: name the run, with --stage")
         if view is not None:
             return view, ""
         if request is None:

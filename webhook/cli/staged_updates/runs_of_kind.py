@@ -97,7 +97,8 @@ class RunsOfKind(ABC, Generic[View]):
                 raise
             if name in error.message:
                 return None
-            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+            message = f"the hub does not serve {kind.plural}; install the definitions: harbormaster crds"
+            raise UserError(message) from error
 
 
 @contextmanager

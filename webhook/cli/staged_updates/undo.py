@@ -13,12 +13,12 @@ from webhook.cli.staged_updates.run_client import Runs
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.staged_updates.wait import WaitOptions, wait_for, waiting_options
 
-HELP: Final = """Take back what a staged update has changed.
+HELP: Final = """Roll back a staged update.
 
-Creates another run, with the same placement and strategy, that brings the clusters to the resource snapshot they had
-before. It has the approvals and waits of the strategy as well. The run to take back has to be over or stopped. Policies
-and overrides are not taken back, and a cluster that the placement was removed from does not get it again. Where newer
-runs have changed the placement since, their changes would go as well: that is refused without --force.
+Creates another run, with the same placement and strategy, that returns the clusters to their previous resource
+snapshot. It has the same approvals and waits. The run to roll back must be finished or stopped. Policies and overrides
+are not rolled back, and a cluster that the placement was removed from does not get it again. If newer runs have changed
+the placement since, their changes would be rolled back too. This is refused without --force.
 
 \b
 Examples:
@@ -28,16 +28,16 @@ Examples:
 
 \b
 Exit codes:
-  0  the run is created; with --wait: it has succeeded
-  1  nothing to undo, no snapshot to go back to, newer runs, or no hub; with --wait also: the new run has failed
-  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
-  3  with --wait: the time is up
+  0  the run was created, with --wait: succeeded
+  1  nothing to undo, no previous snapshot, newer runs, or an unreachable hub, with --wait also: the new run failed
+  2  with --wait: action required, standard output shows what the run waits for
+  3  with --wait: timed out
 """
 
 
-@click.command("undo", help=HELP, short_help="Take back what a staged update has changed.")
+@click.command("undo", help=HELP, short_help="Roll back a staged update.")
 @click.argument("name", metavar="RUN", callback=not_empty, shell_complete=tab("updates"))
-@click.option("--force", is_flag=True, help="Although newer runs have changed the placement since.")
+@click.option("--force", is_flag=True, help="Roll back even if newer runs have changed the placement.")
 @run_namespace_option
 @waiting_options
 @hub_options
@@ -56,5 +56,5 @@ async def _undo(hub: HubOptions, name: str, namespace: str, wait_options: WaitOp
             document = undo(view.run, view.situation, await runs.all(), retained_snapshots, force=force)
         title = await runs.create(document)
         index = document["spec"]["resourceSnapshotIndex"]
-        click.echo(f"{title} created: it takes back {name}, to resource snapshot {index}")
+        click.echo(f"{title} created: it rolls back {name} to resource snapshot {index}")
         return await wait_for(runs, name_of(document), wait_options, wait_options.finished, hub)

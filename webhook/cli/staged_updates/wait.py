@@ -34,13 +34,13 @@ _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 """Status codes of transient failures of an API server."""
 
 _WAIT: Final = (
-    click.option("--wait", is_flag=True, help="Wait, and end with an exit code that says how it went."),
-    click.option("--timeout", type=Duration(), help="With --wait: at most this long, such as 90s or 1h30m."),
+    click.option("--wait", is_flag=True, help="Wait for the run, and report its result in the exit code."),
+    click.option("--timeout", type=Duration(), help="With --wait: maximum time to wait, such as 90s or 1h30m."),
 )
 _THROUGH_APPROVALS: Final = click.option(
     "--through-approvals",
     is_flag=True,
-    help="With --wait: do not end with 2 while an approval is missing, wait for it.",
+    help="With --wait: wait for missing approvals instead of exiting with 2.",
 )
 
 
@@ -138,7 +138,7 @@ class WaitOptions:
         """Raise `click.UsageError` for options of waiting without ``--wait``."""
         if not self.wait and (self.timeout is not None or self.through_approvals):
             option = "--timeout" if self.timeout is not None else "--through-approvals"
-            raise click.UsageError(f"{option}: only with --wait")
+            raise click.UsageError(f"{option}: requires --wait")
 
     def finished(self, run: RunView) -> int | None:
         """Return the exit code if the run is finished, or does not progress until a user acts."""
@@ -224,7 +224,7 @@ async def _again(runs: RunReader[F], name: str) -> F | None:
         complain(f"waiting: {error.message}")
         return None
     if run is None:
-        raise UserError(f"run {runs.title(name)} is gone")
+        raise UserError(f"run {runs.title(name)} was deleted")
     return run
 
 
@@ -255,7 +255,7 @@ def report(code: int, run: FollowedRun, wait_options: WaitOptions, lines: Callab
     name, situation = run.run["metadata"]["name"], run.situation
     if code == FAILED:
         location = f" at stage {situation.stage}" if situation.stage else ""
-        complain(f"error: run {name} has ended as {situation.phase}{location}: {situation.message}")
+        complain(f"error: run {name} finished as {situation.phase}{location}: {situation.message}")
     elif code == TIMED_OUT:
         after = format_duration(wait_options.timeout or timedelta())
         complain(f"error: run {name} is still {situation.phase} after {after}: {situation.message}")

@@ -230,7 +230,7 @@ def resolve_plain(text: str) -> Any:
     if text[0] not in "+-.0123456789":
         return text
     if _NOT_FINITE.fullmatch(text):
-        raise ValueError(f"{text} is no number that JSON can hold")
+        raise ValueError(f"{text} is not a valid JSON number")
     plain = text if text[0] == "." else text.replace("_", "")
     if len(plain) > _LONGEST_NUMBER:
         return text
@@ -252,7 +252,7 @@ def _integer(value: int, text: str) -> int | float:
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{text:.32} is no number that JSON can hold") from None
+        raise ValueError(f"{text:.32} is not a valid JSON number") from None
 
 
 def format_yaml(*values: Any) -> str:

@@ -80,19 +80,19 @@ def expected_end(plan: JsonObject, phase: str, now: datetime) -> str:
         now: The current time.
     """
     if plan["eta"] is None:
-        return f"no end is in sight; why: {plan['command']}"
+        return f"no end time can be predicted, for the reason run: {plan['command']}"
     remaining_time = parse_time(plan["eta"]) - now
     late = f", at the latest {plan['etaP90']}" if plan["etaP90"] else ""
     if phase in _NOT_GOING_ON:
         sentence = (
-            f"if it were started now, it would be over {plan['eta']} (in {format_duration(remaining_time)}{late})"
+            f"if it were started now, it would finish at {plan['eta']} (in {format_duration(remaining_time)}{late})"
         )
         return sentence if remaining_time > timedelta() else ""
     if phase == "Stopping":
         return ""
     if remaining_time >= timedelta():
-        return f"expected to be over {plan['eta']} (in {format_duration(remaining_time)}{late})"
-    return f"overdue by {format_duration(-remaining_time)}: it was expected to be over {plan['eta']}{late}"
+        return f"expected to finish at {plan['eta']} (in {format_duration(remaining_time)}{late})"
+    return f"overdue by {format_duration(-remaining_time)}: it was expected to finish at {plan['eta']}{late}"
 
 
 def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
@@ -164,7 +164,7 @@ async def list_upgrades(hub: HubOptions, output: str) -> int:
     elif documents:
         print_table(LIST_HEADERS, [_list_row(document, utc_now()) for document in documents])
     else:
-        click.echo("there are no upgrade runs", err=True)
+        click.echo("No upgrade runs found", err=True)
     return 0
 
 

@@ -31,13 +31,12 @@ from webhook.runtime.clock import utc_now
 
 HELP: Final = """Show when an upgrade run reaches each member.
 
-The plan in the run's status: the engine on a moved clock, with upgrades that take as long as expected, approvals given
-at once, and no failures. It is made anew when something changes, at most once a minute.
+Shows the plan in the run's status. It is simulated: upgrades take as long as expected, approvals are given immediately,
+and nothing fails. It is recomputed when something changes, at most once a minute.
 
-With -f, the plan of a run that need not be on the hub: of the one in the files, or of that of the given name, in the
-files or else on the hub. A strategy, and windows, catalogs and members in the files take the place of all that the hub
-has of their kind; other objects are left out, with a note. The files are checked first, as by `harbormaster lint`.
-Nothing is written.
+With -f, plans a run that need not be on the hub: the run in the files, or the named run from the files or the hub. A
+strategy, windows, catalogs and members in the files replace all objects of their kind on the hub. Other objects are
+ignored, with a note. The files are checked first, as by `harbormaster lint`. Nothing is written.
 
 \b
 Examples:
@@ -48,14 +47,14 @@ Examples:
   harbormaster upgrade plan kubernetes-1-31 -f examples/fleet/upgrades.yaml
 
 \b
-Actions:   Upgrade, Skip, Blocked (never, as things are), Fail, NotReached; of what has begun: Upgrading, Upgraded,
-           Skipped, Failed
+Actions:   Upgrade, Skip, Blocked (never, in the present state), Fail, NotReached, and for started members: Upgrading,
+           Upgraded, Skipped, Failed
 Bound by:  Sequence, Window, Gate, Wait, StageCeiling, Version
 
 \b
 Exit codes:
   0  shown
-  1  an error: no such run, or it has no plan: it is over, or the loop does not run; or a mistake in a file
+  1  an error: no such run, a run without a plan (finished, or the loop is not running), or a mistake in a file
 """
 
 _MOST_NAMED: Final = 3
@@ -118,7 +117,7 @@ def _unknown(question: JsonObject) -> Iterator[str]:
     if names := [name_of(member) for member in question.get("members", ()) if not annotation(member, OBSERVED)]:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         missing = ", ".join(names[:_MOST_NAMED]) + more
-        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {missing}"
+        yield f"members in the files need their versions in annotation {OBSERVED}; it is missing from {missing}"
 
 
 async def _background(client: Client, question: JsonObject) -> Background:
@@ -145,10 +144,10 @@ async def _plan(hub: HubOptions, name: str, output: str) -> int:
         view = await _planned(UpgradeRuns(client), name)
     planned = dict_at(status_of(view.run), "plan")
     if not planned:
-        reason = "the loop has not made one: does it run?"
+        reason = "the loop has not computed one: is it running?"
         if view.situation.is_over:
             status = command_line(["upgrade", "status", name], hub)
-            reason = f"it is {view.situation.phase.value}; how it went: {status}"
+            reason = f"it is {view.situation.phase.value}; for its result, run: {status}"
         raise UserError(f"run {name} has no plan: {reason}")
     if output == "table":
         print_plan(planned, name, utc_now(), Background.of(view.run))

@@ -56,8 +56,8 @@ def print_plan(plan: JsonObject, name: str, now: datetime, background: Backgroun
     """
     late = f", at the latest {plan['etaP90']}" if plan.get("etaP90") else ""
     click.echo(printable(f"{name}: {_over(plan, now)}{late}, as of {plan.get('computedAt', '')}"))
-    many = f"{plan.get('maxConcurrent', 0)} at once at most"
-    click.echo(printable(f"{many}; {plan.get('exposure', 0)} upgraded before anybody looks"))
+    many = f"at most {plan.get('maxConcurrent', 0)} concurrently"
+    click.echo(printable(f"{many}, {plan.get('exposure', 0)} upgraded before the first gate or wait"))
     rows = [_planned(member, background.states) for member in dicts_at(plan, "members")]
     if rows:
         print_table(HEADERS, rows)
@@ -67,11 +67,11 @@ def print_plan(plan: JsonObject, name: str, now: datetime, background: Backgroun
 
 def _over(plan: JsonObject, now: datetime) -> str:
     if not plan.get("eta"):
-        return "no end in sight"
+        return "no end time can be predicted"
     remaining_time = parse_time(plan["eta"]) - now
     if remaining_time < timedelta():
-        return f"overdue by {format_duration(-remaining_time)}, it was to be over {plan['eta']}"
-    return f"over {plan['eta']} (in {format_duration(remaining_time)})"
+        return f"overdue by {format_duration(-remaining_time)}, it was expected to finish at {plan['eta']}"
+    return f"finishes at {plan['eta']} (in {format_duration(remaining_time)})"
 
 
 def _planned(member: JsonObject, states: Mapping[str, str]) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def _planned(member: JsonObject, states: Mapping[str, str]) -> tuple[str, ...]:
 def _besides(plan: JsonObject, gates: Mapping[str, str]) -> Iterator[str]:
     path = [_step(step, gates) for step in dicts_at(plan, "criticalPath")]
     if path:
-        yield f"the end depends on: {' > '.join(path)}"
+        yield f"critical path: {' > '.join(path)}"
     for missed_window in dicts_at(plan, "windowsMissed"):
         lost_time = format_duration(timedelta(seconds=missed_window["lostSeconds"]))
         yield f"{missed_window['name']} just misses its window at {missed_window['turn']}, and waits for {lost_time}"
@@ -135,6 +135,6 @@ def _exposed(stage: dict[str, Any]) -> Iterator[str]:
     for placement in dicts_at(stage, "placements"):
         if placement.get("fullyExposed"):
             name = f"{placement['namespace']}/{placement['name']}" if placement.get("namespace") else placement["name"]
-            all_clusters_note = f"all {placement['clusters']} clusters of placement {name} are in upgrade at once"
-            only = f"the only cluster of placement {name} is in upgrade"
+            all_clusters_note = f"all {placement['clusters']} clusters of placement {name} are upgraded concurrently"
+            only = f"the only cluster of placement {name} is upgraded"
             yield f"stage {stage['name']}: {only if placement['clusters'] == 1 else all_clusters_note}"

@@ -58,12 +58,11 @@ def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
         return _named(name, runs) or name
     if not runs:
         raise UserError(
-            "there is no ClusterUpgradeRun in the files: name the run of the hub that is meant, "
-            "as in harbormaster upgrade plan NAME -f FILE"
+            "no ClusterUpgradeRun in the files: name a run of the hub, as in harbormaster upgrade plan NAME -f FILE"
         )
     if len(runs) > 1:
         names = ", ".join(map(name_of, runs))
-        raise UserError(f"there are {len(runs)} upgrade runs in the files: name the one that is meant, of {names}")
+        raise UserError(f"{len(runs)} upgrade runs in the files: name one of {names}")
     return runs[0]
 
 
@@ -72,7 +71,7 @@ def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | 
     if (reference := _named(follows, strategies)) is not None:
         return reference
     if len(strategies) > 1:
-        raise UserError(f"there are {len(strategies)} strategies in the files, none of which the run names: give one")
+        raise UserError(f"{len(strategies)} strategies in the files, and the run names none of them: give only one")
     return strategies[0] if strategies else None
 
 

@@ -22,9 +22,9 @@ from scorer.upgrade.state.record import STOPPED
 _LEFT: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
 """States of a member, and of a wait besides Running, that a skip ends."""
 _WHY_NOT: Final = {
-    UpgradeState.RUNNING: "is being upgraded: that is brought to its end",
-    UpgradeState.COMPLETED: "is upgraded already",
-    UpgradeState.SKIPPED: "is skipped already",
+    UpgradeState.RUNNING: "is being upgraded, which is not interrupted",
+    UpgradeState.COMPLETED: "is already upgraded",
+    UpgradeState.SKIPPED: "is already skipped",
     UpgradeState.FAILED: "has failed: it can be skipped while the run is stopped or has failed",
 }
 _MOST_NAMED: Final = 10
@@ -111,7 +111,7 @@ def _with_more(effect: Effect, *, more: bool, groups: Sequence[GroupStatus]) -> 
     more = more or (is_future and not any(group.members for group in groups))
     notes = effect.notes
     if not effect.members and not more and not notes:
-        notes = (f"{effect.target.type.value.lower()} {effect.target.name} is over already",)
+        notes = (f"{effect.target.type.value.lower()} {effect.target.name} is already finished",)
     return Effect(effect.target, effect.members, more, notes)
 
 
@@ -121,7 +121,7 @@ def _of_wait(target: SkipTarget, stage: StageStatus) -> Effect:
     wait = stage.after_stage_wait
     if wait is None or not wait.seconds:
         return Effect(target, notes=(f"there is no wait after stage {stage.name}",))
-    return Effect(target, notes=(f"the wait after stage {stage.name} is {wait.state.value} already",))
+    return Effect(target, notes=(f"the wait after stage {stage.name} is already {wait.state.value}",))
 
 
 def _waits(stage: StageStatus) -> bool:

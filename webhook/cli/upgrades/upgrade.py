@@ -50,15 +50,15 @@ from webhook.cli.upgrades.run_client import (
 from webhook.cli.upgrades.skips import Effect, effects
 from webhook.runtime.clock import utc_now
 
-_WAITS: Final = """  2  with --wait: it goes on only when somebody acts; what it waits for is on standard output
-  3  with --wait: the time is up
+_WAITS: Final = """  2  with --wait: action required, standard output shows what the run waits for
+  3  with --wait: timed out
 """
-_WAITING_CODES: Final = f"""  1  an error; with --wait also: the run has failed
+_WAITING_CODES: Final = f"""  1  an error, with --wait also: the run has failed
 {_WAITS}"""
 HELP: Final = """Start, stop and watch upgrades of member clusters.
 
-A ClusterUpgradeRun takes members to a Kubernetes version or to newer node images, in the stages and groups of a
-strategy. It is made with `harbormaster apply`; `harbormaster approve` and `harbormaster reject` answer its gates.
+A ClusterUpgradeRun upgrades members to a Kubernetes version or to newer node images, in the stages and groups of a
+strategy. Create it with `harbormaster apply`. Answer its gates with `harbormaster approve` and `harbormaster reject`.
 
 \b
 Examples:
@@ -71,13 +71,13 @@ Examples:
 Exit codes:
   0  done
   1  an error, or the run has failed
-  2  with --wait: it goes on only when somebody acts
-  3  with --wait: the time is up
+  2  with --wait: action required
+  3  with --wait: timed out
 """
-START_HELP: Final = f"""Start an upgrade run, or start one again that is stopped or has failed.
+START_HELP: Final = f"""Start an upgrade run, or restart one that is stopped or has failed.
 
-After a failure, the members of the stage that failed have another turn; what is upgraded stays so. A run that cannot
-start is told to all the same: it starts when nothing is in the way any more.
+After a failure, the members of the failed stage are retried. Upgraded members remain upgraded. A run that cannot start
+yet starts as soon as nothing blocks it.
 
 \b
 Examples:
@@ -86,12 +86,12 @@ Examples:
 
 \b
 Exit codes:
-  0  started, or had been; with --wait: it is over
-  1  an error, or the run cannot start; with --wait also: it has failed
+  0  started now or earlier, with --wait: finished
+  1  an error, or the run cannot start, with --wait also: failed
 {_WAITS}"""
 STOP_HELP: Final = """Stop an upgrade run.
 
-No further member is upgraded; upgrades that are under way are brought to an end.
+No further member is upgraded. Upgrades in progress are finished.
 
 \b
 Examples:
@@ -99,13 +99,14 @@ Examples:
 
 \b
 Exit codes:
-  0  told to stop, or had been; with --wait: nothing is in flight any more
-  1  an error: no such run, or it is over or has not been started; with --wait also: it has failed
-  3  with --wait: the time is up
+  0  stop requested now or earlier, with --wait: nothing is in progress
+  1  an error: no such run, or a run that is finished or was never started, with --wait also: failed
+  3  with --wait: timed out
 """
-SKIP_HELP: Final = """Leave out members, groups, stages or the wait after a stage.
+SKIP_HELP: Final = """Skip members, groups, stages or the wait after a stage.
 
-What is in upgrade, or has been upgraded, is not affected, and the command says so. Skipping cannot be taken back.
+Members that are being upgraded, or have been upgraded, are not affected, and are listed in notes. A skip cannot be
+undone.
 
 \b
 Examples:
@@ -115,12 +116,12 @@ Examples:
 
 \b
 Exit codes:
-  0  something is left out
-  1  an error: no such run or part of it, it is over, or nothing of what is named can be left out any more
+  0  at least one part will be skipped
+  1  an error: no such run or part of it, a finished run, or nothing left to skip
 """
-RETRY_HELP: Final = """Make a run that does again what another one has skipped or failed to do.
+RETRY_HELP: Final = """Create a run for the members that another run has skipped or failed to upgrade.
 
-It has the versions and images that the other one had chosen, and is not started: look at it, then start it.
+The new run uses the versions and images that the other run had chosen. It is not started: inspect it, then start it.
 
 \b
 Examples:
@@ -129,13 +130,13 @@ Examples:
 
 \b
 Exit codes:
-  0  made; with --dry-run: printed
-  1  an error: no such run, it is going on, it has left nothing to do again, or there is a run of the new name
+  0  created, with --dry-run: printed
+  1  an error: no such run, a run in progress, nothing to retry, or an existing run of the new name
 """
-STATUS_HELP: Final = f"""Show where an upgrade run stands; without a name, where all of them stand.
+STATUS_HELP: Final = f"""Show the progress of an upgrade run, or of all upgrade runs.
 
-Its stages, groups and members, what it waits for, and the command that answers it. -w shows every change until the run
-is over.
+Shows stages, groups and members, pending waits, and the commands that answer them. -w shows every change until the run
+is finished.
 
 \b
 Examples:
@@ -149,7 +150,7 @@ Examples:
 States:  NotStarted, Running, Pending (waits), Stopping, Stopped, Failed, Completed, Skipped
 
 \b
--o json (yaml: the same; with -w one document per change):
+-o json (yaml: the same, with -w one document per change):
   run      name phase stage message type kubernetesVersion counts startTime completionTime
   waits[]  kind (Initialization, Start, Gate, TimedWait, Members) stage gate members since until needsPerson message
            command
@@ -159,7 +160,7 @@ States:  NotStarted, Running, Pending (waits), Stopping, Stopped, Failed, Comple
 
 \b
 Exit codes:
-  0  shown; with --wait: it is over
+  0  shown, with --wait: finished
 {_WAITING_CODES}"""
 VIEW: Final = RunRenderer(upgrade_document, print_upgrade, upgrade_news, upgrade_wait_lines)
 
@@ -192,7 +193,7 @@ def _stopped(view: UpgradeRunView) -> int | None:
     return DONE if view.situation.is_over or view.situation.is_halted else None
 
 
-@command.command("start", help=START_HELP, short_help="Start an upgrade run, or start it again.")
+@command.command("start", help=START_HELP, short_help="Start or restart an upgrade run.")
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @waiting_options
 @hub_options
@@ -208,7 +209,7 @@ async def _start(hub: HubOptions, name: str, wait_options: WaitOptions, token: s
         new_view = await runs.order(name, lambda view: order_start(view.read, token))
         view = await runs.get(name)
         if not new_view and view.read.status.start_time is not None:
-            click.echo(f"{runs.title(name)} running already")
+            click.echo(f"{runs.title(name)} already running")
         else:
             await _tell_start(runs, view, wait_options)
         return await _follow(runs, view, wait_options, finished(wait_options), hub)
@@ -223,14 +224,14 @@ async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, wait_options: Wai
     title = runs.title(name_of(view.run))
     view = await wait_accepted(runs, view)
     if reason := start_refusal(view):
-        text = f"{title} is told to start, but cannot: {reason}"
+        text = f"{title} start requested, but blocked: {reason}"
         if not wait_options.wait:
             raise UserError(text)
         complain(text)
     elif is_accepted(view):
         click.echo(f"{title} started")
     else:
-        click.echo(f"{title} is told to start; the loop has not taken that in yet")
+        click.echo(f"{title} start requested, not yet accepted by the loop")
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop an upgrade run.")
@@ -248,7 +249,7 @@ async def _stop(hub: HubOptions, name: str, wait_options: WaitOptions) -> int:
         runs = UpgradeRuns(client)
         new_view = await runs.order(name, lambda view: order_stop(view.read))
         view = await runs.get(name)
-        click.echo(f"{runs.title(name)} {'told to stop' if new_view else 'stopped already'}")
+        click.echo(f"{runs.title(name)} {'stopping' if new_view else 'already stopped'}")
         return await _follow(runs, view, wait_options, _stopped, hub)
 
 
@@ -278,12 +279,12 @@ def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
     return [SkipTarget(type=kind, name=name) for name in names]
 
 
-@command.command("skip", help=SKIP_HELP, short_help="Leave out members, groups, stages or waits.")
+@command.command("skip", help=SKIP_HELP, short_help="Skip members, groups, stages or waits.")
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
-@click.option("--member", "members", multiple=True, metavar="NAME", help="A member; may be repeated.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group; may be repeated.")
-@click.option("--stage", "stages", multiple=True, metavar="NAME", help="A stage; may be repeated.")
-@click.option("--wait-after", "waits", multiple=True, metavar="STAGE", help="The wait after a stage; may be repeated.")
+@click.option("--member", "members", multiple=True, metavar="NAME", help="Member. Repeatable.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Group. Repeatable.")
+@click.option("--stage", "stages", multiple=True, metavar="NAME", help="Stage. Repeatable.")
+@click.option("--wait-after", "waits", multiple=True, metavar="STAGE", help="The wait after this stage. Repeatable.")
 @hub_options
 def skip(
     name: str,
@@ -304,7 +305,7 @@ def skip(
         raise click.UsageError("'' is empty: a part of the run has a name")
     targets = [target for kind, names in arguments.items() for target in _targets(kind, names)]
     if not targets:
-        raise click.UsageError("say what to skip: --member, --group, --stage or --wait-after")
+        raise click.UsageError("specify what to skip: --member, --group, --stage or --wait-after")
     return run(_skip(hub, name, targets))
 
 
@@ -325,15 +326,17 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
         runs = UpgradeRuns(client)
         await runs.order(name, decide)
     words = ", ".join(effect.description for effect in skips if effect.does_something)
-    click.echo(printable(f"{runs.title(name)} is to leave out {words}"))
+    click.echo(printable(f"{runs.title(name)} will skip {words}"))
     for note in notes:
         complain(printable(f"note: {note}"))
     return DONE
 
 
-@command.command("retry", help=RETRY_HELP, short_help="Make a run that does again what another has not done.")
+@command.command("retry", help=RETRY_HELP, short_help="Create a run for the members that another run has not upgraded.")
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
-@click.option("--name", "new", default="", metavar="NAME", help="Of the new run.  [default: the old one with -retry]")
+@click.option(
+    "--name", "new", default="", metavar="NAME", help="Name of the new run.  [default: the old name with -retry]"
+)
 @click.option("--dry-run", is_flag=True, help="Print the new run, and do not create it.")
 @hub_options
 def retry(name: str, new: str, dry_run: bool, hub: HubOptions) -> int:
@@ -348,7 +351,7 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
         with as_user_error():
             document = retry_run(view.read, new)
         if not _is_left(view):
-            raise UserError(f"run {name} has left nothing to do again: its members run what it was to bring")
+            raise UserError(f"run {name} has nothing to retry: its members already run the target version")
         if dry_run:
             print_document(document, "yaml")
             return DONE
@@ -366,9 +369,9 @@ def _is_left(view: UpgradeRunView) -> bool:
     )
 
 
-@command.command("status", help=STATUS_HELP, short_help="Show where an upgrade run stands.")
+@command.command("status", help=STATUS_HELP, short_help="Show the progress of upgrade runs.")
 @click.argument("name", default="", callback=not_empty, shell_complete=tab("upgrades"))
-@click.option("-w", "--watch", is_flag=True, help="Show every change until the run is over, or until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Show every change until the run is finished, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
 @waiting_options
 @hub_options
@@ -377,7 +380,7 @@ def status(name: str, watch: bool, output: str, wait_options: WaitOptions, hub: 
     wait_options.check()
     if not name:
         if watch or wait_options.wait:
-            raise click.UsageError("name the run that is to be followed")
+            raise click.UsageError("name the run to watch")
         return run(list_upgrades(hub, output))
     with suppress(KeyboardInterrupt):
         return run(_status(name, wait_options, Shown(VIEW, output, hub, watch=watch)))

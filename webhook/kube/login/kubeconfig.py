@@ -235,7 +235,7 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
             return context
     names = [context_name for kubeconfig in kubeconfigs for context_name in kubeconfig.context_names()]
     names_text = ", ".join(map(printable, names[:20])) or "none"
-    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(context_name)}; those there: {names_text}")
+    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(context_name)}; available: {names_text}")
 
 
 def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: KubeconfigContext) -> None:

@@ -70,10 +70,10 @@ def test_now_as_a_table(cli, pools):
         pytest.param(
             [{"nodes": "2"}],
             ["--total", 9, "--deleting", 1, "--not-ready", 1],
-            "when one of them is done",
+            "when a node is done",
             id="used-up",
         ),
-        pytest.param([{"nodes": "10%"}], ["--total", 0], "when it has nodes", id="a-share-of-nothing"),
+        pytest.param([{"nodes": "10%"}], ["--total", 0], "when the pool has nodes", id="a-share-of-nothing"),
         pytest.param(
             [{"nodes": "0", "schedule": "x", "duration": "1h"}], ["--total", 5], "never: budgets[0]", id="bad"
         ),
@@ -116,7 +116,8 @@ def test_a_share_of_no_nodes_is_explained(cli, pools):
     result = cli("budgets", "list", "-f", pools)
     assert result.exit_code == 0
     assert result.stderr == (
-        "note: the files have no nodes of general, so a percentage allows none; give their number: --total N\n"
+        "note: the files have no nodes of general, so a percentage allows no disruption: give the number of nodes "
+        "with --total N\n"
     )
 
 
@@ -127,7 +128,7 @@ def test_a_day_in_the_readers_zone(cli, pools):
     assert letters == "4" * 19 + "." * 16 + "4" * 13
     assert words == "4 until 09:30, none until 17:30, then 4"
     assert strip_of(text, "Empty", "Mon 15 Jun")[0] == "4" * 19 + "2" * 16 + "4" * 13
-    assert re.search(r"^Underutilized +none all the time$", text, re.MULTILINE)
+    assert re.search(r"^Underutilized +none at all times$", text, re.MULTILINE)
     assert 'never opens for Underutilized: budgets[1] (nodes "0", reasons Underutilized)' in text
 
 
@@ -184,8 +185,8 @@ def test_the_least_of_a_half_hour_counts_and_the_words_are_exact(cli, tmp_path):
 def test_the_weekend_of_seed_002_with_what_was_meant(cli, tmp_path):
     seed = ({"nodes": "50%", "schedule": "0 0 * * 6", "duration": "48h"}, {"nodes": "0"})
     text = calendar(cli, "-f", files(tmp_path, node_pool("weekends", *seed)), "--total", 10)
-    assert re.search(r"^every reason +none all the time$", text, re.MULTILINE)
-    shown = text.split("what may be meant:\n", 1)[1].split("\n\n", 1)[0]
+    assert re.search(r"^every reason +none at all times$", text, re.MULTILINE)
+    shown = text.split("possible correction:\n", 1)[1].split("\n\n", 1)[0]
     assert yaml.safe_load(shown) == {
         "budgets": [{"nodes": "50%"}, {"nodes": "0", "schedule": "0 0 * * 1", "duration": "120h"}]
     }
@@ -199,7 +200,7 @@ def test_it_fits_a_terminal_and_is_plain_elsewhere(tmp_path):
         assert "\x1b[32m" in text
         bare = re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
         assert max(map(len, bare.splitlines())) <= int(columns)
-        assert f"One letter is {minutes} minutes" in bare
+        assert f"One character is {minutes} minutes" in bare
     assert "\x1b[32m" not in on_a_terminal(*arguments, NO_COLOR="1")
 
 
@@ -215,19 +216,19 @@ def test_as_json_in_a_zone(cli, pools):
     [
         (["calendar", "--tz", "Mars/Olympus"], '--tz: "Mars/Olympus" is no time zone such as Europe/Berlin or UTC'),
         (["list", "--tz", ""], '--tz: "" is no time zone such as Europe/Berlin or UTC'),
-        (["calendar", "nowhere"], 'there is no NodePool "nowhere" in the files; those there: general'),
+        (["calendar", "nowhere"], 'there is no NodePool "nowhere" in the files, available: general'),
         (["calendar", "--days", "0"], "Invalid value for '--days': 0 is not in the range 1<=x<=400."),
-        (["calendar", "--from", "soon"], "Invalid value for '--from': 'soon' is no day such as 2026-03-01"),
-        (["calendar", "--from", "9999-12-30"], "--from 9999-12-30: the calendar would leave the years 1 to 9999"),
-        (["calendar", "--from", "9999-12-30T10:00:00Z"], "--from 9999-12-30T10:00:00Z: the calendar would leave"),
-        (["calendar", "--from", "0001-01-01", "--tz", "Asia/Tokyo"], "--from 0001-01-01: the calendar would leave"),
-        (["calendar", "--from", "0001-01-03", "-o", "ics"], "--from 0001-01-03: the calendar would leave"),
+        (["calendar", "--from", "soon"], "Invalid value for '--from': 'soon' is neither a day such as 2026-03-01"),
+        (["calendar", "--from", "9999-12-30"], "--from 9999-12-30: the calendar must be within the years 1 to 9999"),
+        (["calendar", "--from", "9999-12-30T10:00:00Z"], "--from 9999-12-30T10:00:00Z: the calendar must be"),
+        (["calendar", "--from", "0001-01-01", "--tz", "Asia/Tokyo"], "--from 0001-01-01: the calendar must be"),
+        (["calendar", "--from", "0001-01-03", "-o", "ics"], "--from 0001-01-03: the calendar must be"),
         (
             ["calendar", "--from", "0001-01-01T00:00:00+14:00"],
             "Invalid value for '--from': '0001-01-01T00:00:00+14:00'",
         ),
         (["list", "--total", "2147483648"], "Invalid value for '--total': 2147483648 is not in the range"),
-        (["list", "--deleting", "1"], "--deleting and --not-ready are parts of a whole: give --total as well"),
+        (["list", "--deleting", "1"], "--deleting and --not-ready also need --total"),
         (["list", "--total", "1", "--deleting", "2"], "--total 1, --deleting 2, --not-ready 0: total 1 does not hold"),
     ],
 )
@@ -239,7 +240,7 @@ def test_what_cannot_be_used_is_named(cli, pools, arguments, message):
 
 def test_files_without_a_pool(cli, tmp_path):
     result = cli("budgets", "list", "-f", files(tmp_path, node("n1", "a")))
-    assert (result.exit_code, result.stderr) == (1, "error: there is no NodePool in the files\n")
+    assert (result.exit_code, result.stderr) == (1, "error: no NodePools in the files\n")
 
 
 def test_a_pool_of_the_wrong_shape_is_named(cli, tmp_path):
@@ -253,7 +254,7 @@ def test_a_pool_of_the_wrong_shape_is_named(cli, tmp_path):
 def test_counts_are_for_files(cli):
     result = cli("budgets", "list", "--total", 5)
     assert result.exit_code == 1
-    assert "are for files (-f)" in result.stderr
+    assert "need -f" in result.stderr
 
 
 @pytest.fixture

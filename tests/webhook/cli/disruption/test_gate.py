@@ -76,16 +76,16 @@ def test_counts_may_be_given(cli, files):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "say which nodes, or with --count how many"),
-        (("n1", "--count", "1"), "say which nodes, or with --count how many"),
+        ((), "name the nodes, or give their number with --count"),
+        (("n1", "--count", "1"), "name the nodes, or give their number with --count"),
         (("--count", "4"), "4 is more than the 3 nodes of NodePool batch"),
         (("who",), "'who' is no node of NodePool batch"),
         (("n1", "n1"), "'n1' is named twice"),
-        (("--count", "1", "--deleting", "1"), "give --total as well"),
+        (("--count", "1", "--deleting", "1"), "also need --total"),
         (("--count", "1", "--total", "1", "--deleting", "2"), "total 1 does not hold deleting 2"),
         (("--count", "1", "--reserve", "60", "--holder", "me"), "files (-f) hold no reservations"),
-        (("--count", "1", "--now", "soon"), "'soon' is no instant"),
-        (("--count", "1", "--now", "0001-01-01T00:00:00+14:00"), "'0001-01-01T00:00:00+14:00' is no instant"),
+        (("--count", "1", "--now", "soon"), "'soon' is not a time"),
+        (("--count", "1", "--now", "0001-01-01T00:00:00+14:00"), "'0001-01-01T00:00:00+14:00' is not a time"),
         (("--count", "1", "--total", "2147483648"), "2147483648 is not in the range"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_question_that_makes_no_sense_is_an_error(files, words, says, capsys):
     [
         (
             ("other", "--reason", "Drifted", "--count", "1"),
-            "there is no NodePool 'other' in the files; those there: batch",
+            "there is no NodePool 'other' in the files, available: batch",
         ),
         (("batch", "--reason", "Bored", "--count", "1"), "Invalid value for '--reason': 'Bored'"),
         (("batch", "--reason", "Drifted", "--count", "1", "--tz", "Mars"), '--tz: "Mars" is no time zone'),
@@ -170,7 +170,7 @@ def completed(data):
 
 
 async def test_reservations_are_listed_with_their_holders_and_completed(gate, tmp_path):
-    assert (await gate("list")).stdout == "nothing is reserved\n"
+    assert (await gate("list")).stdout == "No reservations found\n"
     asked = ("disruption", "batch", "--reason", "Drifted", "--reserve", "60", "-o", "json")
     named = json.loads((await gate(*asked, "batch-0", "--holder", "patcher")).stdout)["reservation"]
     await gate(*asked, "--count", "1", "--holder", "nightly")

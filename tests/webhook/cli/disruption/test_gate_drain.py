@@ -43,15 +43,15 @@ def test_files(cli, files):
     result = cli("gate", "drain", "left", "-f", files, "--now", "2026-06-10T12:00:00Z")
     assert result.exit_code == 2
     assert rows(result.stdout) == [
-        ["POD", "NODE", "GOES TO", "HELD BY OR STAYS FOR", "UNTIL"],
+        ["POD", "NODE", "MOVES TO", "REASON", "UNTIL"],
         ["shop/big", "left", "no node: 1 Insufficient cpu", "-", "-"],
         ["shop/free", "left", "right", "-", "-"],
         ["shop/log", "left", "-", "a pod of a DaemonSet: it ends with the node", "-"],
         ["shop/web", "left", "right", "PodDisruptionBudget shop/web lets no pod go", "-"],
     ]
     assert result.stdout.partition("\n\n")[2].splitlines() == [
-        "left: 2 can go, 1 is held, 1 stays until the node is gone, 1 is without a place; 1 other node.",
-        "PodDisruptionBudget shop/web guards 1 pod there and lets none of them go.",
+        "left: 2 can move, 1 is blocked, 1 remains until the node is deleted, 1 fits no other node; 1 other node.",
+        "PodDisruptionBudget shop/web covers 1 pod there and allows the eviction of none of them.",
     ]
 
 
@@ -81,13 +81,13 @@ def test_what_is_missing_is_noted(cli, tmp_path):
     path.write_text(yaml.safe_dump_all([*make_worker("left"), *make_worker("right"), PODS[1]]), encoding="utf-8")
     result = cli("gate", "drain", "left", "-f", path)
     assert result.exit_code == 0
-    assert "note: there is no PodDisruptionBudget: none holds a pod" in result.stderr
+    assert "note: no PodDisruptionBudget: none protects a pod" in result.stderr
 
 
 def test_an_unknown_node(cli, files):
     result = cli("gate", "drain", "left", "nowhere", "-f", files)
     assert result.exit_code == 1
-    assert result.stderr == "error: there is no node nowhere; those there: left, right\n"
+    assert result.stderr == "error: there is no node nowhere; available: left, right\n"
 
 
 def test_no_node(cli, files):
@@ -148,8 +148,8 @@ def test_nodes_and_pods_must_be_readable(cli, hub, tmp_path, monkeypatch, plural
 @pytest.mark.parametrize(
     ("plural", "code", "note"),
     [
-        ("poddisruptionbudgets", 403, "you may not list them; PodDisruptionBudgets are not reckoned with"),
-        ("persistentvolumes", 403, "you may not list them; volumes hold no pod to a zone or node"),
+        ("poddisruptionbudgets", 403, "you may not list them; PodDisruptionBudgets are not considered"),
+        ("persistentvolumes", 403, "you may not list them; volumes do not restrict pods to a zone or node"),
         ("nodeclaims", 404, ""),
     ],
 )
@@ -166,5 +166,5 @@ def test_what_is_missing_is_told_as_a_drain_needs_it(cli, tmp_path):
     path = tmp_path / "dump.yaml"
     path.write_text(yaml.safe_dump_all([*make_worker("left"), *make_worker("right")]), encoding="utf-8")
     result = cli("gate", "drain", "left", "-f", path)
-    assert "note: there is no Pod: nothing would move\n" in result.stderr
+    assert "note: no Pod: nothing would move\n" in result.stderr
     assert "DaemonSet" not in result.stderr

@@ -132,7 +132,7 @@ def test_a_long_text_of_many_letters_is_folded_and_comes_back():
 def test_a_budget_that_cannot_be_used_is_told():
     [event] = parse(made({"nodes": "0", "schedule": "x;y,z\\", "duration": "1h"}))
     assert event.summary == "general: no disruption"
-    assert "budgets[0] cannot be used" in event.description
+    assert "budgets[0] is invalid" in event.description
     assert "x;y,z\\" in event.description.replace("\\\\", "\\")
 
 

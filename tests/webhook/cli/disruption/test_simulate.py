@@ -64,7 +64,7 @@ def test_the_table(simulate, dump, prices):
     ]
     drift = "the condition Drifted of the claim says NodeClassDrifted"
     assert [re.split(" {3,}", line) for line in result.stdout.splitlines()[3:]] == [
-        ["WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "WAITED FOR"],
+        ["WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "DELAYED BY"],
         ["Wed 10 Jun 12:00", "empty", "Empty", "no pods to move", "1.00", "-", "-"],
         ["Wed 10 Jun 12:00", "full", "Drifted", drift, "0.00", "general-new-1", "-"],
     ]
@@ -132,9 +132,9 @@ def test_changed_pools_side_by_side(simulate, tmp_path, dump, prices):
         ["POOL", "TODAY", "CHANGED"],
         ["general", "nodes then", "1", "2"],
         ["price per hour then", "1.00", "2.00"],
-        ["saved per hour", "1.00", "0.00"],
+        ["savings per hour", "1.00", "0.00"],
         ["disrupted", "1 Drifted, 1 Empty", "nothing"],
-        ["held longest", "-", "7d"],
+        ["longest block", "-", "7d"],
     ]
 
 
@@ -174,17 +174,17 @@ def test_a_list_as_kubectl_writes_it(simulate, tmp_path):
 @pytest.mark.parametrize(
     ("documents", "note"),
     [
-        pytest.param([make_worker("w")[0]], "there is no NodeClaim: no node can be disrupted", id="claims"),
-        pytest.param(make_worker("w"), "there is no Pod: every node counts as empty", id="pods"),
-        pytest.param(make_worker("w"), "there is no PodDisruptionBudget: none holds a pod", id="budgets"),
-        pytest.param(make_worker("w"), "there is no Namespace: terms that select namespaces", id="namespaces"),
-        pytest.param(make_worker("w"), "there is no DaemonSet: only those that run a pod", id="daemon-sets"),
+        pytest.param([make_worker("w")[0]], "no NodeClaim: no node can be disrupted", id="claims"),
+        pytest.param(make_worker("w"), "no Pod: every node counts as empty", id="pods"),
+        pytest.param(make_worker("w"), "no PodDisruptionBudget: none protects a pod", id="budgets"),
+        pytest.param(make_worker("w"), "no Namespace: namespace selectors match only by name", id="namespaces"),
+        pytest.param(make_worker("w"), "no DaemonSet: only those that already run a pod", id="daemon-sets"),
         pytest.param(
             [
                 *make_worker("w"),
                 make_pod("p", "w", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}]),
             ],
-            "there is no PersistentVolume and no PersistentVolumeClaim: volumes hold no pod",
+            "no PersistentVolume and no PersistentVolumeClaim: volumes do not restrict pods",
             id="volumes",
         ),
         pytest.param(make_worker("w", pool="gone"), "whose pool, by the label karpenter.sh/nodepool", id="no-pool"),
@@ -196,12 +196,12 @@ def test_a_list_as_kubectl_writes_it(simulate, tmp_path):
         pytest.param([*make_worker("w", created=NOW.replace(year=2027))], "made in the future: w", id="future"),
         pytest.param(
             [*make_worker("w"), *make_worker("w")],
-            "that are there twice, the last counts: NodeClaim w, Node w",
+            "duplicate objects (the last one counts): NodeClaim w, Node w",
             id="twice",
         ),
         pytest.param(
             [*make_worker("w"), {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}],
-            "objects of kinds that play no part: 1 Deployment",
+            "ignored objects of other kinds: 1 Deployment",
             id="others",
         ),
     ],
@@ -220,8 +220,8 @@ def test_what_is_odd_is_noted(simulate, tmp_path, documents, note):
         pytest.param("large,4,16Gi,z1,-1\n", 'line 2: price: "-1" is not a price', id="negative"),
         pytest.param("large,4,16Gi,z1,NaN\n", 'line 2: price: "NaN" is not a price', id="nan"),
         pytest.param("large,4,16Gi,z1,inf\n", 'line 2: price: "inf" is not a price', id="infinite"),
-        pytest.param("small,4,16Gi,z1,1\n", "there is no price of large in zone z1 as on-demand", id="not-in-table"),
-        pytest.param("", "there is no instance type in it", id="empty"),
+        pytest.param("small,4,16Gi,z1,1\n", "no price of large in zone z1 as on-demand", id="not-in-table"),
+        pytest.param("", "no instance types", id="empty"),
     ],
 )
 def test_prices_that_are_none_are_errors(simulate, tmp_path, dump, text, mistake):
@@ -275,7 +275,7 @@ def test_a_folder_without_files(simulate, tmp_path):
 def test_a_dump_needs_nodes_and_pools(simulate, tmp_path, documents, kind):
     result = simulate("-f", write(tmp_path / "dump.yaml", *documents))
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: there is no {kind} in ")
+    assert result.stderr.startswith(f"error: no {kind} in ")
     assert DUMP_LINE in result.stderr
 
 
@@ -359,7 +359,7 @@ def test_the_years_have_bounds(cli, dump, now):
     """At the last day there is no week to come; on the first, everything was made in the future."""
     result = cli("simulate", "disruption", "-f", dump, "--now", now)
     assert result.exit_code == (1 if now.startswith("9999") else 2), result.stderr
-    assert ("the simulation would leave the years 1 to 9999" in result.stderr) is now.startswith("9999")
+    assert ("the simulation must be within the years 1 to 9999" in result.stderr) is now.startswith("9999")
 
 
 def full_node(name="full"):
@@ -407,7 +407,7 @@ def test_changes_of_which_only_the_instants_tell(simulate, tmp_path, prices):
     dump = write(tmp_path / "dump.yaml", make_pool_of(), nodes)
     changed = write(tmp_path / "changed.yaml", make_pool_of(after="5h"))
     result = simulate("-f", dump, "--prices", prices, "--pools", changed)
-    assert result.stdout.endswith("The changes make no difference to these figures; instants or nodes differ.\n")
+    assert result.stdout.endswith("The changes make no difference to these figures, only to times or nodes.\n")
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])

@@ -104,7 +104,7 @@ def test_a_bad_document_is_named_in_one_line(tmp_path, text, mistake):
     [
         pytest.param(b'{"a": 1,}', "line 1: not JSON: ", id="unparsable"),
         pytest.param(b'{"a": 1, "a": 2}', 'not JSON: "a" is given twice in one object', id="duplicate-key"),
-        pytest.param(b'{"a": NaN}', "not JSON: NaN is no number that JSON can hold", id="not-a-number"),
+        pytest.param(b'{"a": NaN}', "not JSON: NaN is not a valid JSON number", id="not-a-number"),
         pytest.param(b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", "not JSON: nested deeper than 100 levels", id="deep"),
         pytest.param(b'{"a": ' + b"[" * 99999, "nested deeper than 100 levels", id="very-deep"),
         pytest.param(b'{"a": "\xff"}', "is not UTF-8 text: byte 7 is 0xff", id="not-utf-8"),
@@ -247,7 +247,7 @@ def test_standard_input_is_read_once(monkeypatch):
 
     monkeypatch.setattr("sys.stdin", Stdin)
     assert str(load(Files(("-",)))[0].source) == "standard input: document 1"
-    assert mistakes("-", "-") == ["-f -: standard input can be read once only"]
+    assert mistakes("-", "-") == ["-f -: standard input can be read only once"]
 
 
 def test_instants_and_words_stay_what_they_are(tmp_path):

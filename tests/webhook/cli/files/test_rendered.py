@@ -118,7 +118,7 @@ def test_nothing_is_fetched(cli, overlay, path, members):
     fill(overlay, prod__patch=[], prod__kustomization=[{"resources": ["../base"], **members}])
     result = cli("lint", ".")
     assert (result.exit_code, path.calls.exists()) == (0, False), result.output
-    assert "note: prod: not rendered: it has resources that have to be fetched" in result.stderr
+    assert "note: prod: not rendered: it refers to remote resources" in result.stderr
 
 
 def test_a_foreign_kustomization_is_not_rendered(cli, tmp_path, path):

@@ -230,7 +230,7 @@ def test_a_class_beside_a_pool_stops_nothing(cli, tmp_path, monkeypatch, command
     write(tmp_path / "pool.yaml", pool(consolidateAfter="1m", budgets=[{"nodes": "3"}]), node_class)
     result = cli(*command)
     assert result.exit_code == 0, result.output
-    assert f"note: pool.yaml: document 2: skipped: {kind} of {version}, which is not known here" in result.stderr
+    assert f"note: pool.yaml: document 2: skipped: {kind} of {version}, which is unknown" in result.stderr
 
 
 def test_unknown_kinds_on_standard_input(cli):

@@ -83,8 +83,8 @@ def test_what_is_foreign_is_skipped_and_counted(cli, folder, command):
     notes = [line for line in result.stderr.splitlines() if line.startswith("note: ")]
     assert notes == [
         f"note: {folder}/chart/templates: 2 files skipped: templates of a Helm chart; `helm template` renders them",
-        f"note: {folder}/ship.yaml: document 1, and 1 more: skipped: Ship of a.io/v1, which is not known here",
-        f"note: {folder}/values.yaml: document 1, and 1 more: skipped: no Kubernetes object",
+        f"note: {folder}/ship.yaml: document 1, and 1 more: skipped: Ship of a.io/v1, which is unknown",
+        f"note: {folder}/values.yaml: document 1, and 1 more: skipped: not a Kubernetes object",
     ]
 
 
@@ -275,7 +275,7 @@ def test_a_folder_has_no_links_out_of_it(cli, tmp_path, checkout):
     write(tmp_path / "b.yaml", member("essen"))
     linked(checkout, "a.yaml", tmp_path / "b.yaml")
     result = cli("validate", "-f", checkout)
-    said = f"error: {checkout}/a.yaml: is a link out of {checkout}; to read it, name the file itself\n"
+    said = f"error: {checkout}/a.yaml: is a link to a file outside of {checkout}; to read it, name the file itself\n"
     assert (result.exit_code, result.stderr) == (1, said)
     assert cli("validate", "-f", checkout / "a.yaml").exit_code == 0
 

@@ -72,22 +72,22 @@ def ok(result, code=0):
 
 
 def test_a_member_is_cordoned_once_and_uncordoned_once(cli, opened):
-    assert ok(cli("cordon", "a")) == "a gets no new placements\n"
+    assert ok(cli("cordon", "a")) == "a cordoned\n"
     assert [each["key"] for each in opened.taints()] == ["gpu", "cordon-key"]
-    assert ok(cli("cordon", "a")) == "a got none already, and gets no new placements\n"
-    assert ok(cli("uncordon", "a")) == "a gets placements\n"
+    assert ok(cli("cordon", "a")) == "a already cordoned\n"
+    assert ok(cli("uncordon", "a")) == "a uncordoned\n"
     assert opened.taints() == [OTHER]
-    assert ok(cli("uncordon", "a")) == "a was not cordoned, and gets placements\n"
+    assert ok(cli("uncordon", "a")) == "a already uncordoned\n"
 
 
 def test_a_member_is_emptied(cli, opened):
     place(opened)
-    assert ok(cli("drain", "a", "--dry-run")) == "web: would go\n"
+    assert ok(cli("drain", "a", "--dry-run")) == "web: would be evicted\n"
     assert opened.taints() == [OTHER]
     out = ok(cli("drain", "a", "--timeout", "2m"))
-    assert out.splitlines()[0] == "a gets no new placements"
-    assert out.splitlines()[-1] == "a is empty"
-    assert "web: gone" in out
+    assert out.splitlines()[0] == "a cordoned"
+    assert out.splitlines()[-1] == "a drained"
+    assert "web: evicted" in out
     opened.until(lambda: opened.world.bound("web") == ["b", "c"])
 
 
@@ -101,11 +101,11 @@ def test_a_dry_run_judges_as_a_drain_does(cli, opened):
     opened.add(make_placement("waits", {**PICK_ALL}, strategy={"type": "External"}))
     opened.until(lambda: "a" in opened.world.bound("waits"))
     assert ok(cli("drain", "a", "--dry-run")).splitlines() == [
-        "fixed: stays: a PickFixed placement cannot be evicted; take the cluster off spec.policy.clusterNames",
+        "fixed: remains: a PickFixed placement cannot be evicted; take the cluster off spec.policy.clusterNames",
         "held: would wait: budget held has minAvailable 3; 3 of 3 clusters are available",
-        "stubborn: stays: it tolerates the taint cordon-key, so it would come back",
-        "waits: not there: nothing has been placed there yet",
-        "web: would go",
+        "stubborn: remains: it tolerates the taint cordon-key, so it would return",
+        "waits: absent: not placed on the member yet",
+        "web: would be evicted",
     ]
 
 
@@ -115,7 +115,7 @@ def test_what_would_come_back_stays_and_what_is_not_there_keeps_nobody_waiting(c
     opened.until(lambda: "a" in opened.world.bound("waits"))
     result = cli("drain", "a", "--timeout", "2m")
     assert result.exit_code == 2
-    assert result.stderr == "stubborn stays: it tolerates the taint cordon-key, so it would come back\n"
+    assert result.stderr == "stubborn remains: it tolerates the taint cordon-key, so it would return\n"
     assert not list(opened.world.store.objects(EVICTION))
 
 
@@ -124,11 +124,11 @@ def test_what_a_budget_holds_is_said_and_asked_for_again(cli, opened):
     opened.add(budget("web", minAvailable=3))
     result = cli("drain", "a", "--timeout", "1s")
     assert result.exit_code == 3
-    assert "web waits: " in result.stderr
+    assert "web waiting: " in result.stderr
     assert "minAvailable 3" in result.stderr
     assert len(list(opened.world.store.objects(EVICTION))) <= 1, "those that were refused are removed"
     opened.hub.run(opened.world.change(DISRUPTION_BUDGET, "web", minAvailable=2))
-    assert ok(cli("drain", "a", "--timeout", "2m")).splitlines()[-1] == "a is empty"
+    assert ok(cli("drain", "a", "--timeout", "2m")).splitlines()[-1] == "a drained"
 
 
 def test_what_cannot_be_evicted_needs_a_person(cli, opened):
@@ -136,9 +136,9 @@ def test_what_cannot_be_evicted_needs_a_person(cli, opened):
     place(opened, "other")
     result = cli("drain", "a", "--timeout", "2m")
     assert result.exit_code == 2
-    assert "web stays: " in result.stderr
+    assert "web remains: " in result.stderr
     assert "PickFixed" in result.stderr
-    assert "other: gone" in result.stdout
+    assert "other: evicted" in result.stdout
 
 
 def test_a_member_that_is_not_there_is_named(cli, opened):

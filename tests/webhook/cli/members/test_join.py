@@ -31,10 +31,10 @@ def kubeconfig(tmp_path):
     [
         pytest.param(["join", "Berlin"], "NAME: 'Berlin' is not the name of a MemberCluster", id="name"),
         pytest.param(["leave", "a" * 51], "has 51 characters, at most 50 are possible", id="long-name"),
-        pytest.param(["join", "a", "--context=none"], "has no context 'none'; those there: hub, member", id="context"),
+        pytest.param(["join", "a", "--context=none"], "has no context 'none'; available: hub, member", id="context"),
         pytest.param(["leave", "a", "--member-context=none"], "has no context 'none'", id="member-context"),
-        pytest.param(["join", "a", "--label=region"], "--label 'region': write KEY=VALUE", id="label"),
-        pytest.param(["join", "a", "--deploy=a b"], "--deploy 'a b': is not the name of an image", id="image"),
+        pytest.param(["join", "a", "--label=region"], "--label 'region': must be KEY=VALUE", id="label"),
+        pytest.param(["join", "a", "--deploy=a b"], "--deploy 'a b': must be the name of an image", id="image"),
         pytest.param(["join", "a", "--apply=boats"], "--apply 'boats' is no kind known here", id="kind"),
         pytest.param(["join", "a", "--hub-server=hub"], "--hub-server 'hub': ", id="address"),
         pytest.param(

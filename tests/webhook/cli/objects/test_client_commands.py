@@ -259,12 +259,12 @@ class TestGet:
             (["MC/dover"], "'MC' is not a known kind; did you mean memberclusters or imc?\n"),
             (["cur"], "'cur' is not a known kind; did you mean clusterupgraderuns or clusterupgraderequests"),
             (["zzzzzz"], "'zzzzzz' is not a known kind\n"),
-            (["crp/web", "blue"], "'blue': expected KIND/NAME, as the other words are"),
+            (["crp/web", "blue"], "'blue': expected KIND/NAME, like the other arguments"),
             (["crp/web/x"], "'crp/web/x': expected KIND/NAME"),
             (["crp,cm", "web"], "'crp,cm': names can be given for one kind at a time"),
             (["crp", "-l", "a=b=c"], "BadRequest: "),
-            (["crp/web", "-l", "a=b"], "--selector: objects are named"),
-            (["cm/routes", "-A"], "--all-namespaces: an object is named by its namespace and its name"),
+            (["crp/web", "-l", "a=b"], "--selector cannot be used with object names"),
+            (["cm/routes", "-A"], "--all-namespaces cannot be used with object names"),
         ],
     )
     def test_mistakes(self, cli, words, mistake):
@@ -326,13 +326,15 @@ class TestDelete:
         hub.run(hub.store.replace(PLACEMENT, held))
         result = cli("delete", "crp", "web", "--timeout", "0")
         assert (result.exit_code, result.stdout) == (1, f"{CRP}/web deleted\n")
-        assert result.stderr.startswith(f"error: {CRP}/web is not gone after 0 s, held by: example.com/hold")
+        assert result.stderr.startswith(
+            f"error: timed out after 0 s waiting for {CRP}/web to be deleted, held by: example.com/hold"
+        )
 
     @pytest.mark.parametrize(
         ("message", "held"),
         [
             ("Some resources are remaining: pods. has 1 resource instances", "Some resources are remaining: pods."),
-            ("", "nothing that it names; a kube-controller-manager empties namespaces"),
+            ("", "no stated reason (kube-controller-manager empties namespaces)"),
         ],
     )
     def test_a_namespace_that_stays_says_what_is_left_in_it(self, cli, hub, stored, message, held):
@@ -343,7 +345,9 @@ class TestDelete:
         document = {**stored(NAMESPACE, "shop"), "status": {"phase": "Active", "conditions": told}}
         hub.run(hub.store.replace_status(NAMESPACE, document))
         result = cli("delete", "ns", "shop", "--timeout", "0")
-        assert result.stderr.startswith(f"error: namespace/shop is not gone after 0 s, held by: {held}")
+        assert result.stderr.startswith(
+            f"error: timed out after 0 s waiting for namespace/shop to be deleted, held by: {held}"
+        )
 
     @pytest.mark.parametrize("wait", ["--wait=false", "--no-wait"])
     def test_flags_may_have_a_value_as_those_of_kubectl(self, cli, wait):
@@ -362,7 +366,7 @@ class TestDelete:
     def test_a_kind_alone_deletes_nothing(self, cli, stored, selector):
         """Nor a selector without labels, as an empty variable of a script makes it: to a hub, it selects everything."""
         result = cli("delete", "crp", *selector)
-        assert (result.exit_code, "say which one" in result.stderr) == (1, True)
+        assert (result.exit_code, "name the object" in result.stderr) == (1, True)
         assert stored(PLACEMENT, "web") is not None
 
 
@@ -448,7 +452,7 @@ class TestEdit:
         assert "ended with exit code 3; nothing was changed" in result.stderr
 
     def test_without_a_name_or_an_object_there_is_nothing_to_edit(self, edit, cli, monkeypatch):
-        assert "say which object" in edit("true", word="crp").stderr
+        assert "name the object" in edit("true", word="crp").stderr
         assert "NotFound" in edit("true", word="crp/nope").stderr
         monkeypatch.setenv("EDITOR", "/no/such/editor")
         assert "no such file or directory" in cli("edit", "crp/web").stderr
@@ -488,7 +492,7 @@ class TestReaching:
         result = cli("get", "crp", "--ca-file", tmp_path / "other.crt")
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
         assert "its certificate is not trusted" in result.stderr
-        assert f"{tmp_path / 'other.crt'} is not the authority that signed it" in result.stderr
+        assert f"{tmp_path / 'other.crt'} did not sign it" in result.stderr
 
     def test_a_server_whose_authority_is_not_named(self, cli, hub, tmp_path):
         (tmp_path / "token").write_text(TOKEN)

@@ -102,7 +102,7 @@ class TestOtherHubs:
         [
             pytest.param(("--kubeconfig", "/nowhere"), "kubeconfig /nowhere: no such file", id="no-file"),
             pytest.param(("--context", "there"), "there", id="no-context"),
-            pytest.param(("--kubeconfig", "x", "--data", "y"), "--data: name the hub either by", id="two"),
+            pytest.param(("--kubeconfig", "x", "--data", "y"), "--data: cannot be used with a kubeconfig", id="two"),
         ],
     )
     def test_mistakes(self, cli, placed, tmp_path, monkeypatch, words, mistake):
@@ -178,7 +178,7 @@ class TestWatch:
             assert read_until(process, "binding web-dover is gone, its Works are left")
             placed.run(placed.store.delete(PLACEMENT, Key("web")))
             _, complaint = process.communicate(timeout=PATIENCE_SECONDS)
-        assert (process.returncode, complaint) == (0, "crp/web is gone\n")
+        assert (process.returncode, complaint) == (0, "crp/web deleted\n")
 
     def test_json_is_a_document_per_change_and_an_interrupt_ends_it_well(self, placed):
         with following(placed, "-o", "json") as process:

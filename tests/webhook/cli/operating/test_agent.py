@@ -52,7 +52,7 @@ def test_without_a_kubeconfig_of_the_hub_the_member_is_asked(cli, kubeconfig):
     assert done.exit_code == 1
     assert "error: the member does not say whose namespace this is: http://127.0.0.1:1 does not answer" in done.stderr
     done = cli("agent", "--cluster", "a", "--kubeconfig", kubeconfig, "--hub-context", "x")
-    assert "error: --hub-context 'x': is a context of a file: add --hub-kubeconfig FILE" in done.stderr
+    assert "error: --hub-context 'x': requires --hub-kubeconfig FILE" in done.stderr
 
 
 def test_a_missing_kubeconfig_is_named(cli, tmp_path, kubeconfig, monkeypatch):

@@ -82,7 +82,7 @@ async def test_what_is_wrong_is_an_error(call, hub, lineage):
     hub.delete(SECRET)
     done = await call("inspect")
     assert done.exit_code == 1
-    assert "error: Secret quay/ca: no certificate authority: it is not there" in done.stderr
+    assert "error: Secret quay/ca: no certificate authority: it does not exist" in done.stderr
     assert (await call("inspect", "-o", "pem")).exit_code == 1
     assert (await call("rotate", "--force")).exit_code == 1
 
@@ -105,7 +105,7 @@ async def test_a_hub_that_refuses_is_told_in_a_line(call, hub, lineage, refusal,
 async def test_an_authority_that_is_not_due_stays(call, hub, lineage):
     done = await call("rotate")
     assert done.exit_code == 1
-    assert f"error: {lineage.active.name} is to be replaced at " in done.stderr
+    assert f"error: {lineage.active.name} is due for replacement at " in done.stderr
     assert (await stored(hub)).generation == 2
 
 
@@ -143,7 +143,7 @@ async def test_the_next_one_lasts_as_long_as_this_one_unless_told_otherwise(call
 async def test_distrust_leaves_nothing_of_before(call, hub, lineage):
     done = await call("rotate", "--force", "--distrust")
     assert done.exit_code == 0
-    assert "warning: every client that has not heard" in done.stderr
+    assert "warning: clients that do not trust" in done.stderr
     found = await stored(hub)
     assert (found.trusted(), found.cross) == ((found.active.certificate,), None)
     assert len(found.distrusted) == 2
@@ -152,7 +152,7 @@ async def test_distrust_leaves_nothing_of_before(call, hub, lineage):
 async def test_distrust_alone_is_a_mistake(call, hub, lineage):
     done = await call("rotate", "--distrust")
     assert done.exit_code != 0
-    assert "--distrust goes with --force" in done.stderr
+    assert "--distrust requires --force" in done.stderr
     assert (await stored(hub)).generation == 2
 
 
@@ -161,11 +161,11 @@ async def test_who_is_slower_is_told(call, hub, lineage, monkeypatch):
     monkeypatch.setattr(certs, "_warn", lambda *_, **__: hub.put(SECRET, hub.documents[SECRET]))
     done = await call("rotate", "--force")
     assert done.exit_code == 1
-    assert "Secret quay/ca has been changed meanwhile" in done.stderr
+    assert "Secret quay/ca was changed by another client" in done.stderr
 
 
 def test_the_hub_of_up_has_no_such_secret(cli, monkeypatch):
     monkeypatch.setattr(HubOptions, "find", lambda _: HubConnection("https://127.0.0.1:9443"))
     done = cli("certs", "inspect")
     assert done.exit_code == 1
-    assert "makes an authority whenever it starts" in done.stderr
+    assert "creates an authority at every start" in done.stderr

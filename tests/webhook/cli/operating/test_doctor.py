@@ -108,7 +108,7 @@ def test_a_hub_that_does_not_answer_is_an_error(cli, nowhere):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(["--member-context=paris"], "has no context 'paris'; those there: hub", id="context"),
+        pytest.param(["--member-context=paris"], "has no context 'paris'; available: hub", id="context"),
         pytest.param(["--member-kubeconfig=nowhere"], "kubeconfig nowhere: no such file or directory", id="kubeconfig"),
     ],
 )

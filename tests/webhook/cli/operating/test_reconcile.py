@@ -69,13 +69,13 @@ def test_a_context_that_is_missing_is_named(cli, kubeconfig):
 def test_an_identity_goes_with_the_loop(cli):
     done = cli("serve", "--identity", "me")
     assert done.exit_code == 1
-    assert "--identity goes with --reconcile" in done.stderr
+    assert "--identity requires --reconcile" in done.stderr
 
 
 def test_shards_go_with_the_loop_of_a_hub(cli):
     done = cli("serve", "--shards", "2")
     assert done.exit_code == 1
-    assert "--shards goes with --reconcile" in done.stderr
+    assert "--shards requires --reconcile" in done.stderr
     done = cli("up", "--shards", "2")
     assert done.exit_code == 1
     assert "No such option '--shards'" in done.stderr

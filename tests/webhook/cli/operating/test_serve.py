@@ -36,7 +36,7 @@ def test_a_configuration_that_would_have_every_write_refused_is_not_printed(cli)
     """Without an authority the API server takes its machine's word, which knows nothing of a private one."""
     done = cli("webhook-configuration")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: name the authority that signed the certificate: --ca FILE;")
+    assert done.stderr.startswith("error: name the authority that signed the certificate with --ca FILE,")
     both = cli("webhook-configuration", "--ca", "ca.crt", "--no-ca")
     assert (both.exit_code, both.stdout) == (1, "")
 

@@ -44,7 +44,7 @@ def test_the_table_tells_value_and_source(cli, monkeypatch):
         ((), "harbormaster serve"),
         (("serve",), "harbormaster serve"),
         (("up",), "harbormaster up"),
-        (("cli",), "the commands that ask a hub"),
+        (("cli",), "the commands that use a hub"),
     ],
 )
 def test_the_table_says_first_whose_settings_these_are(cli, words, whose):

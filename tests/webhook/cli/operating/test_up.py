@@ -46,7 +46,7 @@ def test_once_prints_addresses_and_where_everything_went(up, files, tmp_path):
     done = up(tmp_path / "data", "-f", files)
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split(":")[0] for line in lines[:8]] == ["page", "look", "https", "CA", "token", "data", "try", "or"]
+    assert [line.split(":")[0] for line in lines[:8]] == ["page", "auth", "https", "CA", "token", "data", "try", "or"]
     assert lines[7] == f"or:    kubectl --kubeconfig {tmp_path / 'data' / 'kubeconfig'} get crp"
     assert "6 objects: 6 created" in lines
     table = lines[lines.index(next(line for line in lines if line.startswith("PLACEMENT"))) :]
@@ -56,7 +56,7 @@ def test_once_prints_addresses_and_where_everything_went(up, files, tmp_path):
         ["crp/web", "PickN", "1", "1", "1", "available"],
     ]
     assert "found 2 of 3 clusters needed" in table[1]
-    assert lines[-1].startswith(f"Ended; what is above stays in {tmp_path / 'data'}. ")
+    assert lines[-1].startswith(f"Stopped. The state is kept in {tmp_path / 'data'}. ")
     assert lines[-1].endswith(f"harbormaster up --data {tmp_path / 'data'}")
 
 
@@ -124,7 +124,7 @@ def test_who_can_read_the_page_is_printed_and_is_a_setting(up, tmp_path, monkeyp
         monkeypatch.setenv("HARBORMASTER_PAGE_ON_HTTP", "false")
     page, look = up(tmp_path / "data").stdout.splitlines()[:2]
     assert page.split()[1].startswith("https:" if asks else "http:")
-    assert look.startswith("look:  who has the token" if asks else "look:  everybody on this machine")
+    assert look.startswith("auth:  token" if asks else "auth:  none, for any user of this machine")
 
 
 @contextmanager

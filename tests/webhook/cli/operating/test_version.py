@@ -41,8 +41,8 @@ def test_of_everything_with_what_differs(cli, installed, tmp_path):
     assert done.stdout.splitlines() == [
         f"harbormaster {OWN}",
         "hub v1.36.0-harbormaster",
-        f"server 0.0.9 (harbormaster-system/serve) is not {OWN}, that of this program",
-        f"agents 0.0.1 (1 member) is not {OWN}, that of this program",
+        f"server 0.0.9 (harbormaster-system/serve) is not {OWN}, the version of this program",
+        f"agents 0.0.1 (1 member) is not {OWN}, the version of this program",
         f"agents {OWN} (2 members)",
         "agents unknown (1 member)",
     ]

@@ -51,7 +51,7 @@ def test_a_data_folder_that_is_named_outranks_the_server_of_the_environment(tmp_
 def test_a_server_without_a_token_needs_one(tmp_path, server):
     with pytest.raises(UserError) as caught:
         HubOptions(server=server).find({"HARBORMASTER_DATA": str(tmp_path)})
-    words = "a token is missing; name the file it is in: --token-file FILE"
+    words = "a token is missing: name its file with --token-file FILE"
     assert caught.value.lines == (f"--server {server}: {words}",)
 
 

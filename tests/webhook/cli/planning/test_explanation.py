@@ -68,7 +68,7 @@ def test_an_external_score_that_cannot_be_read_has_a_warning_with_the_reason(tex
     reading = {"name": SCORE, "observed": text, "unreadable": True}
     term = {"index": 0, "weight": 50, "points": 0, "sorter": {**reading, "order": "Ascending"}}
     lines = list(details(item(affinity={"score": 0, "terms": [term]})))
-    assert f"  warning: {SCORE} cannot be read, so it counts for nothing: {reason}" in lines
+    assert f"  warning: {SCORE} cannot be read, so it does not count: {reason}" in lines
     assert f"        0  preference 1, weight 50: {SCORE} cannot be read; less is better" in lines
     told = item(affinity={"score": 0, "terms": [term]}, warnings=[f"{SCORE} cannot be read"])
     assert [line for line in details(told) if "warning" in line] == [f"  warning: {SCORE} cannot be read"]
@@ -91,9 +91,9 @@ def test_an_exceeded_limit_of_the_spread_is_said_in_words():
     assert limits([over]) == ["dover: one more in eu would exceed maxSkew 2 of region, which costs 1000"]
     assert list(details(over))[-1] == (
         "    -1000  region: placed so far: eu 3, us 1; the skew (largest less smallest) is 2, one more in eu changes "
-        "it by +1; the limit of 2 is exceeded, so it comes after all that keep it (ScheduleAnyway)"
+        "it by +1; the limit of 2 is exceeded, so it ranks after all clusters within the limit (ScheduleAnyway)"
     )
     hard = {**constraint, "whenUnsatisfiable": "DoNotSchedule", "points": 0}
     refused = item(topology={"score": 0, "constraints": [hard]})
     assert limits([refused]) == []
-    assert "the limit of 2 is exceeded, so it is turned away (DoNotSchedule)" in list(details(refused))[-1]
+    assert "the limit of 2 is exceeded, so it is filtered out (DoNotSchedule)" in list(details(refused))[-1]

@@ -60,14 +60,14 @@ def test_what_changes_is_in_the_table_and_why_below_it(cli, base, more):
     assert (first, summary) == (MARKER, "### 1 placement changes, 2 clusters gained, 1 cluster lost")
     assert "| `crp/web` | PickN | 2 | 2 | `+dover` `+genoa`<br>`-faro` |  |" in rest
     assert "<details><summary>crp/web: +2 -1</summary>" in rest
-    assert "- faro: goes: it is no longer a member of the fleet" in rest
+    assert "- faro: removed: no longer a member of the fleet" in rest
 
 
 def test_a_plan_that_changes_nothing_says_so(cli, base):
     result = cli("plan", "--on", base, "-f", base, "--now", NOW, "-o", "markdown")
     assert (result.exit_code, result.stdout.splitlines()[1:]) == (
         0,
-        ["### No placement changes: 1 placement stays as it is", "", "Fleet: `changed dover faro genoa`"],
+        ["### No placement changes: 1 placement does not change", "", "Fleet: `changed dover faro genoa`"],
     )
 
 
@@ -185,4 +185,4 @@ def test_validate_tells_the_same_in_sarif(cli, tmp_path):
 
 def test_a_comparison_is_no_comment(cli, more):
     result = cli("plan", "--compare", more, more, "-f", more, "-o", "markdown")
-    assert (result.exit_code, "--compare takes no -o markdown" in result.stderr) == (1, True)
+    assert (result.exit_code, "--compare cannot be used with -o markdown" in result.stderr) == (1, True)

@@ -109,14 +109,14 @@ class TestOnFiles:
 
     def test_files_about_an_upgrade_are_for_another_command(self, cli, base, tmp_path):
         upgrade = write(tmp_path / "upgrade.yaml", make_upgrade_run())
-        note = "note: what an upgrade run would do: harbormaster upgrade plan -f FILE\n"
+        note = "note: to preview an upgrade run: harbormaster upgrade plan -f FILE\n"
         assert cli("plan", "-f", upgrade).stderr == f"{note}No placements in these files\n"
         assert cli("plan", "--on", base, "-f", upgrade).stderr.startswith(note)
         assert note not in cli("plan", "-f", base, "-f", upgrade).stderr
 
     def test_what_changes_nothing_ends_with_0(self, cli, base, tmp_path):
         result = cli("plan", "--on", base, "-f", write(tmp_path / "same.yaml", more(2)))
-        assert (result.exit_code, result.stdout) == (0, "1 placement stays as it is.\n")
+        assert (result.exit_code, result.stdout) == (0, "1 placement does not change.\n")
 
     def test_a_member_without_status_keeps_the_one_it_has_and_a_new_one_does_not_report(self, cli, base, tmp_path):
         known, new = member("genoa", taints=[TAINT]), member("oslo")
@@ -220,7 +220,7 @@ class TestOnFiles:
         file = write(tmp_path / "new.yaml", placement("other", placementType="PickFixed", clusterNames=["faro"]))
         lines = cli("plan", "--on", base, "-f", file).stdout.splitlines()
         assert [line.split()[0] for line in lines if line] == ["PLACEMENT", "crp/other", "1"]
-        assert lines[-1] == "1 placement stays as it is."
+        assert lines[-1] == "1 placement does not change."
 
     def test_what_admission_refuses_is_an_error_with_file_document_and_field(self, cli, base, tmp_path):
         bad = placement("bad", placementType="PickN")
@@ -260,10 +260,10 @@ class TestOnFiles:
         (["--drained", "atlantis"], '--drained atlantis: there is no member cluster "atlantis"; the fleet: '),
         (["--lost", "dover", "--drained", "dover"], '--drained dover: member cluster "dover" is also in --lost dover'),
         (["--lost", "dover", "--lost", "dover"], '--lost dover: member cluster "dover" is also in --lost dover'),
-        (["--hub"], "--on takes the hub from files; it cannot be combined with a running hub"),
+        (["--hub"], "--on cannot be used with a running hub: it reads the hub from files"),
         (["--compare", "x"], "--compare' requires 2 arguments. (see: harbormaster plan --help)"),
         (["--compare", "nowhere.yaml", "nowhere.yaml"], "nowhere.yaml: no such file"),
-        (["--compare", "x", "y", "--lost", "dover"], "--compare takes no --lost: it compares two policies"),
+        (["--compare", "x", "y", "--lost", "dover"], "--compare cannot be used with --lost: it compares two policies"),
         (["--compare", "x", "y", "-f", "z"], "--compare takes two files and one fleet: that of a hub (--hub), of a"),
     ],
 )
@@ -277,7 +277,7 @@ def test_mistakes_are_told(cli, base, words, mistake):
 def test_a_running_hub_has_its_own_clock(cli, words):
     result = cli("plan", *words)
     assert result.exit_code == 1
-    assert "--now is for files" in result.stderr
+    assert "--now requires" in result.stderr
 
 
 class TestCompare:
@@ -323,7 +323,7 @@ class TestCompare:
 
     def test_the_same_policy_twice_ends_with_0(self, cli, base, pair):
         result = cli("plan", "--compare", pair[0], pair[0], "-f", base)
-        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "3 clusters are judged the same by both.")
+        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "3 clusters are evaluated the same by both.")
 
     def test_a_refused_policy_is_told_with_its_file(self, cli, base, pair, tmp_path):
         bad = write(tmp_path / "bad.yaml", placement("web", placementType="PickN"))
@@ -513,7 +513,7 @@ class TestTheRunningHub:
         del new["status"]
         file = write(tmp_path / "new.yaml", new)
         result = cli("plan", "--data", hub, "-f", file)
-        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "3 placements stay as they are.")
+        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "3 placements do not change.")
 
     def test_policies_side_by_side_on_its_fleet(self, cli, hub, tmp_path):
         left = write(tmp_path / "a.yaml", make_placement("a", pick_n(2)))

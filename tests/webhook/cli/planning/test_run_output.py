@@ -131,7 +131,7 @@ class TestOnFiles:
         for words in ([], ["--lost", "dover"]):
             result = cli("plan", "-f", folder, "--run", "old", *words)
             assert result.exit_code == 0
-            assert result.stdout.endswith("Run old of crp/web is over: UpdateRunFailed: preempted: by r2\n")
+            assert result.stdout.endswith("Run old of crp/web is finished: UpdateRunFailed: preempted: by r2\n")
 
     def test_a_name_that_no_run_has_is_a_mistake(self, cli, folder):
         result = cli("plan", "-f", folder, "--run", "spring", "-n", "shop")
@@ -141,8 +141,8 @@ class TestOnFiles:
     @pytest.mark.parametrize(
         ("words", "mistake"),
         [
-            (["-n", "shop", "--lost", "dover"], "-n is the namespace of the run that --run names"),
-            (["--run", "r", "--compare", "a", "b"], "--compare takes no --run"),
+            (["-n", "shop", "--lost", "dover"], "-n requires --run: it is the namespace of that run"),
+            (["--run", "r", "--compare", "a", "b"], "--compare cannot be used with --run"),
         ],
     )
     def test_options_that_do_not_fit_together_are_refused(self, cli, folder, words, mistake):

@@ -100,7 +100,7 @@ FORGED = {"name": "c", "admission": {"object": APPROVAL, "user": MALLORY}}
             "the last one picked, essen, has",
             id="score-too-low",
         ),
-        pytest.param(PLACED, {"includes": ["faro"]}, {"includes": ["oslo"]}, "oslo: is no member", id="no-member"),
+        pytest.param(PLACED, {"includes": ["faro"]}, {"includes": ["oslo"]}, "oslo: is not a member", id="no-member"),
         pytest.param(PLACED, {"count": 2}, {"count": 3}, "actual   2", id="count"),
         pytest.param(PLACED, {"satisfied": True}, {"satisfied": False}, "found all clusters", id="satisfied"),
         pytest.param(PLACED, {"message": "found all"}, {"message": "none"}, "found all clusters", id="message"),
@@ -113,14 +113,14 @@ FORGED = {"name": "c", "admission": {"object": APPROVAL, "user": MALLORY}}
                 ]
             },
             {"notPicked": [{"cluster": "dover", "plugin": "TaintToleration"}]},
-            "turned away by no plugin",
+            "filtered out by no plugin",
             id="not-picked",
         ),
         pytest.param(
             {**PLACED, "lost": ["faro"]},
             {"picked": ["dover", "essen"]},
             {"picked": ["essen", "faro"]},
-            "faro: is no member",
+            "faro: is not a member",
             id="lost",
         ),
         pytest.param(
@@ -223,7 +223,7 @@ def test_settings_are_those_of_admission(cli, fleet):
     ("case", "mistake"),
     [
         pytest.param({**PLACED, "placement": "crp/wbe"}, "there is no crp/wbe", id="placement"),
-        pytest.param({**PLACED, "placement": "web"}, "names no placement", id="reference"),
+        pytest.param({**PLACED, "placement": "web"}, "is not a placement", id="reference"),
         pytest.param({**PLACED, "lost": ["oslo"]}, "--lost oslo: there is no member cluster", id="member"),
         pytest.param({**WRITTEN, "admission": {"object": "crp/wbe"}}, "there is no crp/wbe", id="object"),
         pytest.param({**WRITTEN, "admission": {"object": "x"}}, "neither the path of a file nor KIND/NAME", id="word"),
@@ -275,17 +275,17 @@ def test_every_mistake_in_a_file_is_told_with_its_place(cli, fleet):
     result = cli("test")
     assert (result.exit_code, result.stdout) == (1, "")
     assert [line.removeprefix("error: harbormaster-test.yaml:") for line in result.stderr.splitlines()] == [
-        "3:1: nam: Forbidden: there is no such field; did you mean name?",
+        "3:1: nam: Forbidden: no such field; did you mean name?",
         "4:1: settings: Invalid value: guard_rial: unknown setting",
-        "8:12: cases[0].expect.pickd: Forbidden: there is no such field; did you mean picked?",
+        "8:12: cases[0].expect.pickd: Forbidden: no such field; did you mean picked?",
         '8:24: cases[0].expect.satisfied: Invalid value: "yes": must be true or false',
         '10:19: cases[1].gate.reason: Unsupported value: "Drift": supported values: "Underutilized", "Empty", '
         '"Drifted", "Unhealthy", "Expired"',
-        "11:3: cases[1].expect: Invalid value: {}: a case that expects nothing checks nothing",
-        "12:3: cases[2]: Invalid value: a case asks about nothing: give one of placement, admission, gate, budget",
+        "11:3: cases[1].expect: Invalid value: {}: must have an expectation",
+        "12:3: cases[2]: Invalid value: a case has no question: give one of placement, admission, gate, budget",
         "15:48: cases[3].expect.warnings[0]: Invalid value: 3: must be an object",
         "18:24: cases[4].expect.notPicked[0].cluster: Required value",
-        "18:25: cases[4].expect.notPicked[0].cluser: Forbidden: there is no such field; did you mean cluster?",
+        "18:25: cases[4].expect.notPicked[0].cluser: Forbidden: no such field; did you mean cluster?",
     ]
 
 
@@ -298,9 +298,7 @@ def test_every_mistake_in_a_file_is_told_with_its_place(cli, fleet):
             {"cases": [{**PLACED, "expect": {"count": 2}}] * 2}, 'cases[1].name: Duplicate value: "c"', id="twice"
         ),
         pytest.param({"fleet": ["nowhere"]}, "nowhere: no such file or directory", id="no-fleet"),
-        pytest.param(
-            {"cases": [{**WRITTEN, "expect": {"errors": [{"rule": "P-999"}]}}]}, "there is no such rule", id="rule"
-        ),
+        pytest.param({"cases": [{**WRITTEN, "expect": {"errors": [{"rule": "P-999"}]}}]}, "no such rule", id="rule"),
         pytest.param({"now": 3}, "now: Invalid value: 3: must be an instant", id="instant"),
     ],
 )
@@ -355,7 +353,7 @@ def test_coverage_counts_the_rules_that_cases_exercised(cli, fleet):
 def test_a_minimum_of_coverage_is_demanded(cli, fleet, minimum, code):
     result = run(cli, fleet, {**UPDATED, "expect": {"allowed": False}}, options=("--coverage-minimum", minimum))
     assert result.exit_code == code
-    assert (f"wanted are {minimum} %" in result.stderr) is (code == 2)
+    assert (f"required: {minimum} %" in result.stderr) is (code == 2)
 
 
 def test_junit_tells_failures_errors_and_what_was_not_run(cli, fleet):
@@ -428,10 +426,8 @@ def test_one_run_writes_several_forms(cli, fleet):
 @pytest.mark.parametrize(
     ("report", "mistake"),
     [
-        pytest.param(
-            "xml=r", "'xml=r' is not FORMAT=FILE; the formats: table, json, junit, sarif, github", id="format"
-        ),
-        pytest.param("junit", "is not FORMAT=FILE", id="no-file"),
+        pytest.param("xml=r", "'xml=r' must be FORMAT=FILE; formats: table, json, junit, sarif, github", id="format"),
+        pytest.param("junit", "must be FORMAT=FILE", id="no-file"),
         pytest.param("junit=nowhere/r.xml", "error: nowhere/r.xml: No such file or directory", id="no-folder"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_run_is_started_approved_and_waited_for(cli, opened):
     assert out.splitlines()[-1] == "  harbormaster approve spring --stage test"
 
     said = ok(cli("approve", "spring", "-m", "error rate is flat"))
-    assert said == "spring-after-test approved: run spring goes on\n"
+    assert said == "spring-after-test approved: run spring continues\n"
     given = condition(status_of(opened.get(APPROVAL_REQUEST, "spring-after-test")), "Approved")
     assert (given["status"], given["reason"], given["observedGeneration"]) == ("True", "ApprovedByUser", 1)
     assert given["message"].endswith(": error rate is flat")
@@ -122,9 +122,9 @@ def test_a_run_is_planned_looked_at_and_then_started(cli, opened):
     table = ok(cli("run", "status", "spring"))
     assert "waits for somebody to start it, since " in table
     assert "  harbormaster run start spring" in table
-    assert ok(cli(*START, "--initialize-only")).endswith(" planned already\n")
+    assert ok(cli(*START, "--initialize-only")).endswith(" already planned\n")
     assert ok(cli("run", "start", "spring")).endswith(" started\n")
-    assert ok(cli("run", "start", "spring")).endswith(" running already\n")
+    assert ok(cli("run", "start", "spring")).endswith(" already running\n")
     assert "it cannot go back to its initialisation" in refused(cli("run", "start", "spring", "--initialize-only"))
 
 
@@ -188,20 +188,20 @@ def test_what_admission_refuses_is_told(cli, opened):
 def test_a_run_that_cannot_be_initialised_has_failed(cli, opened):
     result = cli(*START, "--snapshot", "77", "--wait", "--timeout", "2m")
     assert result.exit_code == 1
-    assert "error: run spring has ended as Failed: " in result.stderr
+    assert "error: run spring finished as Failed: " in result.stderr
     assert "77" in result.stderr
 
 
 def test_a_run_is_stopped_and_resumed(cli, opened):
     ok(cli(*START, "--wait", "--timeout", "2m"), 2)
-    assert ok(cli("run", "stop", "spring", "--wait", "--timeout", "2m")).endswith("told to stop\nrun spring: Stopped\n")
+    assert ok(cli("run", "stop", "spring", "--wait", "--timeout", "2m")).endswith("stopping\nrun spring: Stopped\n")
     assert opened.get(STAGED_RUN, "spring")["spec"]["state"] == "Stop"
-    assert ok(cli("run", "stop", "spring")).endswith("stopped already\n")
+    assert ok(cli("run", "stop", "spring")).endswith("already stopped\n")
     waiting = ok(cli("run", "status", "spring", "--wait", "--timeout", "2m"), 2)
     assert "  harbormaster run resume spring" in waiting
     assert "but for somebody to resume it" in refused(cli("approve", "spring"))
     assert "run spring: Waiting" in ok(cli("run", "resume", "spring", "--wait", "--timeout", "2m"), 2)
-    assert ok(cli("run", "resume", "spring")).endswith("going on already\n")
+    assert ok(cli("run", "resume", "spring")).endswith("already running\n")
 
 
 def test_the_time_can_be_up(cli, opened):
@@ -310,7 +310,7 @@ class TestApprove:
         ok(cli("approve", "spring"))
         ok(cli("run", "status", "spring", "--wait", "--timeout", "2m"))
         for words in (["spring-after-test"], ["spring", "--stage", "test"]):
-            assert ok(cli("approve", *words)) == "spring-after-test was approved already\n"
+            assert ok(cli("approve", *words)) == "spring-after-test is already approved\n"
 
     def test_a_run_that_waits_for_none(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
@@ -336,8 +336,8 @@ class TestApprove:
         )
         for command in (["approve"], ["reject", "--reason", "no"]):
             error = refused(cli(*command, "spring-after-test"))
-            assert "spring-after-test is a run, and an approval request of run spring: name the run" in error
-        assert "spring-after-test approved: run spring goes on" in ok(cli("approve", "spring", "--stage", "test"))
+            assert "spring-after-test is both a run and an approval request of run spring: name the run" in error
+        assert "spring-after-test approved: run spring continues" in ok(cli("approve", "spring", "--stage", "test"))
 
     def test_nothing_of_that_name(self, cli, opened):
         assert "there is no run and no approval request nobody; for that of a namespace: -n NAMESPACE" in refused(
@@ -388,7 +388,7 @@ class TestUndo:
         finished(cli, opened, "first")
         opened.release("2")
         finished(cli, opened, "second")
-        assert "second-undo created: it takes back second, to resource snapshot 0" in ok(cli("undo", "second"))
+        assert "second-undo created: it rolls back second to resource snapshot 0" in ok(cli("undo", "second"))
         made = opened.get(STAGED_RUN, "second-undo")
         assert made["metadata"]["annotations"]["harbormaster.dev/rollback-of"] == "second"
         assert made["spec"] == {
@@ -407,7 +407,7 @@ class TestUndo:
             opened.pass_time(minutes=1)
         said = refused(cli("undo", "second"))
         assert "run second is not the newest: the placement has been changed since by third, and that would be" in said
-        assert "second-undo created: it takes back second" in ok(cli("undo", "second", "--force"))
+        assert "second-undo created: it rolls back second" in ok(cli("undo", "second", "--force"))
 
     def test_a_run_that_has_changed_nothing(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
@@ -457,7 +457,7 @@ def test_a_stop_waits_for_no_approval_and_has_no_option_for_it(cli):
 
 
 def test_how_long_to_wait_needs_a_wait(cli, opened):
-    assert "--timeout: only with --wait" in refused(cli("run", "status", "spring", "--timeout", "2m"))
+    assert "--timeout: requires --wait" in refused(cli("run", "status", "spring", "--timeout", "2m"))
     assert "'soon' is not a duration" in refused(cli("run", "status", "spring", "--wait", "--timeout", "soon"))
 
 
@@ -466,4 +466,4 @@ def test_a_run_that_is_deleted_while_it_is_waited_for_is_gone(cli, opened, monke
     act_when_asked(opened, monkeypatch, lambda: opened.world.store.delete(STAGED_RUN, Key("spring")))
     result = cli("run", "status", "spring", "--wait", "--through-approvals", "--timeout", "2m")
     assert result.exit_code == 1
-    assert "is gone" in result.stderr
+    assert "was deleted" in result.stderr

@@ -22,13 +22,18 @@ def plan(eta):
 @pytest.mark.parametrize(
     ("phase", "eta", "said"),
     [
-        pytest.param("Running", 14, f"expected to be over {hour(14)} (in 2h)", id="goes-on"),
-        pytest.param("Running", 11, f"overdue by 1h: it was expected to be over {hour(11)}", id="overdue"),
-        pytest.param("Failed", 14, f"if it were started now, it would be over {hour(14)} (in 2h)", id="halted"),
+        pytest.param("Running", 14, f"expected to finish at {hour(14)} (in 2h)", id="goes-on"),
+        pytest.param("Running", 11, f"overdue by 1h: it was expected to finish at {hour(11)}", id="overdue"),
+        pytest.param("Failed", 14, f"if it were started now, it would finish at {hour(14)} (in 2h)", id="halted"),
         pytest.param("Stopped", 11, "", id="halted-and-the-plan-is-old"),
         pytest.param("Stopping", 14, "", id="is-being-stopped"),
-        pytest.param("NotStarted", 14, f"if it were started now, it would be over {hour(14)} (in 2h)", id="to-start"),
-        pytest.param("Pending", None, "no end is in sight; why: harbormaster upgrade plan r", id="no-end"),
+        pytest.param("NotStarted", 14, f"if it were started now, it would finish at {hour(14)} (in 2h)", id="to-start"),
+        pytest.param(
+            "Pending",
+            None,
+            "no end time can be predicted, for the reason run: harbormaster upgrade plan r",
+            id="no-end",
+        ),
     ],
 )
 def test_when_a_run_is_over_is_said_of_one_that_goes_on(phase, eta, said):
@@ -81,13 +86,13 @@ def test_a_plan_tells_what_is_done_from_what_is_to_come(capsys):
     }
     print_plan(document, "r", NOW, Background(STRATEGY, {"a": "Completed", "b": "NotStarted", "c": "Failed"}))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"r: overdue by 1h, it was to be over {hour(11)}, as of {hour(12)}"
+    assert lines[0] == f"r: overdue by 1h, it was expected to finish at {hour(11)}, as of {hour(12)}"
     assert [line.split()[:2] for line in lines[3:6]] == [["a", "Upgraded"], ["b", "Upgrade"], ["c", "Failed"]]
     assert lines[6] == (
-        'the end depends on: gate "healthy?" after stage canary > gate before group eu > wait after canary > '
+        'critical path: gate "healthy?" after stage canary > gate before group eu > wait after canary > '
         "member b > gate r-other-after-0-0123abcd"
     )
-    assert lines[7] == "stage canary: the only cluster of placement p is in upgrade"
+    assert lines[7] == "stage canary: the only cluster of placement p is upgraded"
 
 
 def test_gates_are_known_by_names_that_are_cut():

@@ -70,9 +70,9 @@ def test_a_strategy_takes_the_place_of_that_of_a_run_on_the_hub(written):
 @pytest.mark.parametrize(
     ("name", "documents", "says"),
     [
-        ("", [make_window("w", "10:00")], "no ClusterUpgradeRun in the files: name the run of the hub that is meant"),
-        ("", [make_upgrade_run("r"), make_upgrade_run("s")], "there are 2 upgrade runs in the files: .* of r, s"),
-        ("r", [make_upgrade_strategy(name="a"), make_upgrade_strategy(name="b")], "there are 2 strategies"),
+        ("", [make_window("w", "10:00")], "no ClusterUpgradeRun in the files: name a run of the hub"),
+        ("", [make_upgrade_run("r"), make_upgrade_run("s")], "2 upgrade runs in the files: name one of r, s"),
+        ("r", [make_upgrade_strategy(name="a"), make_upgrade_strategy(name="b")], "2 strategies"),
     ],
 )
 def test_what_cannot_be_planned_is_named(written, name, documents, says):

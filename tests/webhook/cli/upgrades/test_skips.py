@@ -33,9 +33,9 @@ def effect(run, kind, name):
     [
         pytest.param("", "Member", "b", (True, "Member b", ()), id="to-come"),
         pytest.param(
-            "", "Member", "a", (False, "Member a", ("a is being upgraded: that is brought to its end",)), id="running"
+            "", "Member", "a", (False, "Member a", ("a is being upgraded, which is not interrupted",)), id="running"
         ),
-        pytest.param("30m", "Member", "a", (False, "Member a", ("a is upgraded already",)), id="done"),
+        pytest.param("30m", "Member", "a", (False, "Member a", ("a is already upgraded",)), id="done"),
         pytest.param("30m", "Stage", "live", (True, "Stage live (b, c)", ()), id="a-stage"),
         pytest.param("30m", "Group", "h", (True, "Group h (b, c)", ()), id="a-group"),
         pytest.param("30m", "Stage", "last", (True, "Stage last", ()), id="nobody-is-there-yet"),
@@ -45,7 +45,7 @@ def effect(run, kind, name):
             "45m",
             "AfterStageWait",
             "test",
-            (False, "AfterStageWait test", ("the wait after stage test is Completed already",)),
+            (False, "AfterStageWait test", ("the wait after stage test is already Completed",)),
             id="a-wait-that-is-over",
         ),
         pytest.param(

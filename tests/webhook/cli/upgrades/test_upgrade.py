@@ -109,9 +109,9 @@ def test_a_run_is_started_approved_and_waited_for(cli, opened):
     assert "run r: Pending" in out
     assert out.splitlines()[-1] == f"  harbormaster approve {gate}"
     said = ok(cli("approve", gate, "-m", "error rate is flat"))
-    assert said == f"{gate} approved: run r goes on\n"
+    assert said == f"{gate} approved: run r continues\n"
     assert ok(cli("upgrade", "status", "r", "--wait", "--timeout", "2m")).splitlines()[-1] == "run r: Completed"
-    assert ok(cli("approve", gate)) == f"{gate} was approved already\n"
+    assert ok(cli("approve", gate)) == f"{gate} is already approved\n"
     conditions = opened.get(UPGRADE_GATE, gate)["status"]["conditions"]
     assert [each["type"] for each in conditions] == ["Approved", "ApprovalAccepted"]
     assert conditions[0]["message"].endswith(": error rate is flat")
@@ -150,16 +150,16 @@ def test_a_run_is_stopped_and_skipped_through(cli, opened):
     opened.annotate("t1", upgrade_duration="1h")
     opened.add(make_upgrade_run())
     opened.until(lambda: states(opened.world).get("t1") == "Running")
-    assert ok(cli("upgrade", "stop", "r")) == "clusterupgraderun.upgrade.harbormaster.dev/r told to stop\n"
+    assert ok(cli("upgrade", "stop", "r")) == "clusterupgraderun.upgrade.harbormaster.dev/r stopping\n"
     opened.annotate("t1", upgrade_duration="1s")
     out = ok(cli("upgrade", "stop", "r", "--wait", "--timeout", "2m"))
     assert out.splitlines()[-1] == "run r: Stopped"
-    assert ok(cli("upgrade", "stop", "r")) == "clusterupgraderun.upgrade.harbormaster.dev/r stopped already\n"
+    assert ok(cli("upgrade", "stop", "r")) == "clusterupgraderun.upgrade.harbormaster.dev/r already stopped\n"
     result = cli("upgrade", "skip", "r", "--member", "u1", "--group", "v", "--wait-after", "test", "--member", "t1")
-    assert ok(result).endswith("/r is to leave out Member u1, Group v (v1)\n")
-    assert result.stderr == "note: t1 is upgraded already\nnote: there is no wait after stage test\n"
+    assert ok(result).endswith("/r will skip Member u1, Group v (v1)\n")
+    assert result.stderr == "note: t1 is already upgraded\nnote: there is no wait after stage test\n"
     nothing = refused(cli("upgrade", "skip", "r", "--member", "t1"))
-    assert nothing == "error: t1 is upgraded already: nothing to skip\n"
+    assert nothing == "error: t1 is already upgraded: nothing to skip\n"
     opened.until(lambda: True)  # the loop has taken in what is skipped
     ok(cli("upgrade", "start", "r"))
     ok(cli("approve", the_gate(opened)))
@@ -217,7 +217,7 @@ def test_a_run_that_fails_ends_the_wait_with_1_and_can_be_tried_again(cli, opene
     opened.add(make_upgrade_run())
     result = cli("upgrade", "status", "r", "--wait", "--timeout", "2m")
     assert result.exit_code == 1
-    assert "error: run r has ended as Failed at stage test: t1: SimulatedFailure" in result.stderr
+    assert "error: run r finished as Failed at stage test: t1: SimulatedFailure" in result.stderr
     made = yaml.safe_load(ok(cli("upgrade", "retry", "r", "--dry-run")))
     assert made["metadata"]["name"] == "r-retry"
     assert ok(cli("upgrade", "retry", "r")).endswith(
@@ -229,39 +229,39 @@ def test_a_run_that_fails_ends_the_wait_with_1_and_can_be_tried_again(cli, opene
 def test_a_run_that_has_left_nothing_to_do_is_not_made_again(cli, opened):
     opened.add(make_upgrade_run(strategyRef=None))
     opened.until(lambda: state(opened.world) == "Completed")
-    assert "run r has left nothing to do again" in refused(cli("upgrade", "retry", "r", "--dry-run"))
+    assert "run r has nothing to retry" in refused(cli("upgrade", "retry", "r", "--dry-run"))
 
 
 def test_a_run_that_cannot_start_says_why_however_often_it_is_told_to(cli, opened):
     opened.add(make_upgrade_run(state="Initialize", strategyRef={"name": "nobody"}))
     opened.until(lambda: condition(opened.world, "Initialized").get("reason") == "StrategyNotFound")
     for _ in range(2):
-        assert "/r is told to start, but cannot: StrategyNotFound: " in refused(cli("upgrade", "start", "r"))
+        assert "/r start requested, but blocked: StrategyNotFound: " in refused(cli("upgrade", "start", "r"))
     result = cli("upgrade", "start", "r", "--wait")
-    assert (result.exit_code, "is told to start, but cannot" in result.stderr) == (2, True)
+    assert (result.exit_code, "start requested, but blocked" in result.stderr) == (2, True)
     opened.add(make_upgrade_strategy(*STAGES, name="nobody"))
     opened.until(lambda: state(opened.world) not in ("", "NotStarted"))
-    assert ok(cli("upgrade", "start", "r")).endswith("/r running already\n")
+    assert ok(cli("upgrade", "start", "r")).endswith("/r already running\n")
 
 
 def test_a_version_that_cannot_be_resolved_is_found_out_by_the_start(cli, opened):
     opened.add(make_upgrade_run(state="Initialize", upgrade={"type": "Full", "kubernetesVersion": "1.39"}))
     opened.until(lambda: bool(states(opened.world)))
-    assert "is told to start, but cannot: VersionNotResolvable: " in refused(cli("upgrade", "start", "r"))
+    assert "start requested, but blocked: VersionNotResolvable: " in refused(cli("upgrade", "start", "r"))
 
 
 def test_a_run_may_be_named_in_place_of_its_only_gate(cli, opened):
     opened.add(make_upgrade_run())
     gate = the_gate(opened)
     assert "has no stage 'sea'; its stages: test, live" in refused(cli("approve", "r", "--stage", "sea"))
-    assert "waits for no approval at stage live" in refused(cli("approve", "r", "--stage", "live"))
-    assert f"gate {gate} is one of stage test, not of live" in refused(cli("approve", gate, "--stage", "live"))
+    assert "is not waiting for an approval at stage live" in refused(cli("approve", "r", "--stage", "live"))
+    assert f"gate {gate} belongs to stage test, not to live" in refused(cli("approve", gate, "--stage", "live"))
     assert ok(cli("reject", "r", "--reason", "too slow")) == f"{gate} rejected: run r stops\n"
     opened.until(lambda: state(opened.world) == "Stopped")
     ok(cli("upgrade", "start", "r"))
-    assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} approved: run r goes on\n"
+    assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} approved: run r continues\n"
     opened.until(lambda: state(opened.world) == "Completed")
-    assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} was approved already\n"
+    assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} is already approved\n"
     assert "run r waits for no approval: it is Completed" in refused(cli("approve", "r"))
 
 
@@ -270,7 +270,7 @@ def test_of_several_open_gates_one_has_to_be_named(cli, opened):
     opened.add(make_upgrade_run(strategyRef=None, strategy={"stages": [twice]}))
     opened.until(lambda: len(list(gates(opened.world))) == 2)
     told = refused(cli("approve", "r")).splitlines()
-    assert told[0] == "error: run r waits for 2 approvals; name the one that is meant:"
+    assert told[0] == "error: run r waits for 2 approvals. Name one of these gates:"
     assert [line.split()[1] for line in told[1:]] == sorted(gates(opened.world))
     assert told[1].endswith('"fine?" before stage test')
 
@@ -281,12 +281,12 @@ def test_a_gate_that_opens_by_itself_is_opened_early_only_by_its_name(cli, opene
     stages = [{"name": "test", "groups": [{"name": "t"}], "beforeGates": [scheduled]}]
     opened.add(make_upgrade_run(strategyRef=None, strategy={"stages": stages}))
     gate = the_gate(opened)
-    assert "run r waits for no approval, but for a time" in refused(cli("approve", "r"))
-    assert ok(cli("approve", gate)) == f"{gate} approved: run r goes on\n"
+    assert "run r is not waiting for an approval but for timed gates" in refused(cli("approve", "r"))
+    assert ok(cli("approve", gate)) == f"{gate} approved: run r continues\n"
 
 
 def test_without_a_name_all_runs_are_listed(cli, opened):
-    assert cli("upgrade", "status").stderr == "there are no upgrade runs\n"
+    assert cli("upgrade", "status").stderr == "No upgrade runs found\n"
     opened.add(make_upgrade_run("done", strategyRef=None, memberSelector={"matchLabels": {"is": "nobody"}}))
     opened.add(make_upgrade_run("later", state="Initialize"))
     opened.until(lambda: state(opened.world, "done") == "Skipped" and bool(states(opened.world, "later")))
@@ -296,14 +296,14 @@ def test_without_a_name_all_runs_are_listed(cli, opened):
     assert done.split()[:2] == ["done", "Skipped"]
     items = json.loads(ok(cli("upgrade", "status", "-o", "json")))["items"]
     assert [each["run"]["name"] for each in items] == ["later", "done"]
-    assert "name the run that is to be followed" in refused(cli("upgrade", "status", "-w"))
+    assert "name the run to watch" in refused(cli("upgrade", "status", "-w"))
 
 
 def test_a_plan_that_the_loop_is_about_to_make_is_waited_for(cli, opened):
     opened.add(make_upgrade_run(state="Initialize"))
     lines = ok(cli("upgrade", "plan", "r")).splitlines()
-    assert lines[0].startswith("r: over ")
-    assert 'gate "fine?" after stage test' in next(line for line in lines if line.startswith("the end depends on: "))
+    assert lines[0].startswith("r: finishes at ")
+    assert 'gate "fine?" after stage test' in next(line for line in lines if line.startswith("critical path: "))
     assert not [line for line in ok(cli("upgrade", "status", "r")).splitlines() if line.startswith("expected")]
 
 
@@ -326,7 +326,7 @@ def test_status_shows_members_and_what_they_wait_for(cli, opened):
     row = next(line for line in lines if line.split()[:2] == ["t1", "Pending"])
     assert "MemberOnHold: member t1 is on hold" in row
     assert any(line.startswith("waits for t1: MemberOnHold: member t1 is on hold, since ") for line in lines)
-    assert lines[-1] == "no end is in sight; why: harbormaster upgrade plan r"
+    assert lines[-1] == "no end time can be predicted, for the reason run: harbormaster upgrade plan r"
     document = json.loads(ok(cli("upgrade", "status", "r", "-o", "json")))
     assert document["run"]["counts"]["pending"] == 1
     assert document["waits"][0]["members"] == ["t1"]
@@ -337,7 +337,7 @@ def test_the_plan_says_when_each_member_is_reached(cli, opened):
     opened.add(make_upgrade_run(state="Initialize"))
     opened.until(lambda: "plan" in opened.world.cache.get(UPGRADE_RUN, "r").get("status", {}))
     lines = ok(cli("upgrade", "plan", "r")).splitlines()
-    assert lines[0].startswith("r: no end in sight, as of ")
+    assert lines[0].startswith("r: no end time can be predicted, as of ")
     rows = {line.split()[0]: line.split()[1:] for line in lines[3:7]}
     assert [rows[name][0] for name in ("t1", "u1", "u2", "v1")] == ["Upgrade", "Upgrade", "Blocked", "Upgrade"]
     assert rows["u1"][-2:] == ["Gate", "-"]
@@ -352,10 +352,10 @@ MISTAKES = [
     (("upgrade", "plan", "nobody"), "there is no ClusterUpgradeRun nobody"),
     (("upgrade", "retry", "nobody"), "there is no ClusterUpgradeRun nobody"),
     (("upgrade", "stop", "r"), "run r has not started"),
-    (("upgrade", "skip", "r"), "say what to skip"),
+    (("upgrade", "skip", "r"), "specify what to skip"),
     (("upgrade", "skip", "r", "--member", ""), "'' is empty"),
     (("upgrade", "skip", "r", "--member", "nobody"), "run r has no Member 'nobody'"),
-    (("upgrade", "start", "r", "--timeout", "3s"), "--timeout: only with --wait"),
+    (("upgrade", "start", "r", "--timeout", "3s"), "--timeout: requires --wait"),
     (("approve", "nobody"), "there is no run and no approval request nobody"),
 ]
 

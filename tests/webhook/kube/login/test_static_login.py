@@ -109,9 +109,9 @@ async def test_an_error_names_the_file_the_context_and_the_field(write, cluster,
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        pytest.param({"current-context": "y"}, "has no context 'y'; those there: x", id="no-such-context"),
+        pytest.param({"current-context": "y"}, "has no context 'y'; available: x", id="no-such-context"),
         pytest.param({"current-context": None}, "has no current context", id="no-current-context"),
-        pytest.param({"contexts": []}, "has no context 'x'; those there: none", id="no-context"),
+        pytest.param({"contexts": []}, "has no context 'x'; available: none", id="no-context"),
         pytest.param({"clusters": []}, "the cluster 'c' of context 'x' is not in this file", id="no-cluster"),
     ],
 )
