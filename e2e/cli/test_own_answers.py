@@ -78,7 +78,7 @@ def test_an_explanation_reads_nothing_but_decisions_and_members(ask: Ask) -> Non
 @pytest.mark.parametrize("ask", [pytest.param((*POOLS, LEASE), id="pools")], indirect=True)
 def test_budgets_read_nothing_but_pools_and_reservations(ask: Ask) -> None:
     assert ask("budgets", "list").stdout == "No NodePools found\n"
-    assert ask("gate", "list").stdout == "nothing is reserved\n"
+    assert ask("gate", "list").stdout == "No reservations found\n"
     assert "there is no node pool" in ask("gate", "disruption", "x", "--count", "1", "--reason", "Empty").stderr
     refused = ask("explain", "crp/harbour")
     assert (refused.exit_code, ".kubernetes-fleet.io is forbidden: " in refused.stderr) == (1, True)

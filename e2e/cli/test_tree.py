@@ -109,4 +109,4 @@ def test_it_follows_until_the_placement_is_gone(placed):
             _, complaint = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
-    assert (process.returncode, complaint) == (0, "crp/web is gone\n")
+    assert (process.returncode, complaint) == (0, "crp/web deleted\n")

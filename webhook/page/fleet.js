@@ -214,7 +214,7 @@ export class FleetView {
       { key: "group", kind: "select", title: "Group by", any: "nothing" },
       { key: "sort", kind: "select", title: "Sort by", any: "name", narrowOnly: true }, // elsewhere the columns do that
     ]);
-    this.toolbar.offer("sort", COLUMNS.filter(({ key }) => SORT_KEYS[key] && key !== "name").flatMap(({ key, title }) => [[key, title], [`-${key}`, `${title}, the most first`]]));
+    this.toolbar.offer("sort", COLUMNS.filter(({ key }) => SORT_KEYS[key] && key !== "name").flatMap(({ key, title }) => [[key, title], [`-${key}`, `${title}, descending`]]));
     this.heads = new Map();
     const head = COLUMNS.map((column) => h("th", { role: "columnheader", scope: "col", class: `c-${column.key}${column.number ? " num" : ""}` }, this.sorter(column)));
     this.table = h("table", { role: "table", class: "fleet", "aria-labelledby": "fleet-title", onkeydown: (event) => this.walk(event), onfocusin: () => this.stop() },

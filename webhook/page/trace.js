@@ -108,7 +108,7 @@ function points(item, terms) {
 /** What a cluster that holds the placement was picked with, and whether it still would be. */
 function binding({ name, state, snapshot, since, age, recordedScore, wouldStillMatch, wouldBeRefused, currentPolicy, dropped }) {
   const out = [`Binding ${name ?? ""} ${state ?? ""}${currentPolicy === false ? " under an earlier policy" : ""}`.trim()];
-  if (snapshot) out.push(`made under ${snapshot}`);
+  if (snapshot) out.push(`created under ${snapshot}`);
   if (since) out.push(`since ${since}${age ? ` (${age} ago)` : ""}`);
   if (recordedScore) out.push(`picked with ${number(recordedScore.affinity)} points, spread ${number(recordedScore.topologySpread)}`);
   if (wouldBeRefused) out.push(`would be refused today: ${wouldBeRefused}`);

@@ -187,7 +187,7 @@ def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapp
             for kind, several in zip((PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM), volumes, strict=True)
             if not several
         ]
-        yield f"there is no {' and no '.join(absent)}: volumes do not restrict pods to a zone or node"
+        yield f"no {' and no '.join(absent)}: volumes do not restrict pods to a zone or node"
 
 
 def _duplicates(entries: Iterable[SourceDocument]) -> Iterator[str]:

@@ -52,7 +52,7 @@ to have, the output includes corrected budgets, ready to paste.
 \b
 Output:
   text   FILE:LINE:COLUMN: SEVERITY RULE OBJECT: FIELD: WHY, with corrections below
-  json   the same as JSON
+  json   the findings as JSON
   sarif  SARIF 2.1.0 for code review tools, with corrections as fixes
   github one annotation per finding, shown by GitHub beside the changed lines
 
@@ -65,7 +65,7 @@ Examples:
 \b
 Exit codes:
   0  no findings, or only warnings
-  1  errors, with --strict also warnings
+  1  errors (with --strict also warnings)
 """
 
 FORMATS: Final = ("text", "json", "sarif", "github")

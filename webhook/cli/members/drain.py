@@ -30,7 +30,7 @@ Examples:
 
 \b
 Exit codes:
-  0  no placement remains, with --dry-run: shown
+  0  no placement remains (with --dry-run: shown)
   1  an error
   2  the remaining placements cannot be evicted: action required
   3  timed out while budgets or other disruptions blocked evictions

@@ -40,7 +40,7 @@ Examples:
 
 \b
 Exit codes:
-  0  the member is Joined and Healthy, with --timeout 0: prepared, with --dry-run: all checks passed
+  0  the member is Joined and Healthy (with --timeout 0: prepared, with --dry-run: all checks passed)
   1  an error, or timed out
 """
 

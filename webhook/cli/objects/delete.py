@@ -33,7 +33,7 @@ Examples:
 
 \b
 Exit codes:
-  0  deleted, with --no-wait: the hub has accepted the deletion
+  0  deleted (with --no-wait: the hub has accepted the deletion)
   1  no such object, refused, or timed out
 """
 

@@ -58,8 +58,8 @@ kubectl create only works with -f.
 
 \b
 Exit codes:
-  0  stopped, with --once: everything settled and every object was admitted
-  1  a file, a port or the data folder cannot be used, with --once also: something is refused or did not settle
+  0  stopped (with --once: everything settled and every object was admitted)
+  1  a file, a port or the data folder cannot be used (with --once also: something is refused or did not settle)
 """
 
 _POLL_SECONDS: Final = 0.25

@@ -100,8 +100,8 @@ repository_option = grouped(
         type=click.Choice([choice.value for choice in UnknownKinds]),
         callback=lambda _context, _parameter, value: None if value is None else UnknownKinds(value),
         metavar="skip|fail",
-        help="Objects of kinds that are not known here: skip them with a note, or fail.  "
-        "[default: skip, except in a file of -f that holds no other]",
+        help="Skip objects of unknown kinds with a note, or fail.  "
+        "[default: skip, except in a file of -f without others]",
     ),
     click.option(
         "--render/--no-render",

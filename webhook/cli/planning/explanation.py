@@ -227,7 +227,7 @@ def _term(term: Mapping[str, Any]) -> str:
         f"{entry['name']} {_reading(entry)}, wanted {_OPERATORS.get(entry['op'], entry['op'])} {entry['want']}"
         for entry in term.get("properties") or ()
     )
-    return "; ".join(words) or "asks for nothing"
+    return "; ".join(words) or "has no conditions"
 
 
 def _reading(reading: Mapping[str, Any]) -> str:
@@ -306,7 +306,7 @@ def _plain(value: float) -> str:
 def _binding(binding: Mapping[str, Any]) -> str:
     policy = "the current policy" if binding.get("currentPolicy") else "an earlier policy"
     under = f"{binding['snapshot']}, {policy}" if binding.get("snapshot") else policy
-    words = [f"binding {binding['name']} is {binding['state']}, made under {under}"]
+    words = [f"binding {binding['name']} is {binding['state']}, created under {under}"]
     if binding.get("since"):
         words.append(f"since {binding['since']}" + (f" ({binding['age']} ago)" if binding.get("age") else ""))
     if score := binding.get("recordedScore"):

@@ -41,7 +41,7 @@ A test:
 \b
 Output:
   table   all cases, followed by unexpected results and their reasons
-  json    the same as JSON
+  json    the results as JSON
   junit   JUnit XML, which most CI systems show
   sarif   SARIF 2.1.0 for code review tools
   github  one annotation per case that did not pass, shown by GitHub beside the lines

@@ -36,7 +36,7 @@ from webhook.cli.staged_updates.wait import (
 )
 
 SHORT: Final = "Start, stop, resume and watch staged updates."
-_WAITING_CODES: Final = """  1  an error, with --wait also: the run could not be initialised, or was aborted
+_WAITING_CODES: Final = """  1  an error (with --wait also: the run could not be initialised, or was aborted)
   2  with --wait: action required, standard output shows what the run waits for
   3  with --wait: timed out
 """
@@ -72,7 +72,7 @@ Examples:
 
 \b
 Exit codes:
-  0  started now or earlier, with --wait: succeeded, with --wait and --initialize-only: planned
+  0  started now or earlier (with --wait: succeeded, with --wait and --initialize-only: planned)
 {_WAITING_CODES}"""
 STOP_HELP: Final = """Stop a staged update.
 
@@ -85,8 +85,8 @@ Examples:
 
 \b
 Exit codes:
-  0  stop requested now or earlier, with --wait: nothing is in progress
-  1  an error: no such run, or a run that is finished or was never started, with --wait also: aborted
+  0  stop requested now or earlier (with --wait: nothing is in progress)
+  1  an error: no such run, or a run that is finished or was never started (with --wait also: aborted)
   3  with --wait: timed out
 """
 RESUME_HELP: Final = f"""Resume a stopped staged update.
@@ -98,7 +98,7 @@ Examples:
 
 \b
 Exit codes:
-  0  resumed, or already running, with --wait: succeeded
+  0  resumed, or already running (with --wait: succeeded)
 {_WAITING_CODES}"""
 STATUS_HELP: Final = f"""Show the progress of a staged update.
 
@@ -129,7 +129,7 @@ States of a cluster:  pending, held (must not be changed now), updating, done, f
 
 \b
 Exit codes:
-  0  shown, with --wait: succeeded
+  0  shown (with --wait: succeeded)
 {_WAITING_CODES}"""
 
 

@@ -28,8 +28,8 @@ Examples:
 
 \b
 Exit codes:
-  0  the run was created, with --wait: succeeded
-  1  nothing to undo, no previous snapshot, newer runs, or an unreachable hub, with --wait also: the new run failed
+  0  the run was created (with --wait: succeeded)
+  1  nothing to undo, no previous snapshot, newer runs, or an unreachable hub (with --wait also: the new run failed)
   2  with --wait: action required, standard output shows what the run waits for
   3  with --wait: timed out
 """

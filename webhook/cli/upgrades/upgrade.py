@@ -53,7 +53,7 @@ from webhook.runtime.clock import utc_now
 _WAITS: Final = """  2  with --wait: action required, standard output shows what the run waits for
   3  with --wait: timed out
 """
-_WAITING_CODES: Final = f"""  1  an error, with --wait also: the run has failed
+_WAITING_CODES: Final = f"""  1  an error (with --wait also: the run has failed)
 {_WAITS}"""
 HELP: Final = """Start, stop and watch upgrades of member clusters.
 
@@ -86,8 +86,8 @@ Examples:
 
 \b
 Exit codes:
-  0  started now or earlier, with --wait: finished
-  1  an error, or the run cannot start, with --wait also: failed
+  0  started now or earlier (with --wait: finished)
+  1  an error, or the run cannot start (with --wait also: failed)
 {_WAITS}"""
 STOP_HELP: Final = """Stop an upgrade run.
 
@@ -99,8 +99,8 @@ Examples:
 
 \b
 Exit codes:
-  0  stop requested now or earlier, with --wait: nothing is in progress
-  1  an error: no such run, or a run that is finished or was never started, with --wait also: failed
+  0  stop requested now or earlier (with --wait: nothing is in progress)
+  1  an error: no such run, or a run that is finished or was never started (with --wait also: failed)
   3  with --wait: timed out
 """
 SKIP_HELP: Final = """Skip members, groups, stages or the wait after a stage.
@@ -130,7 +130,7 @@ Examples:
 
 \b
 Exit codes:
-  0  created, with --dry-run: printed
+  0  created (with --dry-run: printed)
   1  an error: no such run, a run in progress, nothing to retry, or an existing run of the new name
 """
 STATUS_HELP: Final = f"""Show the progress of an upgrade run, or of all upgrade runs.
@@ -160,7 +160,7 @@ States:  NotStarted, Running, Pending (waits), Stopping, Stopped, Failed, Comple
 
 \b
 Exit codes:
-  0  shown, with --wait: finished
+  0  shown (with --wait: finished)
 {_WAITING_CODES}"""
 VIEW: Final = RunRenderer(upgrade_document, print_upgrade, upgrade_news, upgrade_wait_lines)
 

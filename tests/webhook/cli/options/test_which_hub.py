@@ -94,7 +94,7 @@ def test_by_its_own_name_the_program_asks_the_hub_of_up_and_says_so(cli, hub, th
     done = cli("delete", "crp/web")
     assert (wanted(hub), wanted(theirs)) == (None, 2)
     assert done.stderr == (
-        f'asking {hub.url}, the hub of harbormaster up; for {theirs.url} (context "prod" of '
+        f'asking {hub.url}, the hub of harbormaster up. For {theirs.url} (context "prod" of '
         f"{hub.data.parent / 'config'}): --context prod\n"
     )
 
