@@ -150,7 +150,7 @@ def test_helm_test_fails_where_the_api_server_does_not_ask(hub, service, tested,
     left_registered.clear()
     done = tested(f"http://127.0.0.1:{service.http_port}/readyz?verbose")
     assert done.returncode == 1
-    assert "the API server does not ask harbormaster" in done.stdout
+    assert "the API server does not call harbormaster" in done.stdout
     assert "harbormaster doctor --context HUB" in done.stdout
 
 

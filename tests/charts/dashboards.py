@@ -50,17 +50,15 @@ DASHBOARDS: Final[dict[str, tuple[str, tuple[Panel, ...]]]] = {
                 "{{hook}} {{result}}",
                 _rate("harbormaster_admission_requests_total", "hook, result"),
             ),
+            Panel("Review latency, p99", "s", "{{hook}}", _quantile("harbormaster_admission_duration_seconds", "hook")),
             Panel(
-                "Time of a review, p99", "s", "{{hook}}", _quantile("harbormaster_admission_duration_seconds", "hook")
-            ),
-            Panel(
-                "Refused unread",
+                "Reviews rejected unread",
                 "reqps",
                 "{{surface}} {{reason}}",
                 _rate("harbormaster_http_rejected_total", "surface, reason"),
             ),
             Panel(
-                "Requests being handled",
+                "Requests in flight",
                 "short",
                 "{{surface}}",
                 f"sum by (surface) (harbormaster_http_in_flight{{{OWN}}})",
@@ -72,43 +70,41 @@ DASHBOARDS: Final[dict[str, tuple[str, tuple[Panel, ...]]]] = {
                 _rate("harbormaster_api_requests_total", "route, code"),
             ),
             Panel(
-                "Time of a question to /v1, p99",
+                "/v1 request latency, p99",
                 "s",
                 "{{route}}",
                 _quantile("harbormaster_api_duration_seconds", "route"),
             ),
             Panel(
-                "Calls of schedulers",
+                "Extender requests",
                 "reqps",
                 "{{verb}} {{result}}",
                 _rate("harbormaster_extender_requests_total", "verb, result"),
             ),
+            Panel("Filtered clusters", "short", "{{plugin}}", _rate("harbormaster_filter_rejections_total", "plugin")),
             Panel(
-                "Clusters turned away", "short", "{{plugin}}", _rate("harbormaster_filter_rejections_total", "plugin")
-            ),
-            Panel(
-                "Certificates end in",
+                "Certificates expire in",
                 "s",
                 "{{role}}",
                 f"min by (role) (harbormaster_certificate_expiration_timestamp_seconds{{{OWN}}} - time())",
             ),
-            Panel("Lag of the event loop", "s", "{{pod}}", f"harbormaster_event_loop_lag_seconds{{{OWN}}}"),
+            Panel("Event loop lag", "s", "{{pod}}", f"harbormaster_event_loop_lag_seconds{{{OWN}}}"),
         ),
     ),
     "rollouts": (
         "harbormaster: rollouts and runs",
         (
             Panel("Leaders", "short", "leaders", f"sum(harbormaster_leader{{{OWN}}})"),
-            Panel("Placements that are stalled", "short", "{{kind}}", _sum("harbormaster_placements_stalled", "kind")),
+            Panel("Stalled placements", "short", "{{kind}}", _sum("harbormaster_placements_stalled", "kind")),
             Panel(
-                "Runs that wait for approval",
+                "Runs waiting for approval",
                 "short",
                 "{{kind}}",
                 f"{_sum('harbormaster_update_runs_waiting_for_approval', 'kind')}"
                 f" or {_sum('harbormaster_upgrade_runs_waiting_for_approval', 'kind')}",
             ),
             Panel(
-                "Members that are silent, pools that are shut",
+                "Silent members, shut node pools",
                 "short",
                 "{{kind}}",
                 f"{_sum('harbormaster_members_silent', 'kind')} or {_sum('harbormaster_node_pools_shut', 'kind')}",
@@ -120,57 +116,53 @@ DASHBOARDS: Final[dict[str, tuple[str, tuple[Panel, ...]]]] = {
                 _rate("harbormaster_reconcile_total", "controller, result"),
             ),
             Panel(
-                "Time of a reconcile, p99",
+                "Reconcile duration, p99",
                 "s",
                 "{{controller}}",
                 _quantile("harbormaster_reconcile_duration_seconds", "controller"),
             ),
             Panel(
-                "Keys in the queues",
+                "Queue depth",
                 "short",
                 "{{controller}}",
                 f"sum by (controller) (harbormaster_workqueue_depth{{{OWN}}})",
             ),
             Panel(
-                "Longest wait in a queue",
+                "Longest wait in queue",
                 "s",
                 "{{controller}}",
                 f"max by (controller) (harbormaster_workqueue_longest_wait_seconds{{{OWN}}})",
             ),
-            Panel(
-                "Keys put back", "ops", "{{controller}}", _rate("harbormaster_workqueue_retries_total", "controller")
-            ),
-            Panel(
-                "Age of the caches", "s", "{{resource}}", f"max by (resource) (harbormaster_cache_age_seconds{{{OWN}}})"
-            ),
-            Panel("Changes from the hub", "ops", "{{resource}}", _rate("harbormaster_watch_events_total", "resource")),
+            Panel("Retries", "ops", "{{controller}}", _rate("harbormaster_workqueue_retries_total", "controller")),
+            Panel("Cache age", "s", "{{resource}}", f"max by (resource) (harbormaster_cache_age_seconds{{{OWN}}})"),
+            Panel("Watch events", "ops", "{{resource}}", _rate("harbormaster_watch_events_total", "resource")),
             Panel("Memory", "bytes", "{{pod}}", f"process_resident_memory_bytes{{{OWN}}}"),
-            Panel("Processor", "short", "{{pod}}", _rate("process_cpu_seconds_total", "pod")),
+            Panel("CPU", "short", "{{pod}}", _rate("process_cpu_seconds_total", "pod")),
         ),
     ),
     "budgets": (
         "harbormaster: budgets",
         (
             Panel(
-                "Nodes that may be disrupted",
+                "Allowed disruptions",
                 "short",
                 "{{nodepool}} {{reason}}",
                 f"max by (nodepool, reason) (harbormaster_disruption_allowed{{{OWN}}})",
             ),
             Panel(
-                "Nodes that count against budgets",
+                "Disrupted nodes",
                 "short",
                 "{{nodepool}} {{reason}}",
                 f"max by (nodepool, reason) (harbormaster_disruption_active{{{OWN}}})",
             ),
             Panel(
-                "Until the next opening",
+                "Time until the next opening",
                 "s",
                 "{{nodepool}} {{reason}}",
                 f"max by (nodepool, reason) ({_OPENING}{{{OWN}}}) - time() > 0",
             ),
             Panel(
-                "Questions to the gate",
+                "Gate requests",
                 "reqps",
                 "{{route}} {{code}}",
                 _rate("harbormaster_api_requests_total", "route, code", ',route=~"/v1/gate.*"'),

@@ -47,7 +47,7 @@ def folder_of(server, tmp_path: Path) -> Path:
     [
         pytest.param("easy", "/extender/v1", 0, "the extender answers the scheduler", id="answered"),
         pytest.param("strict", "/extender/v1", 1, "401: the extender does not know the scheduler", id="unknown"),
-        pytest.param("easy", "/extender/v2", 1, "404: there is no extender at this address", id="elsewhere"),
+        pytest.param("easy", "/extender/v2", 1, "404: no extender at this address", id="elsewhere"),
         pytest.param("easy", "/v1", 1, "40", id="another-surface"),
     ],
 )

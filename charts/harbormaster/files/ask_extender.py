@@ -20,9 +20,9 @@ CAUSES = {
     401: "the extender does not know the scheduler. Its client certificate must be signed by an authority that the "
     "server accepts: the hub's, or that of certs.clientAuthorityConfigMap. Without scheduler.clientCertificateSecret, "
     "settings.extenderAllowAnonymous must be true",
-    403: "the user of the client certificate in scheduler.clientCertificateSecret has no right to ask. Bind it to a "
+    403: "the user of the client certificate in scheduler.clientCertificateSecret has no permission. Bind it to a "
     'ClusterRole with nonResourceURLs ["/extender/v1/*"] and verbs ["post"]',
-    404: "there is no extender at this address",
+    404: "no extender at this address",
 }
 DISTRUST = (
     "either the server has rejected the certificate in scheduler.clientCertificateSecret, whose authority must be the "
@@ -64,8 +64,8 @@ def trouble(url: str, trust: ssl.SSLContext) -> str:
         if code == 200:
             return ""
         if 400 <= code < 500 and code != 429:
-            return f"{url}: {code}: {CAUSES.get(code, 'the extender refuses the question')}: {text}"
-    return f"{url}: {code or 'no answer'}: {text}. Does harbormaster serve run? harbormaster doctor --context HUB"
+            return f"{url}: {code}: {CAUSES.get(code, 'the extender refuses the request')}: {text}"
+    return f"{url}: {code or 'no answer'}: {text}. Is harbormaster serve running? Check with: harbormaster doctor --context HUB"
 
 
 def main() -> int:

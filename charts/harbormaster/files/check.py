@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-ADVICE = "harbormaster doctor --context HUB says more, and what to do about it"
+ADVICE = "for details and suggested fixes, run: harbormaster doctor --context HUB"
 SECONDS = 10
 PATH = "/apis/placement.kubernetes-fleet.io/v1beta1/clusterresourceplacements?dryRun=All"
 
@@ -61,7 +61,7 @@ def trouble(readiness: str, account: Path, hook: str) -> str:
         return ""
     code, message = create(placement("kube-system"), account)
     if code == 201:
-        return "a placement of kube-system is allowed: the API server does not ask harbormaster"
+        return "a placement of kube-system is allowed: the API server does not call harbormaster"
     if hook not in message:
         return f"a placement of kube-system is refused, but not by {hook}: {code}: {message}"
     return ""
