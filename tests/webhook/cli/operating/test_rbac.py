@@ -250,7 +250,7 @@ def test_roles_for_another_account_than_admission_knows_come_with_a_word(cli, mo
         pytest.param(("serve", "-n", "Quay"), "Quay", id="bad-namespace"),
         pytest.param(
             ("reconcile", "--user", "hub-loop"),
-            "set HARBORMASTER_LOOP_USER=hub-loop here, for serve",
+            "Set HARBORMASTER_LOOP_USER=hub-loop here, for serve",
             id="unknown-loop",
         ),
         pytest.param(("captain",), "No such command 'captain'", id="process"),

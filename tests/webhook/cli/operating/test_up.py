@@ -146,7 +146,7 @@ def started(data, *arguments, until):
 def test_clients_find_it_until_a_signal_stops_it(cli, files, tmp_path, monkeypatch):
     data = tmp_path / "data"
     monkeypatch.setenv("HARBORMASTER_DATA", str(data))
-    with started(data, "-f", files, until="Up until") as process:
+    with started(data, "-f", files, until="Press Ctrl-C") as process:
         assert "dover" in cli("get", "cluster").stdout
         assert (data / "kubeconfig").stat().st_mode & 0o077 == 0
         words = cli("explain", "crp/web", "dover", "faro").stdout

@@ -58,7 +58,7 @@ def test_the_plugin_shows_what_is_on_the_hub_of_the_context(cli, hub, theirs):
     shown = cli(*words, called=PLUGIN)
     assert yaml.safe_load(shown.stdout)["spec"]["policy"]["numberOfClusters"] == 2
     assert shown.stderr.startswith(f'asking {theirs.url} (context "prod" of ')
-    assert f"for the hub of harbormaster up: --data {hub.data}" in shown.stderr
+    assert f"For the hub of harbormaster up: --data {hub.data}" in shown.stderr
     other = cli(*words, "--context", "ours", called=PLUGIN)
     assert yaml.safe_load(other.stdout)["spec"]["policy"]["numberOfClusters"] == 1
     assert other.stderr == ""  # it was said which hub is meant

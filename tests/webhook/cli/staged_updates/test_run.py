@@ -397,7 +397,7 @@ class TestUndo:
             "stagedRolloutStrategyName": "careful",
             "state": "Run",
         }
-        assert "takes back run second" in ok(cli("run", "status", "second-undo"))
+        assert "rolls back run second" in ok(cli("run", "status", "second-undo"))
         assert "run second-undo takes back run second already" in refused(cli("undo", "second"))
 
     def test_a_run_that_newer_ones_have_followed_is_taken_back_only_by_force(self, cli, opened):

@@ -262,7 +262,7 @@ def test_a_run_may_be_named_in_place_of_its_only_gate(cli, opened):
     assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} approved: run r continues\n"
     opened.until(lambda: state(opened.world) == "Completed")
     assert ok(cli("approve", "r", "--stage", "test")) == f"{gate} is already approved\n"
-    assert "run r waits for no approval: it is Completed" in refused(cli("approve", "r"))
+    assert "run r is not waiting for an approval: it is Completed" in refused(cli("approve", "r"))
 
 
 def test_of_several_open_gates_one_has_to_be_named(cli, opened):
