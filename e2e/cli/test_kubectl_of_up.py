@@ -69,7 +69,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         said = []
         for line in process.stdout:
             said.append(line)
-            if line.startswith("Up until"):
+            if line.startswith("Press Ctrl-C"):
                 break
         assert f"or:    kubectl --kubeconfig {folder / 'data' / 'kubeconfig'} get crp\n" in said
         yield folder / "data"

@@ -38,7 +38,7 @@ def started(words: Sequence[str]) -> Iterator[str]:
             lines = []
             for line in process.stdout:
                 lines.append(line)
-                if line.startswith("Up until"):
+                if line.startswith("Press Ctrl-C"):
                     break
             yield "".join(lines)
         finally:
