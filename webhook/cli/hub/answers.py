@@ -184,5 +184,5 @@ def _refusal(problem: "ProblemError") -> HubRefusedError:
 def _note_unread(unread: Sequence[str]) -> None:
     """Print the source of an answer, and the objects that it does not cover."""
     note = "note: computed locally from the objects that you may read on the hub, without harbormaster serve"
-    missing = f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else ""
+    missing = f", not including {', '.join(unread)}, which you may not read or the hub does not have" if unread else ""
     complain(note + missing)

@@ -88,5 +88,5 @@ def _tell_next(address: str) -> None:
 
 def _tell(connection: HubConnection, address: str, unread: list[str]) -> None:
     if unread:
-        complain(f"note: without {', '.join(unread)}, which you may not read or the hub does not have")
+        complain(f"note: not shown: {', '.join(unread)}, which you may not read or the hub does not have")
     click.echo(f"{connection}\n{address}\nPress Ctrl-C to stop.")
