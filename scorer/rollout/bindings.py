@@ -16,6 +16,7 @@ from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import (
     CONTENT_REMOVED_AT,
     CONTENT_REMOVED_IN,
+    OBJECTS_REMOVAL,
     OLDER_THAN_APPLIED,
     REMOVAL_PENDING,
     WORK_CLEANUP,
@@ -117,6 +118,31 @@ def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
 _REASONS = frozenset(PendingReason)
 
 
+class ObjectRemoval(StrEnum):
+    """Progress of a confirmed removal of objects that only one cluster loses."""
+
+    CONFIRMED = "Confirmed"
+    """They remain until the rollout, or an update run, updates the binding."""
+    ORDERED = "Ordered"
+    """They leave the Works of the binding now."""
+
+
+_OBJECT_REMOVALS = frozenset(ObjectRemoval)
+
+
+def object_removal(binding: Mapping[str, Any]) -> ObjectRemoval | None:
+    """Return the progress of a confirmed removal of objects from one cluster. None: unset, there is no removal."""
+    text = annotation(binding, OBJECTS_REMOVAL)
+    return ObjectRemoval(text) if text in _OBJECT_REMOVALS else None
+
+
+def ordering_objects(document: JsonObject) -> JsonObject:
+    """Return a binding that is being updated: objects whose removal from its cluster is confirmed leave with that."""
+    if object_removal(document) is not ObjectRemoval.CONFIRMED:
+        return document
+    return with_metadata(document, annotations={OBJECTS_REMOVAL: str(ObjectRemoval.ORDERED)})
+
+
 @dataclass(frozen=True, slots=True)
 class BindingView:
     """A binding as parsed for planners.
@@ -134,6 +160,7 @@ class BindingView:
         superseded: Its snapshot group is incomplete, and a later one replaces it: its Works are never made.
         pending: Reason why its content is not removed yet. None: unset, the removal is ordered.
         content_removed: When its cluster lost content by a confirmed removal. None: unset.
+        object_removal: Progress of a confirmed removal of objects from its cluster alone. None: unset.
     """
 
     name: str
@@ -148,6 +175,7 @@ class BindingView:
     superseded: bool = False
     pending: PendingReason | None = None
     content_removed: datetime | None = None
+    object_removal: ObjectRemoval | None = None
 
     @classmethod
     def of(cls, document: JsonObject, *, empty: bool = False, is_superseded: bool = False) -> "BindingView":
@@ -175,6 +203,7 @@ class BindingView:
             superseded=is_superseded,
             pending=pending_reason(document),
             content_removed=_content_removal_time(document),
+            object_removal=object_removal(document),
         )
 
     def status(self, kind: str) -> str:
@@ -204,7 +233,7 @@ def is_rolling(binding: BindingView) -> bool:
         binding.state is BindingState.BOUND
         and not binding.deleting
         and binding.status(ROLLOUT_STARTED) == TRUE
-        and binding.status(AVAILABLE) != TRUE
+        and (binding.status(AVAILABLE) != TRUE or binding.object_removal is ObjectRemoval.ORDERED)
         and not is_failed(binding)
         and not has_diff_reported(binding)
     )
@@ -242,9 +271,11 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
     If availability is untrackable, the binding is ready once it has been applied for longer than *unavailable_period*.
     At exactly that age it is not ready yet, and the wait is zero. It is also ready if the transition time is further in
-    the future than the period: a clock was wrong, and the wait would be as long as the error. A cluster that lost
-    content by a confirmed removal is not ready for the same period.
+    the future than the period: a clock was wrong, and the wait would be as long as the error. A cluster that loses
+    content by a confirmed removal is not ready until its Works lack it, nor for the same period.
     """
+    if binding.object_removal is ObjectRemoval.ORDERED:
+        return BindingReadiness(ready=False, wait=None)
     if binding.status(DIFF_REPORTED) == TRUE:
         return BindingReadiness(ready=True, wait=timedelta())
     available = binding.conditions.get(AVAILABLE)
@@ -259,7 +290,7 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
 
 def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetime) -> JsonObject:
-    """Return a binding that moves to a snapshot, with the time when its cluster loses content by the move.
+    """Return a binding that the rollout updates, with the time at which its cluster loses content by that.
 
     Args:
         document: The binding, as it is now.
@@ -268,9 +299,10 @@ def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetim
     """
     removed_in = annotation(master, CONTENT_REMOVED_IN)
     index = snapshot_index(spec_of(document).get("resourceSnapshotName"))
-    if not removed_in.isdecimal() or index is None or index >= int(removed_in):
+    after = ordering_objects(document)
+    if after is document and (not removed_in.isdecimal() or index is None or index >= int(removed_in)):
         return document
-    return with_metadata(document, annotations={CONTENT_REMOVED_AT: format_time(now)})
+    return with_metadata(after, annotations={CONTENT_REMOVED_AT: format_time(now)})
 
 
 def snapshot_index(master: object) -> int | None:

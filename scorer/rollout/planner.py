@@ -27,6 +27,7 @@ from scorer.api.values.int_or_percent import scaled_up
 from scorer.rollout.bindings import (
     NO_OVERRIDES,
     BindingView,
+    ObjectRemoval,
     Overrides,
     PendingReason,
     has_diff_reported,
@@ -379,6 +380,7 @@ def _classify(
         if binding.deleting:
             continue
         outdated = binding.snapshot != latest or binding.overrides != overrides.get(binding.cluster, NO_OVERRIDES)
+        outdated = outdated or binding.object_removal is ObjectRemoval.CONFIRMED
         if binding.pending is PendingReason.REPLACEMENT:
             classes.awaited += 1
         elif binding.state is BindingState.UNSCHEDULED:

@@ -22,9 +22,10 @@ SPEAKING_METHODS: Final = frozenset({"set_run_progress", "set_stage_progress", "
 """Methods that make a condition or an event."""
 BESIDES: Final = frozenset(
     {"True", "False", "Unknown", "Normal", "Warning"}
-    | {"ClusterResourcePlacement", "ResourcePlacement", "MemberAgent", "NotYet"}
+    | {"ClusterResourcePlacement", "ResourcePlacement", "MemberAgent", "NotYet", "Confirmed", "Ordered"}
 )
-"""Words in those modules that are neither: statuses, types of events, kinds, and a cause that is never said."""
+"""Words in those modules that are neither: statuses, types of events, kinds, a cause that is never said,
+and values of an annotation."""
 
 _WORD: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]*)*|[A-Z]{2,}[a-z]+(?:[A-Z][a-z]+)*")
 _ENUMS: Final = re.compile(r"^ *class \w+(?:Reason|Cause)\b", re.MULTILINE)

@@ -15,6 +15,7 @@ from scorer.api.names import (
     CONFIRM_REMOVAL,
     EXEMPT_SINCE,
     OBJECTS_PENDING,
+    OBJECTS_REMOVAL,
     PARENT_PLACEMENT,
     REMOVAL_CONFIRMATION,
     REMOVAL_PENDING,
@@ -38,7 +39,10 @@ _CONFIRMED: Final[Mapping[tuple[str, str], Kind]] = {
     kind.group_kind: kind for kind in (*(family.placement for family in FAMILIES), NODE_POOL)
 }
 _RECORDS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    **{family.binding.group_kind: (REMOVAL_PENDING, OBJECTS_PENDING, CARRIED_OUT, REMOVE) for family in FAMILIES},
+    **{
+        family.binding.group_kind: (REMOVAL_PENDING, OBJECTS_PENDING, OBJECTS_REMOVAL, CARRIED_OUT, REMOVE)
+        for family in FAMILIES
+    },
     **{family.resource_snapshot.group_kind: (SOURCES, SUPERSEDED_AT) for family in FAMILIES},
     **{family.policy_snapshot.group_kind: (CLUSTERS_HELD,) for family in FAMILIES},
 }

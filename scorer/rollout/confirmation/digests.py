@@ -19,7 +19,7 @@ import orjson
 
 from scorer.api.meta import dump_json, format_time, parse_time
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL
-from scorer.api.unstructured.documents import annotation, annotations_of, generation_of, uid_of
+from scorer.api.unstructured.documents import annotation, annotations_of
 from scorer.rollout.object_size import ObjectIdentity
 
 DIGEST_LENGTH: Final = 20
@@ -204,7 +204,7 @@ class CarriedOut:
     Args:
         until: Expiry of the confirmation that named each digest.
         orders: The write that carries a digest out, and until which it therefore still counts: the index of a resource
-            snapshot, or the Works of a binding. A digest without one is carried out by the write of the record.
+            snapshot. A digest without one is carried out by the write of the record.
     """
 
     until: Mapping[str, datetime] = field(default_factory=dict)
@@ -264,10 +264,6 @@ class CarriedOut:
         order = self.orders.get(digest, "")
         return not order.isdecimal() or latest_index >= int(order)
 
-    def is_ordered(self, digest: str, work: str) -> bool:
-        """Return whether a digest was recorded to take objects out of a Work as it is now: see `work_version`."""
-        return work in self.orders.get(digest, "").split(" ")
-
     def format(self) -> str:
         """Return the value of the annotation. Empty: no record."""
         entries: dict[str, dict[str, list[str]]] = {}
@@ -279,11 +275,6 @@ class CarriedOut:
             for expiry, by_order in sorted(entries.items())
         }
         return dump_json(record).decode() if record else ""
-
-
-def work_version(work: Mapping[str, Any]) -> str:
-    """Return what changes whenever the objects of a Work do."""
-    return f"{uid_of(work)[:8]}.{generation_of(work)}"
 
 
 def room_for_digests(document: Mapping[str, Any], now: datetime) -> int:

@@ -1,14 +1,14 @@
 """Judgement of objects that leave one cluster while the placement still places them.
 
 An override of type Delete takes an object off some clusters, and an update run may go back to a snapshot without it.
-Both show only when the Works of a cluster are made, so the judgement is per cluster.
+Both show only when the Works of a cluster are made, so the judgement is per cluster. Objects that have waited for
+confirmation remain until the rollout updates the binding: all clusters would lose them at the same time otherwise.
 
 Source: docs/specifications/removal.md 6.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import orjson
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import OBJECTS_PENDING
 from scorer.api.unstructured.documents import annotation, manifests_of, uid_of
+from scorer.rollout.bindings import ObjectRemoval, object_removal
 from scorer.rollout.confirmation.digests import (
     CarriedOut,
     Confirmation,
@@ -45,14 +46,14 @@ class LeavingObjects:
             the present Works are of was deleted by another client.
         placed: The content of that snapshot.
         shown: All that is pending for the placement: the roll-ups that users see are made of it.
-        works: The version of the Work that holds each object: see `work_version`.
+        retained: Those that the present Works keep until their removal is confirmed and ordered.
     """
 
     held: frozenset[ObjectIdentity]
     leaving: frozenset[ObjectIdentity]
     placed: Mapping[ObjectIdentity, PlacedObject]
     shown: tuple[RemovalItem, ...] = ()
-    works: Mapping[ObjectIdentity, str] = field(default_factory=dict)
+    retained: frozenset[ObjectIdentity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +63,22 @@ class LeavingJudgement:
     Args:
         pending: Items that wait for confirmation.
         warned: Items removed with a warning.
-        confirmed: The digests that are carried out now, with the versions of the Works that lose objects by each.
+        confirmed: Confirmed items.
+        removal: Progress of their removal. None: unset, none are confirmed.
+        digests: The digests that confirm them, unless they are on record.
     """
 
     pending: tuple[RemovalItem, ...] = ()
     warned: tuple[RemovalItem, ...] = ()
-    confirmed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    confirmed: tuple[RemovalItem, ...] = ()
+    removal: ObjectRemoval | None = None
+    digests: frozenset[str] = frozenset()
 
     @property
-    def identities(self) -> frozenset[ObjectIdentity]:
-        """The pending objects."""
-        return frozenset(item.identity for item in self.pending)
+    def retained(self) -> frozenset[ObjectIdentity]:
+        """The objects that remain in the Works."""
+        waiting = self.confirmed if self.removal is ObjectRemoval.CONFIRMED else ()
+        return frozenset(item.identity for item in (*self.pending, *waiting))
 
 
 def objects_in(works: Iterable[JsonObject]) -> frozenset[ObjectIdentity]:
@@ -99,47 +105,51 @@ def judge_leaving(
         exemptions: Of the placement.
         now: The present time.
     """
-    confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding).without_expired(now)
     judged = (each for each in sorted(objects.leaving) if not exemptions.covers(each))
     items = [
         RemovalItem(RemovalEffect.OBJECT, each, placed.uid if (placed := objects.placed.get(each)) else "")
         for each in judged
     ]
-    uid = uid_of(placement)
-    digests = confirmation.digests
-    groups = (*confirmable_groups(uid, items), *confirmable_groups(uid, objects.shown)) if digests else ()
+    before = recorded_on(binding)
+    since = {item: item.since or now.replace(microsecond=0) for item in (*items, *before)}
+    earlier = [item for item in items if before.get(item)]
+    accepted = _accepted(placement, binding, [item for item in items if not before.get(item)], objects, now)
+    confirmed = _fitting(replace(item, since=since[item]) for item in (*earlier, *sorted(accepted)))
+    left = frozenset(items).difference(confirmed)
+    rest = [item for item in items if item in left]
+    many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
+    modes = {item: _mode(policy, item, many=many or item in before) for item in rest}
+    # Objects that have not waited leave with the update of the binding that takes them off.
+    is_new = any(item not in before and item.identity not in objects.retained for item in confirmed)
+    is_ordered = is_new or object_removal(binding) is ObjectRemoval.ORDERED
+    removal = ObjectRemoval.ORDERED if is_ordered else ObjectRemoval.CONFIRMED
+    return LeavingJudgement(
+        tuple(replace(item, since=since[item]) for item, mode in modes.items() if mode is ConfirmationMode.CONFIRM),
+        tuple(item for item, mode in modes.items() if mode is ConfirmationMode.WARN),
+        confirmed,
+        removal if confirmed else None,
+        frozenset(accepted[item] for item in confirmed if item in accepted),
+    )
+
+
+def _accepted(
+    placement: JsonObject, binding: JsonObject, items: Sequence[RemovalItem], objects: LeavingObjects, now: datetime
+) -> dict[RemovalItem, str]:
+    """Return the items that are confirmed now, with the digests that confirm them."""
+    confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding).without_expired(now)
+    uid, digests = uid_of(placement), confirmation.digests
+    if not digests:
+        return {}
+    groups = (*confirmable_groups(uid, items), *confirmable_groups(uid, objects.shown))
     rolled_up = {item: group.digest for group in groups if group.digest in digests for item in group.items}
     own = {item: digest for item in items if (digest := item.digest(uid)) in digests}
     accepted = {
         item: digest
         for item, digest in (rolled_up | own).items()
         if carried_out.is_renewed(digest, confirmation.expiry)
-        or carried_out.is_ordered(digest, objects.works.get(item.identity, ""))
     }
     fitting = fitting_digests(accepted.values(), binding, confirmation.expiry, now)
-    confirmed = {item: accepted[item] for item in items if accepted.get(item) in fitting}
-    rest = [item for item in items if item not in confirmed]
-    many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
-    before = {item: item.since for item in pending_on(binding)}
-    modes = {item: _mode(policy, item, many=many or item in before) for item in rest}
-    return LeavingJudgement(
-        tuple(
-            replace(item, since=before.get(item) or now.replace(microsecond=0))
-            for item, mode in modes.items()
-            if mode is ConfirmationMode.CONFIRM
-        ),
-        tuple(item for item, mode in modes.items() if mode is ConfirmationMode.WARN),
-        _works_by_digest(confirmed, objects.works),
-    )
-
-
-def _works_by_digest(
-    confirmed: Mapping[RemovalItem, str], works: Mapping[ObjectIdentity, str]
-) -> dict[str, frozenset[str]]:
-    versions: dict[str, set[str]] = defaultdict(set)
-    for item, digest in confirmed.items():
-        versions[digest].add(works.get(item.identity, ""))
-    return {digest: frozenset(each) for digest, each in sorted(versions.items())}
+    return {item: accepted[item] for item in items if accepted.get(item) in fitting}
 
 
 def _mode(policy: RemovalPolicy, item: RemovalItem, *, many: bool) -> ConfirmationMode:
@@ -148,33 +158,53 @@ def _mode(policy: RemovalPolicy, item: RemovalItem, *, many: bool) -> Confirmati
     return strictest([*modes, *([policy.data] if policy.holds_data(group, kind) else [])])
 
 
-def pending_on(binding: Mapping[str, Any]) -> tuple[RemovalItem, ...]:
-    """Return the objects that a binding records as pending on its cluster. An unreadable record is empty."""
+def recorded_on(binding: Mapping[str, Any]) -> dict[RemovalItem, bool]:
+    """Return the objects that a binding records as remaining on its cluster. True: their removal is confirmed.
+
+    An unreadable record is empty.
+    """
     try:
         entries = orjson.loads(annotation(binding, OBJECTS_PENDING) or "[]")
-        return tuple(
+        return {
             RemovalItem(
                 RemovalEffect.OBJECT,
                 (str(group), str(kind), str(namespace), str(name)),
                 str(uid),
                 since=parse_time(since),
-            )
-            for group, kind, namespace, name, uid, since in entries
-        )
+            ): bool(confirmed)
+            for group, kind, namespace, name, uid, since, *confirmed in entries
+        }
     except (ValueError, TypeError):
-        return ()
+        return {}
 
 
-def format_pending(items: Iterable[RemovalItem]) -> str:
-    """Return the record for a binding. Empty: nothing is pending.
+def pending_on(binding: Mapping[str, Any]) -> tuple[RemovalItem, ...]:
+    """Return the objects that a binding records as pending on its cluster."""
+    return tuple(item for item, is_confirmed in recorded_on(binding).items() if not is_confirmed)
 
-    It has as many items as an annotation has room for. The others are retained as well, and recorded later.
+
+def format_record(judgement: LeavingJudgement) -> str:
+    """Return the record for a binding. Empty: nothing is pending or confirmed.
+
+    It has as many items as an annotation has room for, confirmed ones first. The others are retained as well, and
+    recorded later.
     """
-    entries, room = [], _LONGEST_RECORD
-    for item in sorted(items):
-        entry = [*item.identity, item.uid, format_time(item.since)] if item.since else []
-        room -= len(dump_json(entry)) + 1
+    confirmed = frozenset(judgement.confirmed)
+    items = _fitting((*judgement.confirmed, *sorted(judgement.pending)))
+    entries = [[*_entry(item), *([True] if item in confirmed else [])] for item in items]
+    return dump_json(entries).decode() if entries else ""
+
+
+def _fitting(items: Iterable[RemovalItem]) -> tuple[RemovalItem, ...]:
+    """Return the first items, as many as the record has room for."""
+    fitting, room = [], _LONGEST_RECORD
+    for item in items:
+        room -= len(dump_json([*_entry(item), True])) + 1
         if room < 0:
             break
-        entries += [entry] if entry else []
-    return dump_json(entries).decode() if entries else ""
+        fitting.append(item)
+    return tuple(fitting)
+
+
+def _entry(item: RemovalItem) -> list[str]:
+    return [*item.identity, item.uid, format_time(item.since) if item.since else ""]

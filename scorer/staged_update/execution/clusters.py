@@ -28,9 +28,12 @@ from scorer.rollout.bindings import (
     ROLLOUT_STARTED,
     WORK_SYNCHRONIZED,
     BindingView,
+    ObjectRemoval,
     Overrides,
     bound,
     is_failed,
+    object_removal,
+    ordering_objects,
 )
 from scorer.rollout.removal.marks import unmeant
 from scorer.staged_update.record import StagedUpdateRecord
@@ -69,9 +72,11 @@ class DesiredBinding:
 
     def bind(self, binding: JsonObject, run: str) -> JsonObject:
         """Return the binding with this content, set by the run with uid *run*, or the same object if unchanged."""
-        if self.is_met(binding):
+        if self.is_met(binding) and object_removal(binding) is not ObjectRemoval.CONFIRMED:
             return binding
-        desired = with_spec(bound(binding, self.snapshot, self.overrides), applyStrategy=self.apply_strategy)
+        desired = with_spec(
+            bound(ordering_objects(binding), self.snapshot, self.overrides), applyStrategy=self.apply_strategy
+        )
         return with_metadata(unmeant(desired), annotations={UPDATED_BY: run})
 
 
@@ -90,8 +95,10 @@ def started_status(binding: JsonObject, message: str, now: datetime) -> JsonObje
 
 
 def has_succeeded(binding: JsonObject) -> bool:
-    """Return whether the content is available, or its differences are reported."""
+    """Return whether the content is available, or its differences are reported, and no objects are left to remove."""
     view = BindingView.of(binding)
+    if view.object_removal is ObjectRemoval.ORDERED:
+        return False
     return view.status(AVAILABLE) == TRUE or view.status(DIFF_REPORTED) == TRUE
 
 

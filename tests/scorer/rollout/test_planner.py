@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import PlacementType
 from scorer.api.values.int_or_percent import scaled_up
-from scorer.rollout.bindings import BindingView, Overrides, PendingReason
+from scorer.rollout.bindings import BindingView, ObjectRemoval, Overrides, PendingReason
 from scorer.rollout.planner import (
     Action,
     Invariant,
@@ -71,6 +71,25 @@ def test_r1_a_window_of_two_moves_over_six_clusters():
     assert plan(("PickN", 6), [*rolling, *fleet[2:]]).budget.max_to_remove == 0
     third = plan(("PickN", 6), [make_binding("a"), rolling[1], *fleet[2:]])
     assert clusters(third.update) == ["c"]
+
+
+def test_confirmed_objects_leave_within_the_limits_and_a_cluster_that_loses_them_is_not_ready():
+    confirmed = [replace(make_binding(name), object_removal=ObjectRemoval.CONFIRMED) for name in "abc"]
+    first = plan(("PickN", 3), confirmed, maxUnavailable=1)
+    assert (clusters(first.update), clusters(first.blocked)) == (["a"], ["b", "c"])
+    ordered = replace(confirmed[0], object_removal=ObjectRemoval.ORDERED)
+    second = plan(("PickN", 3), [ordered, *confirmed[1:]], maxUnavailable=1, unavailablePeriodSeconds=0)
+    assert (clusters(second.update), clusters(second.unready)) == ([], ["a"])
+    third = plan(("PickN", 3), [make_binding("a"), *confirmed[1:]], maxUnavailable=1)
+    assert clusters(third.update) == ["b"]
+
+
+def test_a_cluster_that_is_held_keeps_confirmed_objects():
+    fleet = [replace(make_binding(name), object_removal=ObjectRemoval.CONFIRMED) for name in "ab"]
+    held = plan_rollout(
+        RequestedClusters(PlacementType.PICK_N, 2), {}, fleet, LATEST, NOW, held_clusters={fleet[0].cluster}
+    )
+    assert (clusters(held.waiting), clusters(held.update)) == (["a"], ["b"])
 
 
 def test_why_a_binding_is_blocked_names_who_goes_first_and_then_who_is_not_ready():

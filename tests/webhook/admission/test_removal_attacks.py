@@ -16,6 +16,7 @@ from scorer.api.names import (
     CONFIRM_REMOVAL,
     EXEMPT_SINCE,
     OBJECTS_PENDING,
+    OBJECTS_REMOVAL,
     PARENT_PLACEMENT,
     REMOVAL_CONFIRMATION,
     REMOVAL_PENDING,
@@ -144,6 +145,7 @@ def test_who_exempts_a_namespace_needs_the_right_on_every_placement_of_it(reques
         ),
         pytest.param(bound, {REMOVAL_PENDING: "since"}, {}, id="a-pending-cluster-is-made-an-ordered-one"),
         pytest.param(bound, {OBJECTS_PENDING: "[]"}, {}, id="the-record-of-pending-objects-is-dropped"),
+        pytest.param(bound, {}, {OBJECTS_REMOVAL: "Ordered"}, id="objects-are-ordered-to-leave"),
         pytest.param(bound, {}, {REMOVE: "uid"}, id="a-binding-is-marked-for-removal"),
         pytest.param(
             lambda annotations: bound(annotations, **DELETED), {}, {REMOVE: "uid"}, id="a-deleted-binding-is-marked"

@@ -5,6 +5,7 @@ Source: docs/specifications/removal.md 6.
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from datetime import datetime
+from itertools import chain
 
 from scorer.api.event import Event
 from scorer.api.family import Family
@@ -15,6 +16,7 @@ from scorer.api.names import (
     CONTENT_REMOVED_AT,
     LEFT_OUT,
     OBJECTS_PENDING,
+    OBJECTS_REMOVAL,
     ON_FAILURE,
     PARENT_RESOURCE_SNAPSHOT_NAME,
     RETAINED,
@@ -24,22 +26,32 @@ from scorer.api.names import (
     UPDATED_BY,
     WORK_OBJECTS,
 )
-from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, text_at, uid_of, with_metadata
-from scorer.rollout.bindings import NO_OVERRIDES, Overrides
-from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, work_version
+from scorer.api.unstructured.documents import (
+    annotation,
+    current_condition,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    text_at,
+    uid_of,
+    with_metadata,
+)
+from scorer.rollout.bindings import APPLIED, NO_OVERRIDES, ObjectRemoval, Overrides, object_removal
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from scorer.rollout.confirmation.exemption import Exemptions
 from scorer.rollout.confirmation.on_cluster import (
     LeavingJudgement,
     LeavingObjects,
-    format_pending,
+    format_record,
     judge_leaving,
     objects_in,
-    pending_on,
+    recorded_on,
 )
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import pending_items, warning_event
 from scorer.rollout.confirmation.sources import placed_objects
-from scorer.rollout.object_size import ObjectIdentity
+from scorer.rollout.object_size import ObjectIdentity, parse_left_out
 from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group, snapshot_groups
 from scorer.rollout.snapshots.resources import history_limit
 from scorer.rollout.writes import Verb, Write, applied
@@ -154,8 +166,8 @@ class RetainedObjects:
         if not leaving:
             return LeavingJudgement()
         shown = pending_items(snapshots, children(cache, family.binding, ref))
-        versions = {identity: work_version(work) for work in works for identity in objects_in([work])}
-        objects = LeavingObjects(held, frozenset(leaving), placed, shown, versions)
+        retained = frozenset(chain.from_iterable(parse_left_out(annotation(work, RETAINED)) for work in works))
+        objects = LeavingObjects(held, frozenset(leaving), placed, shown, retained)
         policy, now = self._policy.of(placement), self._now()
         exemptions = Exemptions.of(placement, groups, policy, self._namespace, now)
         return judge_leaving(policy, placement, binding, objects, exemptions, now)
@@ -172,27 +184,39 @@ class RetainedObjects:
         return self._hub.cache.get(NAMESPACE, name)
 
     async def record(
-        self, family: Family, placement: JsonObject | None, binding: JsonObject, judgement: LeavingJudgement | None
+        self,
+        family: Family,
+        placement: JsonObject | None,
+        binding: JsonObject,
+        works: Iterable[JsonObject],
+        judgement: LeavingJudgement | None,
     ) -> JsonObject:
-        """Record the pending and confirmed removals of a cluster on its binding. Return the binding."""
-        judgement = judgement or LeavingJudgement()
-        pending = format_pending(judgement.pending)
-        annotations: dict[str, str | None] = {}
-        if pending != annotation(binding, OBJECTS_PENDING):
-            annotations[OBJECTS_PENDING] = pending or None
+        """Record the pending and confirmed removals of a cluster on its binding. Return the binding.
+
+        In one write, before its Works are: what is confirmed remains so, whenever the process stops.
+        """
+        judgement, now = judgement or LeavingJudgement(), self._now()
         if judgement.warned and placement is not None:
             self._record(placement, warning_event(judgement.warned))
-        expiry = Confirmation.of(placement, self._now()).expiry if placement else None
-        if judgement.confirmed and expiry is not None:
-            # With the present Works: if the process stops before it writes them, the next one continues.
-            record = CarriedOut.of(binding).without_expired(self._now())
-            for digest, versions in judgement.confirmed.items():
-                record = record.with_digests([digest], expiry, " ".join(sorted(versions)))
-            if (text := record.format()) != annotation(binding, CARRIED_OUT):
-                annotations |= {CARRIED_OUT: text, CONTENT_REMOVED_AT: format_time(self._now())}
+        removal = judgement.removal
+        if removal is None and object_removal(binding) is ObjectRemoval.ORDERED and not all(map(_is_applied, works)):
+            removal = ObjectRemoval.ORDERED
+        desired = {OBJECTS_PENDING: format_record(judgement), OBJECTS_REMOVAL: str(removal or "")}
+        annotations = {name: text or None for name, text in desired.items() if text != annotation(binding, name)}
+        if removal is ObjectRemoval.ORDERED and OBJECTS_REMOVAL in annotations:
+            annotations[CONTENT_REMOVED_AT] = format_time(now)
+        expiry = Confirmation.of(placement, now).expiry if placement else None
+        if judgement.digests and expiry is not None:
+            record = CarriedOut.of(binding).without_expired(now).with_digests(judgement.digests, expiry)
+            annotations[CARRIED_OUT] = record.format()
         if not annotations:
             return binding
         return await self._hub.replace(family.binding, with_metadata(binding, annotations=annotations))
+
+
+def _is_applied(work: JsonObject) -> bool:
+    """Return whether the agent has applied a Work, so that objects that have left it are removed from the member."""
+    return not is_deleting(work) and current_condition(work, APPLIED) is not None
 
 
 def _has_lost_history(placement: JsonObject, names: Set[str], groups: Sequence[SnapshotGroup]) -> bool:
@@ -215,5 +239,5 @@ def _is_displaced(names: Set[str], groups: Iterable[SnapshotGroup], latest: Snap
 
 
 def _without_source(binding: JsonObject) -> frozenset[ObjectIdentity]:
-    """Return the pending objects of a cluster without a record in any snapshot."""
-    return frozenset(item.identity for item in pending_on(binding) if not item.uid)
+    """Return the objects on the record of a cluster that no snapshot has."""
+    return frozenset(item.identity for item in recorded_on(binding) if not item.uid)

@@ -45,6 +45,7 @@ from scorer.rollout.bindings import (
     is_recreated,
     is_rolling,
     losing_content,
+    object_removal,
     pending_reason,
     rollout_started_status,
     views,
@@ -437,7 +438,8 @@ def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
         for condition in conditions_of(binding)
         if (kind := condition["type"]) in (AVAILABLE, DIFF_REPORTED, APPLIED)
     )
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), pending_reason(binding), seen_conditions
+    removal = pending_reason(binding), object_removal(binding)
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), removal, seen_conditions
 
 
 def _is_unsaid(change: ObjectDelta) -> bool:

@@ -38,7 +38,7 @@ from scorer.api.unstructured.documents import (
     without_finalizer,
 )
 from scorer.membership.missed_heartbeats import unheard
-from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides, object_removal
 from scorer.rollout.confirmation.on_cluster import LeavingJudgement
 from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from scorer.rollout.confirmation.sources import placeable_group
@@ -237,7 +237,8 @@ class WorkGenerator:
         # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
         if plan.writes and (finalized := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, finalized)
-        binding = await self._retained.record(family, placement, binding, judgement)
+        if plan.problem is None:
+            binding = await self._retained.record(family, placement, binding, works, judgement)
         try:
             writes = [await whole(self._hub, write) for write in (*plan.writes, *plan.signatures)]
             made, kept, gone = _in_turn(writes)
@@ -286,8 +287,8 @@ class WorkGenerator:
         complete = await self._with_manifests(works)
         plan = plan_from(complete)
         judgement = self._retained.judge(family, placement, binding, complete, plan.writes)
-        if judgement.pending:
-            plan = plan_from(complete, placeable=Placeable(kinds, self._selection, judgement.identities))
+        if judgement.retained:
+            plan = plan_from(complete, placeable=Placeable(kinds, self._selection, judgement.retained))
         return plan, judgement
 
     def _read_for(
@@ -446,4 +447,5 @@ def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
         for condition in conditions_of(binding)
         if condition["type"] == "RolloutStarted"
     ]
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), is_marked_for_removal(binding), started
+    ordered = is_marked_for_removal(binding), object_removal(binding)
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), ordered, started

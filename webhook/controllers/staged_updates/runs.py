@@ -35,7 +35,7 @@ from scorer.api.unstructured.documents import (
     without_finalizer,
 )
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
-from scorer.rollout.bindings import Overrides
+from scorer.rollout.bindings import Overrides, object_removal
 from scorer.rollout.removal.deletion import awaits_restoration
 from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.content_record import NO_RECORD
@@ -488,4 +488,4 @@ def _seen_of_binding(binding: JsonObject) -> object:
         (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
         for condition in conditions_of(binding)
     )
-    return desired(binding), conditions
+    return desired(binding), object_removal(binding), conditions

@@ -18,7 +18,6 @@ from scorer.rollout.confirmation.digests import (
     rolled_up_digest,
     room_for_digests,
     validity_error,
-    work_version,
 )
 from tests.scorer.rollout.confirmation.placed_content import HOUR, NOW, UID, confirm, make_placement
 from webhook.validation.framework.object_meta import LONGEST_ANNOTATIONS
@@ -99,16 +98,6 @@ def test_a_digest_counts_again_only_by_a_later_confirmation():
     assert not record.is_spent(DIGEST, NOW + 2 * HOUR, 5)
     renewed = record.with_digests([DIGEST], NOW + 2 * HOUR, "7")
     assert [renewed.is_spent(DIGEST, NOW + 2 * HOUR, index) for index in (6, 7)] == [False, True]
-
-
-def test_a_digest_counts_until_the_works_that_it_takes_objects_from_are_written():
-    work = {"metadata": {"uid": "0123456789", "generation": 3}}
-    record = CarriedOut().with_digests([DIGEST], NOW + HOUR, f"{work_version(work)} other.1")
-    record = CarriedOut.of(make_placement(carried_out=record.format()))
-    assert record.is_ordered(DIGEST, work_version(work))
-    work["metadata"]["generation"] = 4
-    assert not record.is_ordered(DIGEST, work_version(work))
-    assert not record.is_ordered(OTHER, work_version(work))
 
 
 def test_the_record_of_ten_thousand_digests_fits_into_an_annotation():

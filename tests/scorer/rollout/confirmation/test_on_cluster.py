@@ -2,11 +2,19 @@
 
 from dataclasses import replace
 
-from scorer.api.names import CARRIED_OUT, OBJECTS_PENDING
+from scorer.api.names import OBJECTS_PENDING, OBJECTS_REMOVAL
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.confirmation.digests import CarriedOut, confirmable_groups
+from scorer.rollout.bindings import ObjectRemoval, ordering_objects
+from scorer.rollout.confirmation.digests import confirmable_groups
 from scorer.rollout.confirmation.exemption import Exemptions
-from scorer.rollout.confirmation.on_cluster import LeavingObjects, format_pending, judge_leaving, pending_on
+from scorer.rollout.confirmation.on_cluster import (
+    LeavingJudgement,
+    LeavingObjects,
+    format_record,
+    judge_leaving,
+    pending_on,
+    recorded_on,
+)
 from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import object_identity
 from tests.scorer.rollout.confirmation.placed_content import (
@@ -27,21 +35,63 @@ PLACED = {object_identity(each): PlacedObject(each, uid(each)) for each in MAPS}
 NOT_EXEMPT = Exemptions.of({}, (), DEFAULTS, {}.get, NOW)
 
 
-def judge(held, leaving, binding, confirmed=()):
+def judge(held, leaving, binding, confirmed=(), now=NOW):
     objects = LeavingObjects(frozenset(map(object_identity, held)), frozenset(map(object_identity, leaving)), PLACED)
     digests = [item_of(each).digest(UID) for each in confirmed]
     placement = make_placement(confirm(*digests) if digests else "")
-    return judge_leaving(DEFAULTS, placement, binding, objects, NOT_EXEMPT, NOW)
+    return judge_leaving(DEFAULTS, placement, binding, objects, NOT_EXEMPT, now)
+
+
+def recording(binding, judgement):
+    """Return a binding as the loop writes it."""
+    record = {OBJECTS_PENDING: format_record(judgement), OBJECTS_REMOVAL: judgement.removal}
+    return with_metadata(binding, annotations={name: text or None for name, text in record.items()})
 
 
 def test_confirming_some_objects_does_not_confirm_the_others():
     binding = {"metadata": {"name": "shop-fish"}}
     first = judge(MAPS, MAPS[:11], binding)
     assert len(first.pending) == 11
-    binding = with_metadata(binding, annotations={OBJECTS_PENDING: format_pending(first.pending)})
+    binding = recording(binding, first)
     again = judge(MAPS, MAPS[:11], binding, confirmed=MAPS[:6])
     assert [item.identity for item in again.pending] == [object_identity(each) for each in MAPS[6:11]]
     assert (len(again.confirmed), again.warned) == (6, ())
+
+
+def test_objects_that_have_waited_leave_when_the_rollout_updates_the_binding():
+    binding = {"metadata": {"name": "shop-fish"}}
+    binding = recording(binding, judge(MAPS, MAPS[:11], binding))
+    confirmed = judge(MAPS, MAPS[:11], binding, confirmed=MAPS[:11])
+    assert (len(confirmed.confirmed), confirmed.pending) == (11, ())
+    assert (confirmed.removal, len(confirmed.retained), len(confirmed.digests)) == (ObjectRemoval.CONFIRMED, 11, 11)
+    binding = recording(binding, confirmed)
+    assert pending_on(binding) == ()
+    expired = judge(MAPS, MAPS[:11], binding)
+    assert (expired.confirmed, expired.removal, expired.digests) == (
+        confirmed.confirmed,
+        ObjectRemoval.CONFIRMED,
+        frozenset(),
+    )
+    ordered = judge(MAPS, MAPS[:11], ordering_objects(binding))
+    assert (ordered.removal, ordered.retained) == (ObjectRemoval.ORDERED, frozenset())
+
+
+def test_the_time_at_which_an_object_became_pending_remains():
+    binding = {"metadata": {"name": "shop-fish"}}
+    binding = recording(binding, judge(MAPS, MAPS[:11], binding))
+    assert recording(binding, judge(MAPS, MAPS[:11], binding, now=NOW + HOUR)) == binding
+
+
+def test_objects_that_were_confirmed_in_advance_leave_with_the_update_that_takes_them_off():
+    judgement = judge(MAPS, MAPS[:11], {"metadata": {"name": "shop-fish"}}, confirmed=MAPS[:11])
+    assert (judgement.removal, judgement.retained) == (ObjectRemoval.ORDERED, frozenset())
+
+
+def test_an_object_that_is_placed_again_is_no_longer_confirmed():
+    binding = {"metadata": {"name": "shop-fish"}}
+    binding = recording(binding, judge(MAPS, MAPS[:11], binding))
+    binding = recording(binding, judge(MAPS, MAPS[:11], binding, confirmed=MAPS[:11]))
+    assert judge(MAPS, [], binding) == LeavingJudgement()
 
 
 def test_a_roll_up_of_many_objects_confirms_them():
@@ -54,31 +104,15 @@ def test_a_roll_up_of_many_objects_confirms_them():
         objects = LeavingObjects(leaving, leaving, placed, shown)
         binding = {"metadata": {"name": "shop-fish"}}
         judgement = judge_leaving(DEFAULTS, make_placement(confirm(digest)), binding, objects, NOT_EXEMPT, NOW)
-        assert (judgement.pending, judgement.confirmed.keys()) == ((), {digest})
-
-
-def test_a_digest_on_record_counts_until_its_work_is_written():
-    digest, works = item_of(MAPS[0]).digest(UID), {object_identity(MAPS[0]): "u.1"}
-    record = CarriedOut().with_digests([digest], NOW + HOUR, "u.1").format()
-    binding = with_metadata({"metadata": {"name": "shop-fish"}}, annotations={CARRIED_OUT: record})
-    held = frozenset({object_identity(MAPS[0])})
-    policy, placement = DEFAULTS, make_placement(confirm(digest))
-    judgement = judge_leaving(
-        policy, placement, binding, LeavingObjects(held, held, PLACED, (), works), NOT_EXEMPT, NOW
-    )
-    assert (judgement.pending, judgement.confirmed) == ((), {digest: {"u.1"}})
-    later = {object_identity(MAPS[0]): "u.2"}
-    judgement = judge_leaving(
-        policy, placement, binding, LeavingObjects(held, held, PLACED, (), later), NOT_EXEMPT, NOW
-    )
-    assert judgement.pending, "it came back since, and leaves again"
+        assert (judgement.pending, judgement.digests) == ((), {digest})
 
 
 def test_the_record_of_ten_thousand_objects_fits_into_an_annotation():
     binding = {"metadata": {"name": "shop-fish"}}
     items = [replace(item_of(each), since=NOW) for each in config_maps(10_000)]
-    record = format_pending(items)
-    assert len(record) < LONGEST_ANNOTATIONS / 2
-    recorded = pending_on(with_metadata(binding, annotations={OBJECTS_PENDING: record}))
+    binding = recording(binding, LeavingJudgement(tuple(items[100:]), confirmed=tuple(items[:100])))
+    assert len(binding["metadata"]["annotations"][OBJECTS_PENDING]) < LONGEST_ANNOTATIONS / 2
+    recorded = recorded_on(binding)
     assert 1000 < len(recorded) < 10_000
-    assert set(recorded) <= set(items)
+    assert recorded.keys() <= set(items)
+    assert sum(recorded.values()) == 100, "confirmed ones are recorded first"

@@ -1,11 +1,15 @@
 """Objects that leave clusters by an override or an older snapshot: they stay there until the removal is confirmed."""
 
-from scorer.api.kinds import NAMESPACED_OVERRIDE, PLACEMENT, STAGED_RUN, WORK
+from scorer.api.kinds import BINDING, NAMESPACED_OVERRIDE, PLACEMENT, STAGED_RUN, WORK
+from scorer.api.names import CONFIRM_REMOVAL, CONTENT_REMOVED_AT, OBJECTS_REMOVAL
+from scorer.api.unstructured.documents import annotation, with_metadata
+from tests.builders.placement import make_placement
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
     DATABASE,
     MEMBERS,
     STATEFUL_SET,
+    bindings,
     confirm,
     confirming,
     dropping,
@@ -37,8 +41,42 @@ async def test_an_override_that_deletes_a_database_waits():
         await world.until(lambda: True)
         assert world.store.resource_version == before
         await confirm(world)
-        await world.until(lambda: not pending(world))
+        await world.until(lambda: not pending(world) and not removals(world))
         assert await on_members(world, STATEFUL_SET, "db") == []
+
+
+def removals(world, name="shop"):
+    """Return the progress of confirmed removals from single clusters."""
+    return [text for each in bindings(world, name).values() if (text := annotation(each, OBJECTS_REMOVAL))]
+
+
+async def end_unavailable_periods(world):
+    """Move the times at which clusters have lost content into the past. Nothing is confirmed any more by then."""
+    long_ago = {CONTENT_REMOVED_AT: "2026-01-01T00:00:00Z"}
+    for each in bindings(world).values():
+        if annotation(each, CONTENT_REMOVED_AT):
+            key = Key(each["metadata"]["name"])
+            await edit(world.store, BINDING, key, lambda it: with_metadata(it, annotations=long_ago))
+    await edit(world.store, PLACEMENT, Key("shop"), lambda it: with_metadata(it, annotations={CONFIRM_REMOVAL: None}))
+    world.again()
+
+
+async def test_confirmed_objects_leave_one_cluster_after_the_other():
+    strategy = {"rollingUpdate": {"maxUnavailable": 1, "unavailablePeriodSeconds": 3600}}
+    async with confirming(placement=make_placement(strategy=strategy)) as world:
+        await world.add(dropping("no-db", DATABASE))
+        await world.until(lambda: pending(world))
+        await confirm(world, hours=1)
+        for left in (2, 1, 0):
+            await world.until(lambda left=left: not pending(world) and removals(world) == ["Confirmed"] * left)
+            remaining = await on_members(world, STATEFUL_SET, "db")
+            assert len(remaining) == left
+            before = world.store.resource_version
+            world.again()
+            await world.until(lambda: True)
+            assert world.store.resource_version == before
+            await end_unavailable_periods(world)
+        assert not removals(world)
 
 
 async def test_without_the_override_nothing_is_pending():
@@ -102,7 +140,11 @@ async def test_a_run_back_to_a_snapshot_without_the_database_keeps_it():
         assert "StatefulSet shop/db" in pending(world, "p")["message"]
         await confirm(world, name="p")
         await world.until(lambda: not pending(world, "p"))
+        assert await on_members(world, STATEFUL_SET, "db", members=everywhere) == list(everywhere)
+        await world.add(make_run("again", index="0"))
+        await world.until(lambda: _succeeded(world, "again"))
         assert await on_members(world, STATEFUL_SET, "db", members=everywhere) == []
+        assert not removals(world, "p")
 
 
 def _succeeded(world, name):
