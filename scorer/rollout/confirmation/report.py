@@ -13,21 +13,25 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import (
     ACCEPT_OLDER_UNTIL,
     CONFIRM_REMOVAL,
+    CONTENT_REMOVED_IN,
     REMOVAL_CONFIRMATION,
     REMOVAL_PENDING_CONDITION,
     RESOURCES_SELECTED,
 )
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import StrategyType
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
     generation_of,
     is_deleting,
     name_of,
+    spec_of,
     status_of,
     text_at,
     uid_of,
 )
-from scorer.rollout.bindings import PendingReason, holds_older, pending_reason
+from scorer.rollout.bindings import PendingReason, holds_older, object_removal, pending_reason, snapshot_index
 from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.confirmation.digests import (
     CarriedOut,
@@ -44,6 +48,7 @@ from scorer.rollout.confirmation.on_cluster import pending_on
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 
 CONFIRMATION_REQUIRED: Final = str(PendingReason.CONFIRMATION)
+REMOVAL_IN_PROGRESS: Final = "RemovalInProgress"
 NO_RESOURCES_SELECTED: Final = "NoResourcesSelected"
 CONTENT_ORPHANED: Final = "PlacementContentOrphaned"
 """Reason of the Event about content that remains when its namespace on the hub is deleted."""
@@ -162,8 +167,11 @@ def with_removal_pending(
     items: Sequence[RemovalItem],
     now: datetime,
     bindings: Iterable[JsonObject] = (),
+    snapshots: Iterable[JsonObject] = (),
 ) -> JsonObject:
-    """Return a status with the condition RemovalPending, or without it if nothing is pending or left to update runs.
+    """Return a status with the condition RemovalPending.
+
+    It is absent if nothing is pending, left to update runs, or being removed after a confirmation.
 
     Args:
         placement: With its stored status, which has the time of the last transition.
@@ -171,6 +179,7 @@ def with_removal_pending(
         items: The pending items.
         now: The time of a transition.
         bindings: All of its bindings: some of the digests carried out are on record there.
+        snapshots: All of its resource snapshots.
     """
     made, bindings = [], tuple(bindings)
     left_to_runs = [each for each in bindings if pending_reason(each) is PendingReason.UPDATE_RUN]
@@ -180,6 +189,8 @@ def with_removal_pending(
         made.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
     elif left_to_runs:
         made.append(_left_to_runs(placement, left_to_runs, now))
+    elif clusters := clusters_losing(placement, bindings, snapshots):
+        made.append(_in_progress(placement, clusters, now))
     return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
 
 
@@ -190,6 +201,53 @@ def _left_to_runs(placement: JsonObject, bindings: Sequence[JsonObject], now: da
     message = f"{', '.join(_counted(items))} until an update run removes it: {clusters}"
     reason = str(PendingReason.UPDATE_RUN)
     return _condition(placement, REMOVAL_PENDING_CONDITION, TRUE, reason, message, oldest(items) or now)
+
+
+def clusters_losing(
+    placement: JsonObject, bindings: Iterable[JsonObject], snapshots: Iterable[JsonObject] = ()
+) -> tuple[str, ...]:
+    """Return the clusters that still have content whose removal is confirmed, sorted.
+
+    Update runs may go back to a snapshot with the content, so snapshots of an External placement do not count.
+
+    Args:
+        placement: The placement.
+        bindings: All of its bindings.
+        snapshots: All of its resource snapshots.
+    """
+    is_external = text_at(placement, "spec", "strategy", "type") == StrategyType.EXTERNAL
+    indices = [annotation(each, CONTENT_REMOVED_IN) for each in ([] if is_external else snapshots)]
+    first = max((int(each) for each in indices if each.isdecimal()), default=0)
+
+    def is_losing(binding: JsonObject) -> bool:
+        if spec_of(binding).get("state") == BindingState.UNSCHEDULED:
+            ordered = CarriedOut.of(binding).until
+            return pending_reason(binding) is None and cluster_item(binding).digest(uid_of(placement)) in ordered
+        index = snapshot_index(spec_of(binding).get("resourceSnapshotName"))
+        return object_removal(binding) is not None or (index is not None and index < first)
+
+    return tuple(sorted(text_at(each, "spec", "targetCluster") for each in bindings if is_losing(each)))
+
+
+def with_removal_in_progress(
+    placement: JsonObject, status: JsonObject, clusters: Sequence[str], now: datetime
+) -> JsonObject:
+    """Return a status with the condition RemovalPending False: the removal of all content is confirmed.
+
+    Args:
+        placement: With its stored status. It is being deleted.
+        status: The status to store.
+        clusters: The clusters that still have content.
+        now: The time of a transition.
+    """
+    made = [_in_progress(placement, clusters, now)]
+    return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
+
+
+def _in_progress(placement: JsonObject, clusters: Sequence[str], now: datetime) -> JsonObject:
+    subject = "1 cluster still has" if len(clusters) == 1 else f"{len(clusters)} clusters still have"
+    message = f"{subject} content whose removal is confirmed: {_named(clusters)}"
+    return _condition(placement, REMOVAL_PENDING_CONDITION, FALSE, REMOVAL_IN_PROGRESS, message, now)
 
 
 def with_resources_selected(placement: JsonObject, status: JsonObject, count: int, now: datetime) -> JsonObject:

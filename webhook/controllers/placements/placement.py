@@ -397,6 +397,7 @@ class PlacementController:
                 self._removals.await_confirmation(family, placement, judgement)
                 return DONE
             self._observer.removal_pending(family.placement, ref, None)
+            placement = self._removals.report_progress(family, placement, judgement)
             if judgement.clusters and not self._removals.is_off(placement):
                 return Result(POLL_INTERVAL)  # the scheduler orders the removals first, from the same snapshots
             snapshots = [

@@ -14,14 +14,23 @@ from scorer.api.event import Event
 from scorer.api.family import Family, PlacementRef
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, EXEMPT_SINCE, ORPHANED_CONTENT, REMOVAL_CONFIRMATION
+from scorer.api.names import (
+    CARRIED_OUT,
+    CONFIRM_REMOVAL,
+    EXEMPT_SINCE,
+    ORPHANED_CONTENT,
+    REMOVAL_CONFIRMATION,
+    REMOVAL_PENDING_CONDITION,
+)
 from scorer.api.unstructured.documents import (
     annotation,
+    conditions_of,
     dict_at,
     dicts_at,
     metadata_of,
     namespace_of,
     status_of,
+    text_at,
     with_metadata,
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
@@ -38,6 +47,7 @@ from scorer.rollout.confirmation.report import (
     pending_events,
     pending_items,
     warning_event,
+    with_removal_in_progress,
     with_removal_pending,
     with_resources_selected,
 )
@@ -137,14 +147,14 @@ class ContentRemovals:
         If confirmation was switched off, an Event reports what was pending.
         """
         cache, ref, now = self._hub.cache, family.ref(placement), self._now()
-        snapshots = [] if judgement else children(cache, family.resource_snapshot, ref)
+        snapshots = children(cache, family.resource_snapshot, ref)
         bindings = children(cache, family.binding, ref)
-        items = pending_items(snapshots, bindings)
+        items = pending_items([] if judgement else snapshots, bindings)
         pending = (*(judgement.pending if judgement else ()), *items)
         self._observer.removal_pending(family.placement, ref, oldest(pending))
         if self.is_off(placement):
             self._report_bypass(placement)
-        status = with_removal_pending(placement, status, pending, now, bindings)
+        status = with_removal_pending(placement, status, pending, now, bindings, snapshots)
         return status if selection is None else with_resources_selected(placement, status, len(selection.objects), now)
 
     def await_confirmation(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> None:
@@ -155,6 +165,16 @@ class ContentRemovals:
         self._hub.report(family.placement, placement, status)
         since = parse_time(metadata_of(placement)["deletionTimestamp"])
         self._observer.removal_pending(family.placement, family.ref(placement), since)
+
+    def report_progress(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> JsonObject:
+        """Report which clusters still have content of a deleted placement that was confirmed. Return the placement."""
+        bindings = children(self._hub.cache, family.binding, family.ref(placement))
+        clusters = sorted(text_at(each, "spec", "targetCluster") for each in bindings)
+        is_reported = any(each.get("type") == REMOVAL_PENDING_CONDITION for each in conditions_of(placement))
+        if not (clusters and judgement.digest and is_reported):
+            return placement
+        status = with_removal_in_progress(placement, status_of(placement), clusters, self._now())
+        return self._hub.report(family.placement, placement, status)
 
     def is_off(self, placement: JsonObject) -> bool:
         """Return whether no removal of a placement needs confirmation."""

@@ -56,9 +56,17 @@ def is_available(world, name="shop"):
 
 
 def pending(world, name="shop", kind="RemovalPending"):
-    """Return the condition, empty when there is none."""
+    """Return the condition, empty when there is none, or when it reports a removal in progress."""
     document = world.cache.get(PLACEMENT, name) or {}
-    return next((each for each in conditions_of(document) if each["type"] == kind), {})
+    named = (each for each in conditions_of(document) if each["type"] == kind)
+    return next((each for each in named if each["reason"] != "RemovalInProgress"), {})
+
+
+def in_progress(world, name="shop"):
+    """Return the message about a confirmed removal in progress, empty when there is none."""
+    document = world.cache.get(PLACEMENT, name) or {}
+    progress = (each for each in conditions_of(document) if each["reason"] == "RemovalInProgress")
+    return next((each["message"] for each in progress), "")
 
 
 def digests(world, name="shop"):

@@ -13,6 +13,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
     confirm,
     confirming,
     dropping,
+    in_progress,
     is_available,
     make_database,
     on_members,
@@ -71,12 +72,14 @@ async def test_confirmed_objects_leave_one_cluster_after_the_other():
             await world.until(lambda left=left: not pending(world) and removals(world) == ["Confirmed"] * left)
             remaining = await on_members(world, STATEFUL_SET, "db")
             assert len(remaining) == left
+            assert in_progress(world).endswith(", ".join(remaining)) or not remaining
             before = world.store.resource_version
             world.again()
             await world.until(lambda: True)
             assert world.store.resource_version == before
             await end_unavailable_periods(world)
         assert not removals(world)
+        assert not in_progress(world)
 
 
 async def test_without_the_override_nothing_is_pending():
@@ -140,11 +143,13 @@ async def test_a_run_back_to_a_snapshot_without_the_database_keeps_it():
         assert "StatefulSet shop/db" in pending(world, "p")["message"]
         await confirm(world, name="p")
         await world.until(lambda: not pending(world, "p"))
+        assert in_progress(world, "p").startswith("5 clusters still have content whose removal is confirmed: t1, t2, ")
         assert await on_members(world, STATEFUL_SET, "db", members=everywhere) == list(everywhere)
         await world.add(make_run("again", index="0"))
         await world.until(lambda: _succeeded(world, "again"))
         assert await on_members(world, STATEFUL_SET, "db", members=everywhere) == []
         assert not removals(world, "p")
+        assert not in_progress(world, "p")
 
 
 def _succeeded(world, name):
