@@ -65,7 +65,8 @@ def trouble(url: str, trust: ssl.SSLContext) -> str:
             return ""
         if 400 <= code < 500 and code != 429:
             return f"{url}: {code}: {CAUSES.get(code, 'the extender refuses the request')}: {text}"
-    return f"{url}: {code or 'no answer'}: {text}. Is harbormaster serve running? Check with: harbormaster doctor --context HUB"
+    hint = "Is harbormaster serve running? Check with: harbormaster doctor --context HUB"
+    return f"{url}: {code or 'no answer'}: {text}. {hint}"
 
 
 def main() -> int:
