@@ -83,7 +83,7 @@ def stored(shape: str, number: int) -> JsonObject:
     document = written(shape, number)
     if shape != CASE:
         document = mutate(document, None, "CREATE").document
-    fields = {f"f:{name}": {} for name in document["spec"]}
+    fields: JsonObject = {f"f:{name}": {} for name in document["spec"]}
     managed = {
         "manager": "deployer",
         "operation": "Update",
