@@ -80,7 +80,7 @@ function amount(span, reason, kind) {
   if (kind === "never") return "never opens: no disruption is allowed at any foreseeable time";
   if (kind === "unlimited") return "no limit (∞)";
   const used = reason.disrupting ? `, ${number(reason.disrupting)} being disrupted now` : "";
-  return span.limit ? `up to ${number(span.limit)} disrupted at a time${used}` : "no disruption allowed";
+  return span.limit ? `up to ${number(span.limit)} disrupted at a time${used}` : "0 disruptions allowed";
 }
 
 function words(span, reason, pool, start, end, kind) {

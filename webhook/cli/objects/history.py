@@ -26,9 +26,9 @@ from webhook.settings.installation import NamespaceSettings
 
 HELP: Final = """Show past decisions, rollouts, refusals and gate answers.
 
-The loop and the servers record their actions for some days in ConfigMaps in the namespace where harbormaster is
-installed (HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees
-everything. Entries of the last seconds may be missing.
+The loop and the servers record their actions for some days in ConfigMaps in the namespace of the installation
+(HARBORMASTER_HISTORY_DAYS, HARBORMASTER_HISTORY_MEGABYTES). Any user who may read these ConfigMaps sees everything.
+Entries of the last seconds may be missing.
 
 Without KIND, shows everything. Types are Decision (clusters that a placement gained and lost), Rollout (of placements
 and runs), Refusal and Warning (of admission), Gate (a disruption that was not allowed) and Event (any other Event of
