@@ -5,11 +5,12 @@
 
 import shutil
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
-from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, PLACEMENT, RESOURCE_SNAPSHOT
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, IS_LATEST_SNAPSHOT
 from scorer.api.unstructured.documents import annotation, metadata_of, with_metadata, with_spec
 from scorer.rollout.confirmation.policy import KindPattern, RemovalPolicy
 from tests.builders.placement import make_placement, namespace_term
@@ -171,6 +172,21 @@ async def test_a_hub_restored_from_a_backup_forgets_no_pending_removal(tmp_path)
         world.again()
         await world.until(lambda: pending(world))
         assert await on_members(world, STATEFUL_SET, "db") == EVERYWHERE
+
+
+async def test_an_earlier_snapshot_labelled_as_the_latest_removes_nothing():
+    """The loop has not judged the step back to it."""
+    async with confirming() as world:
+        await world.add(make_database("later"))
+        await until(lambda: on_members(world, STATEFUL_SET, "later"))
+        await world.until(lambda: is_available(world))
+        for name, is_latest in (("shop-0-snapshot", "true"), ("shop-1-snapshot", "false")):
+            labels = {IS_LATEST_SNAPSHOT: is_latest}
+            relabelled = partial(with_metadata, labels=labels)
+            await edit(world.store, RESOURCE_SNAPSHOT, Key(name), relabelled)
+        await delete(world, STATEFUL_SET, "later", "shop")
+        await world.until(lambda: pending(world))
+        assert await on_members(world, STATEFUL_SET, "later") == EVERYWHERE
 
 
 async def test_a_confirmation_withdrawn_while_the_loop_records_it_confirms_nothing():
