@@ -399,6 +399,8 @@ def _is_selected_alike(terms: Sequence[JsonObject], old: JsonObject, new: JsonOb
     Fast path: the labels of a Namespace decide about nothing else, so the placed content need not be selected again.
     """
     spaces = [term for term in terms if (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind]
+    if not any(term.get("labelSelector") for term in spaces):
+        return True
     served = {NAMESPACE.group_kind: NAMESPACE}
     before, after = (select_resources(spaces, "", DocumentInventory([each]), served) for each in (old, new))
     if isinstance(before, InvalidSelection) or isinstance(after, InvalidSelection):
