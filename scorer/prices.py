@@ -104,7 +104,7 @@ def read_price_list(document: Any) -> PriceList:
     elif isinstance(document, dict):
         prices = reading.by_sku(document)
     else:
-        raise InvalidPricesError([PriceMistake(FieldPath(), f"{quote(document)} is neither rows nor prices by SKU")])
+        raise InvalidPricesError([PriceMistake(FieldPath(), f"{quote(document)}: must be rows or prices by SKU")])
     if reading.mistakes:
         raise InvalidPricesError(reading.mistakes)
     return prices
@@ -140,7 +140,7 @@ class _Reading:
 
     def by_sku(self, document: JsonObject) -> PriceList:
         for name in sorted(map(str, document.keys() - set(_FIELDS))):
-            self._wrong(FieldPath.of(name), f"there is no such field; known are {', '.join(_FIELDS)}")
+            self._wrong(FieldPath.of(name), f"unknown field: must be one of {', '.join(_FIELDS)}")
         if not self.mistakes and not document.keys() & {"prices", "regions"}:
             self._wrong(FieldPath.of("prices"), "is missing: the price per hour by SKU")
         return PriceList(
@@ -225,7 +225,7 @@ def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
 def _column_mistakes(columns: Sequence[str]) -> Iterator[str]:
     if "name" not in columns:
         delimiter_hint = " and not by semicolons or tabs" if re.search("[;\t]", columns[0]) else ""
-        yield f"there is no column name; columns are separated by commas{delimiter_hint}"
+        yield f"must have a column name. Columns are separated by commas{delimiter_hint}"
     yield from (
         f"column {quote(column)} is listed twice" for column in dict.fromkeys(columns) if columns.count(column) > 1
     )

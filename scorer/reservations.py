@@ -199,7 +199,7 @@ def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) ->
     content = orjson.dumps([_entry(reservation) for reservation in reservations])
     if len(content) > MOST_BYTES:
         raise TooManyReservationsError(
-            f"the reservations would take {len(content)} bytes, and a Lease holds {MOST_BYTES}; give some back first"
+            f"the reservations would take {len(content)} bytes, and a Lease holds {MOST_BYTES}. Release some first"
         )
     metadata = lease["metadata"]
     annotations = {**(metadata.get("annotations") or {}), RESERVATIONS: content.decode()}
@@ -273,6 +273,7 @@ def _entry(reservation: Reservation) -> JsonObject:
 def _unreadable(lease: JsonObject, reason: str) -> UnreadableReservationsError:
     metadata = lease["metadata"]
     return UnreadableReservationsError(
-        f"the Lease {metadata.get('namespace', '')}/{metadata['name']} holds reservations that cannot be read: "
-        f"{reason}; nothing is granted there until the Lease is repaired, or deleted while no disruption is under way"
+        f"the Lease {metadata.get('namespace', '')}/{metadata['name']} has reservations that cannot be read: "
+        f"{reason}. Nothing is granted there until the Lease is repaired, or deleted while no disruption is in "
+        "progress"
     )

@@ -390,7 +390,9 @@ def test_a_member_that_is_lost_leaves_without_it(pair: Pair) -> None:
 
 def test_join_says_where_no_loop_runs(pair: Pair) -> None:
     said = only_error(pair.run("join", "--timeout=1"))
-    assert "the loop has not seen the MemberCluster: does `harbormaster reconcile` run on the hub?" in said
+    assert (
+        "the loop has not processed the MemberCluster. Check that `harbormaster reconcile` is running on the hub"
+    ) in said
 
 
 def test_a_member_joins_gets_what_is_placed_and_leaves_with_it(pair_with_loop: Pair) -> None:

@@ -85,7 +85,7 @@ def test_the_published_strategy_from_creation_to_success(fleet, updates):
     with member_change(fleet, "smartfish", CANARY, NO_CANARY):
         updates.place("e2e-seed", *stages)
         updates.start("e2e-seed-1", "e2e-seed")
-        updates.wait_message("e2e-seed-1", "waits after stage canary: the approval e2e-seed-1-after-canary")
+        updates.wait_message("e2e-seed-1", "waiting after stage canary: the approval e2e-seed-1-after-canary")
         assert updates.colours("e2e-seed") == {"jumpingcat": "green", "smartfish": "green"}
         request = "e2e-seed-1-after-canary"
         words = ("clusterapprovalrequest", request, "--subresource=status", "--type=merge", "-p", approval_patch())

@@ -158,9 +158,9 @@ def filter_nodes(args: ExtenderRequest, context: ExtenderContext, rules: Rules) 
     """Answer ``filter``: an ``ExtenderFilterResult`` in the form of the question."""
     candidates = args.candidates
     if args.pod is None:
-        return filter_error("extender: no Pod is given")
+        return filter_error("extender: Pod must be set")
     if candidates is None:
-        return filter_error("extender: neither Nodes nor NodeNames is given")
+        return filter_error("extender: Nodes or NodeNames must be set")
     node_names: list[str] = []
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}

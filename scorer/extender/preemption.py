@@ -25,7 +25,7 @@ def preempt(args: PreemptionArgs, context: ExtenderContext, rules: Rules) -> Ext
         MalformedArgsError: There is no pod.
     """
     if args.pod is None:
-        raise MalformedArgsError("no Pod is given")
+        raise MalformedArgsError("Pod must be set")
     nodes = map(context.nodes.get, args.victims)
     obstacles = Judge(args.pod, context, rules).obstacles(nodes)
     remaining: dict[str, MetaVictims] = {}

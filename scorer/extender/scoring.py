@@ -26,9 +26,9 @@ def prioritize(args: ExtenderRequest, context: ExtenderContext, rules: Rules) ->
     """
     candidates = args.candidates
     if args.pod is None:
-        raise MalformedArgsError("no Pod is given")
+        raise MalformedArgsError("Pod must be set")
     if candidates is None:
-        raise MalformedArgsError("neither Nodes nor NodeNames is given")
+        raise MalformedArgsError("Nodes or NodeNames must be set")
     raw = _raw_scores(args.pod, candidate_nodes(args, context), context, rules)
     scores = scale_points(set(raw), rules.max_score)
     return [{"Host": name, "Score": scores[points]} for name, points in zip(candidates, raw, strict=True)]

@@ -86,13 +86,13 @@ def upgrade_holder(run: str) -> str:
 
 def eviction_hold(cluster: str, name: str, placement: str) -> Hold:
     """Return the hold of an eviction that is under way."""
-    message = f"eviction {name} is taking placement {placement} off member {cluster}"
+    message = f"eviction {name} is removing placement {placement} from member {cluster}"
     return Hold(MemberDisruption.EVICTION, eviction_holder(name), message)
 
 
 def rollout_hold(cluster: str, placement: str) -> Hold:
     """Return the hold of a rolling update that is under way, of a placement such as ``crp/web``."""
-    message = f"{placement} is being rolled out to member {cluster}, and is not available there yet"
+    message = f"{placement} is being rolled out to member {cluster} and is not available there yet"
     return Hold(MemberDisruption.ROLLOUT, rollout_holder(placement), message)
 
 
@@ -101,7 +101,7 @@ def reserved_holds(cluster: str, reservations: Iterable[Reservation]) -> Iterato
     for reservation in reservations:
         is_disruption = reservation.purpose in tuple(MemberDisruption)
         kind = MemberDisruption(reservation.purpose) if is_disruption else None
-        purpose = reservation.purpose or "a purpose it does not name"
+        purpose = reservation.purpose or "an unspecified purpose"
         yield Hold(
             kind,
             reservation.holder,

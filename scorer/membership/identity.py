@@ -79,7 +79,7 @@ class AppliedWorkOwnership(Enum):
 
     OURS = "it is ours"
     UNMARKED = "it may be ours: no hub is recorded on it"
-    LET_GO = "its member has let go of it: another may take it over"
+    LET_GO = "its member has released it: another may take it over"
     ANOTHERS = "it is another member's"
 
 

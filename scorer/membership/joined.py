@@ -27,18 +27,18 @@ def missing_for_joining(member: Mapping[str, Any] | None, internal: Mapping[str,
         now: Reference instant for the age of the last heartbeat.
     """
     if member is None:
-        return "there is no MemberCluster of that name"
+        return "no MemberCluster of that name exists"
     if is_deleting(member):
         return "the MemberCluster is being deleted"
     conditions = dicts_at(member, "status", "conditions")
     ready = _find_condition(conditions, READY_TO_JOIN)
     if not ready:
-        return "the loop has not seen the MemberCluster: does `harbormaster reconcile` run on the hub?"
+        return "the loop has not processed the MemberCluster. Check that `harbormaster reconcile` is running on the hub"
     if ready.get("status") != TRUE:
         return f"the hub is not ready for it: {ready.get('message', '')}"
     identity = _find_condition(dicts_at(internal or {}, "status", "conditions"), IDENTITY_ACCEPTED)
     if identity.get("status") == FALSE:
-        return f"its agent does not join: {identity.get('message', '')}"
+        return f"its agent refuses to join: {identity.get('message', '')}"
     if _find_condition(conditions, JOINED).get("status") != TRUE:
         return "its agent has not reported to the hub"
     agent = next((agent for agent in agents_of(status_of(member)) if agent["type"] == MEMBER_AGENT), {})

@@ -25,9 +25,9 @@ FORCE_DELETE_AFTER: Final = timedelta(minutes=15)
 class DepartureStage(Enum):
     """Progress of the departure of a member."""
 
-    ASKED = "its agent has been told to leave"
+    ASKED = "its agent has been ordered to leave"
     CLEARING = "its Works and its namespace are being deleted"
-    GONE = "nothing of it is left on the hub"
+    GONE = "all of its objects on the hub are deleted"
 
 
 @dataclass(frozen=True, slots=True)

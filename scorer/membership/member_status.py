@@ -73,7 +73,7 @@ def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_A
             return None, f"{kind} has not reported"
         condition = next((entry for entry in _conditions(agents[kind]) if entry.get("type") == JOINED), None)
         if condition is None:
-            return None, f"{kind} does not say whether it has joined"
+            return None, f"{kind} has not reported whether it has joined"
         states.add(condition.get("status"))
     if states == {TRUE}:
         return True, "all agents have joined"

@@ -83,7 +83,7 @@ def silence(
     message = f"its agent has not reported since {text or 'it joined'}"
     hint = f": it must run, reach this hub, and be the {identity} of spec.identity"
     if now - last_contact > LIMIT:
-        message += f", so the member gets nothing new{hint}"
+        message += f", so that the member gets no new placements{hint}"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
     # A new process does not forget heartbeats that an earlier one has missed.
     if now - (heartbeat if heartbeat is not None and latest == UNKNOWN else last_contact) > late:

@@ -282,7 +282,7 @@ def node_blockers(
     if _deletion_blocker(node) is not None or (class_ is DisruptionClass.EVENTUAL and node.grace_bounded):
         return own
     if pods_unknown:
-        return (*own, Blocker(BlockReason.PODS_UNKNOWN, f"the pods of the node are not known: {pods_unknown}"))
+        return (*own, Blocker(BlockReason.PODS_UNKNOWN, f"the pods of the node are unknown: {pods_unknown}"))
     return (*own, *_pod_blockers(pods, guards or {}, now))
 
 
@@ -293,7 +293,7 @@ def template_blocker(pool: str) -> Blocker:
 
 def reserved_blocker(holder: str = "", until: datetime | None = None) -> Blocker:
     """Return the blocker of a node that is already reserved, with the holder and the end if they are known."""
-    message = "the node is reserved for a disruption already"
+    message = "the node is already reserved for a disruption"
     if holder and until is not None:
         message = f"{message}, by {holder} until {format_time(until)}"
     return Blocker(BlockReason.RESERVED, message, source="Reservation", until=until)
@@ -352,7 +352,7 @@ def _guard_blocker(pod_guards: Sequence[PodGuard], pods: Sequence[NodePod]) -> B
     pods_text = f"pod{'s' if len(pods) > 1 else ''} {', '.join(names)}{more}"
     if len(pod_guards) == 1:
         guard = f"{pod_guards[0].namespace}/{pod_guards[0].name}"
-        message = f"PodDisruptionBudget {guard} lets no pod go: {pods_text}"
+        message = f"PodDisruptionBudget {guard} allows no evictions: {pods_text}"
         return Blocker(BlockReason.POD_DISRUPTION_BUDGET, message, source=f"PodDisruptionBudget {guard}")
     guard_names = ", ".join(f"{guard.namespace}/{guard.name}" for guard in pod_guards)
     message = f"more than one PodDisruptionBudget ({guard_names}) guards {pods_text}, which cannot be evicted"

@@ -96,7 +96,7 @@ def _read_window(schedule: str | None, duration: str | None) -> BudgetWindow:
     if schedule is None and duration is None:
         return BudgetWindow()
     if schedule is None:
-        raise ValueError("duration is given without schedule")
+        raise ValueError("duration must not be set without schedule")
     return BudgetWindow(parse_schedule(schedule), timedelta() if duration is None else parse_budget_duration(duration))
 
 

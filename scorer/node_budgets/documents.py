@@ -304,8 +304,8 @@ class CalendarMaker:
     def __init__(self, pools: int, start: datetime, days: int, zone: ZoneInfo | None = None) -> None:
         if pools * days > MOST_POOL_DAYS:
             raise TooLargeError(
-                f"{pools} pools for {days} days are too much for one answer; "
-                f"name at most {MOST_POOL_DAYS // days} of them, or ask for fewer days"
+                f"{pools} pools for {days} days are too many for one answer. Name at most {MOST_POOL_DAYS // days} "
+                "pools, or request fewer days"
             )
         self._start = start
         self._end = start + timedelta(days=days)
@@ -323,8 +323,8 @@ class CalendarMaker:
         self._spans += sum(len(reason.spans) for reason in result.reasons)
         if self._spans > MOST_SPANS:
             raise TooLargeError(
-                f"the calendar has more than {MOST_SPANS} spans, as the budgets of {pool.name} change often; "
-                "name fewer pools, or ask for fewer days"
+                f"the calendar has more than {MOST_SPANS} spans, because the budgets of {pool.name} change often. "
+                "Name fewer pools, or request fewer days"
             )
         reasons: list[ReasonSpans] = [
             {

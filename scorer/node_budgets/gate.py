@@ -52,7 +52,7 @@ def answer(
     active_budgets = parse_budgets(pool.budgets).at(now)
     case = _Case(question, pool, active_budgets, counts, active_budgets.allowance(counts, question.reason), class_)
     if question.requested_count == 0:
-        return case.granting(0, "no node is asked for")
+        return case.granting(0, "no node is requested")
     if case.allowed.unusable:
         return case.refused_by_mistake(case.allowed.unusable)
     return case.all_or_nothing() if question.mode is Mode.ALL else case.as_many_as_may()
@@ -128,9 +128,7 @@ class _Case:
             for position, mistake in mistakes[:MOST_NAMED]
         )
         limit = "nothing" if self.allowed.unusable else "no more"
-        message = (
-            f"{limit} of NodePool {self.pool.name} may be disrupted until its budgets can be used: {mistakes_text}"
-        )
+        message = f"{limit} of NodePool {self.pool.name} may be disrupted until its budgets are valid: {mistakes_text}"
         return self._answer(GateVerdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
     def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> NodeGateAnswer:
@@ -183,11 +181,8 @@ class _Case:
     def _refusal_text(self, verdict: GateVerdict, opening: Opening, requested: int, alone: datetime | None) -> str:
         reason, limit, total = self.question.reason, self.allowed.limit, self.counts.total
         positions = opening.closing or self.allowed.binding
-        subject = f"{self._budgets_text(positions)} {'let' if len(positions) > 1 else 'lets'}"
-        message = (
-            f"{subject} {limit} of {format_node_count(total)} go for {reason}, "
-            f"{requested} {is_or_are(requested)} asked for"
-        )
+        subject = f"{self._budgets_text(positions)} {'allow' if len(positions) > 1 else 'allows'}"
+        message = f"{subject} {limit} of {format_node_count(total)} to be disrupted for {reason}, {requested} requested"
         disruptions = self._disruptions_text()
         match verdict:
             case GateVerdict.WINDOW_CLOSED:
@@ -196,12 +191,12 @@ class _Case:
             case GateVerdict.IN_FLIGHT:
                 if opening.instant is not None:
                     return f"{message}{disruptions}; opens {format_time(opening.instant)}"
-                alternative = f"; without them it opens {format_time(alone)}" if alone is not None else ""
-                return f"{message}{disruptions}{alternative}; ask again when they are done"
+                alternative = f". Without them, it opens at {format_time(alone)}" if alone is not None else ""
+                return f"{message}{disruptions}{alternative}. Retry when they are done"
             case _ if opening.searched_until is not None:
-                return f"{message}{disruptions}; no opening was found until {format_time(opening.searched_until)}"
+                return f"{message}{disruptions}. No opening was found until {format_time(opening.searched_until)}"
             case _:
-                return f"{message}{disruptions}; that stays so until the budgets or the nodes of the pool change"
+                return f"{message}{disruptions}. This does not change until the budgets or the nodes of the pool change"
 
     def _budgets_text(self, positions: Sequence[int]) -> str:
         """Return budgets in words, or the pool without any."""
@@ -261,7 +256,7 @@ def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> No
     """Raise InvalidQuestion if the question does not fit the pool."""
     if question.reason not in QUESTION_REASONS:
         words = ", ".join(QUESTION_REASONS)
-        raise InvalidQuestion("/reason", "unknown-reason", f"{question.reason[:64]!r} is none of {words}")
+        raise InvalidQuestion("/reason", "unknown-reason", f"{question.reason[:64]!r}: must be one of {words}")
     if question.nodes is None:
         if question.count < 0:
             raise InvalidQuestion("/count", "negative", f"{question.count} is less than 0")
@@ -272,10 +267,10 @@ def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> No
     names: set[str] = set()
     for position, name in enumerate(question.nodes):
         if name in names:
-            raise InvalidQuestion(f"/nodes/{position}", "duplicate", f"{name[:64]!r} is named twice")
+            raise InvalidQuestion(f"/nodes/{position}", "duplicate", f"{name[:64]!r} is listed twice")
         if name not in pool.nodes:
             raise InvalidQuestion(
-                f"/nodes/{position}", "unknown-node", f"{name[:64]!r} is no node of NodePool {pool.name}"
+                f"/nodes/{position}", "unknown-node", f"{name[:64]!r} is not a node of NodePool {pool.name}"
             )
         names.add(name)
 
@@ -297,7 +292,7 @@ def _unheld(question: NodeGateQuestion, counts: NodeCounts, now: datetime) -> No
         next_open=now,
         retry_after_seconds=0,
         searched_until=None,
-        message="expiration is held by no budget, no pod and no annotation",
+        message="budgets, pods and annotations do not delay expiration",
     )
 
 

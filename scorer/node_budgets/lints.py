@@ -227,7 +227,7 @@ def _read_budget(index: int, budget: Budget) -> _Known | None:
 def _lint_reasons(index: int, budget: Budget) -> Iterator[Lint]:
     """An empty list of reasons means no reason, not every reason (K-34)."""
     if budget.reasons == ():
-        message = "is empty, so the budget is about no reason at all; leave it out to mean every reason"
+        message = "is empty, so that the budget applies to no reason. Remove it to cover every reason"
         yield Lint("K-34", (index, "reasons"), message, REASONS)
 
 
@@ -237,13 +237,13 @@ def _lint_window(budget: _Known) -> Iterator[Lint]:
         return
     reasons, text = _sort_reasons(budget.reasons) or REASONS, budget.budget.duration
     if not budget.duration and text is not None and not budget.schedule.never_fires:
-        message = f"{_quote(text)} is no time at all: the budget is never in force"
+        message = f"{_quote(text)} is zero: the budget is never in force"
         yield Lint("K-33", (budget.index, "duration"), message, reasons)
     if budget.schedule.never_fires:
         message = f"{_quote(budget.schedule.text)} never fires, so the budget is always in force"
         yield Lint("K-32", (budget.index, "schedule"), message, reasons)
     elif budget.always and text is not None:
-        message = f"in {_quote(text)} the next window begins, so the budget is always in force"
+        message = f"in {_quote(text)} the next window starts, so the budget is always in force"
         yield Lint("K-32", (budget.index, "duration"), message, reasons)
 
 
@@ -275,7 +275,7 @@ def _lint_gaps(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Li
     if unlimited:
         affected = [budget for budget in live if budget.reasons & unlimited]
         reasons_text, scope = ("", "") if len(affected) == len(live) else (_for(unlimited), " about that")
-        message = f"outside the windows disruption{reasons_text} is not limited: every budget{scope} has a schedule"
+        message = f"outside the windows, disruption{reasons_text} is unlimited: every budget{scope} has a schedule"
         yield Lint("K-31", (), message, _sort_reasons(unlimited), _with_cap(budgets, affected, unlimited))
 
 
@@ -306,7 +306,7 @@ def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], budgets:
                 other for other in overrulers if not any(third.is_stricter_than(other) for third in overrulers)
             )
             scope_text = "always in force" if alone.always else "in force whenever this one is"
-            message = f"never matters: budgets[{alone.index}] is stricter and {scope_text}"
+            message = f"has no effect: budgets[{alone.index}] is stricter and {scope_text}"
             overruled = [
                 other
                 for other in live
@@ -320,7 +320,7 @@ def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], budgets:
             for reason in budget.reasons
         ):
             names = _names([other for other in stricter if other.reasons & budget.reasons])
-            message = f"never matters: {names} are stricter, and one of them is in force whenever this one is"
+            message = f"has no effect: {names} are stricter, and one of them is in force whenever this one is"
             yield Lint("K-38", (budget.index,), message, _sort_reasons(budget.reasons))
 
 

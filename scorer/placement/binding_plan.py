@@ -256,7 +256,7 @@ def _repicked_binding(document: JsonObject, old: Binding, snapshot: str, decisio
     metadata = document["metadata"]
     if state is BindingState.UNSCHEDULED:
         if old.previous_state is None:
-            raise BrokenBindingError(f"binding {old.name} is Unscheduled and has no record of its earlier state")
+            raise BrokenBindingError(f"binding {old.name} is Unscheduled and has no record of its previous state")
         state = old.previous_state
         # REMOVE must not outlive the drop: a deletion by another writer would then count as meant by the loop.
         obsolete_annotations = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVAL_PENDING, REMOVE)

@@ -238,19 +238,17 @@ def changes(
 def difference(old_run: RecordedDecision | None, new_run: RecordedDecision) -> list[str]:
     """Return in words how a run differs from the one before it: which cluster replaced which, and why."""
     if old_run is None:
-        return ["the first decision on record"]
+        return ["the first recorded decision"]
     notes = []
     if old_run.wanted != new_run.wanted:
-        notes.append(f"wants {_number(new_run.wanted)} instead of {_number(old_run.wanted)}")
+        notes.append(f"requests {_number(new_run.wanted)} instead of {_number(old_run.wanted)}")
     gains, losses = changes(old_run, new_run)
     notes += _cut([_swap(new, old, new_run) for new, old in zip(gains, losses, strict=False)])
     notes += _cut([f"{new.cluster} added{_scores(new)}" for new in gains[len(losses) :]])
     notes += _cut([f"{old.cluster} dropped{_loss_reason(old, new_run)}" for old in losses[len(gains) :]])
     notes += _cut([*_moves(old_run, new_run)])
     if old_run.satisfied != new_run.satisfied:
-        notes.append(
-            "got all the clusters it wants" if new_run.satisfied else "no longer has all the clusters it wants"
-        )
+        notes.append("has all requested clusters" if new_run.satisfied else "no longer has all requested clusters")
     return notes or ["the same clusters with the same scores"]
 
 

@@ -257,7 +257,7 @@ def _warnings(item: ExplainedCluster) -> list[str]:
             limit = f"more than {STALE_PERIODS} heartbeat periods"
             warnings.append(f"{entry['name']} was observed {entry['age']} ago, {limit}")
         if entry.get("expired"):
-            warnings.append(f"{entry['name']} expired {entry['expiredFor']} ago, so it counts as not reported")
+            warnings.append(f"{entry['name']} expired {entry['expiredFor']} ago and counts as not reported")
     return list(dict.fromkeys(warnings))
 
 
@@ -318,7 +318,7 @@ def _binding(run: ScheduleResult, binding: Binding, batch: Round | None, row: in
     return entry
 
 
-NOT_LISTED = "NotListed: spec.policy.clusterNames does not name it"
+NOT_LISTED = "NotListed: spec.policy.clusterNames does not list it"
 
 
 def _gap(loser: Scored, border: Scored) -> Gap:
@@ -341,7 +341,7 @@ def _reason(run: ScheduleResult, trace: ClusterTrace, item: Mapping[str, Any]) -
         case "ScoreTooLow":
             return f"{Category.SCORE_TOO_LOW}: {_distance(item.get('gap'))}"
         case "NotNeeded":
-            return f"NotNeeded: the placement has all the clusters it wants; {_distance(item.get('gap'))}"
+            return f"NotNeeded: the placement has all requested clusters; {_distance(item.get('gap'))}"
         case "Dropped":
             return f"Dropped: {_loss(run, trace)}"
         case "NotJudged":
@@ -357,10 +357,10 @@ def _loss(run: ScheduleResult, trace: ClusterTrace) -> str:
     if run.request is None:
         return "it is leaving the fleet"
     if _is_unlisted(run, trace.cluster):
-        return "spec.policy.clusterNames no longer names it"
+        return "spec.policy.clusterNames no longer lists it"
     if not trace.binding.current:
-        return "it was picked under an earlier policy, and the present one has all the clusters it wants"
-    return "the placement wants fewer clusters, and this one was recorded as the weakest"
+        return "it was picked under an earlier policy, and the present one has all requested clusters"
+    return "the placement requests fewer clusters, and this one was recorded with the lowest score"
 
 
 _KEY_NAMES = {"topologySpread": "topology spread", "affinity": "affinity", "tieBonus": "the tie bonus"}
@@ -389,7 +389,7 @@ def _sentence(run: ScheduleResult, trace: ClusterTrace, item: Mapping[str, Any])
         case "Kept":
             would_be_refused = item.get("binding", {}).get("wouldBeRefused")
             reason = f"; it would not be picked today: {would_be_refused}" if would_be_refused else ""
-            return f"stays, it was picked earlier{scores}{reason}"
+            return f"kept, it was picked earlier{scores}{reason}"
         case "ScoreTooLow" | "NotNeeded":
             return f"a candidate{scores}, but {item['reason'].partition(': ')[2]}"
         case _:

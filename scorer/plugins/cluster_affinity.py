@@ -137,7 +137,7 @@ def label_requirement_count(selector: LabelSelector | None) -> int:
 
 def too_many_requirements(count: int) -> str:
     """Return the message about too many requirements."""
-    return f"has {count} requirements on labels and properties; at most {MOST_REQUIREMENTS} are allowed"
+    return f"must have at most {MOST_REQUIREMENTS} requirements on labels and properties, has {count}"
 
 
 def _read_preferred(term: PreferredClusterSelector, index: int, path: str) -> PreferredTerm:

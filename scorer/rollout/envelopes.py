@@ -105,7 +105,7 @@ def unwrap(
         return EnvelopeError(f"{key}: its name has {len(key.name)} characters, at most 63 can be placed")
     data = envelope.get("data") or {}
     if not isinstance(data, Mapping) or not 0 < len(data) <= MANIFEST_LIMIT:
-        return EnvelopeError(f"{key}: data holds {len(data)} objects, it must hold 1 to {MANIFEST_LIMIT}")
+        return EnvelopeError(f"{key}: data must have 1 to {MANIFEST_LIMIT} objects, has {len(data)}")
     for entry, content in sorted(data.items()):
         if wrong := _content_error(key, content, kinds, settings):
             return EnvelopeError(f"{key}: data[{entry}] {wrong}")
@@ -127,9 +127,9 @@ def _content_error(
     kind, content_namespace = kinds.get((group, name)), namespace_of(content)
     if key.type == ENVELOPE.kind:
         if content_namespace or (kind and kind.namespaced):
-            return f"is a namespaced {name}; wrap it in a ResourceEnvelope"
+            return f"is a namespaced {name}. Wrap it in a ResourceEnvelope"
     elif kind and not kind.namespaced:
-        return f"is a cluster-scoped {name}; wrap it in a ClusterResourceEnvelope"
+        return f"is a cluster-scoped {name}. Wrap it in a ClusterResourceEnvelope"
     elif content_namespace != key.namespace:
         return f"is in namespace {content_namespace or '(none)'}, not in the envelope's"
     return ""

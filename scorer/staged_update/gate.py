@@ -52,9 +52,9 @@ def may_update(
     name = run.metadata.name
     detail: MemberDetail = {"run": name}
     if _status(run.status.conditions, "Initialized") != TRUE or run.spec.state is RunState.INITIALIZE:
-        message = f"run {name} is initialised and waits for its state Run"
+        message = f"run {name} is initialized and waits for state Run"
         if _status(run.status.conditions, "Initialized") != TRUE:
-            message = f"run {name} has not been initialised yet"
+            message = f"run {name} has not been initialized yet"
         return MemberAnswer(MemberReason.WAITING_FOR_RUN, message, detail)
     stages = _stages(run)
     place = next((at for at, stage in enumerate(stages) if _entry(stage, cluster) is not None), None)
@@ -92,7 +92,9 @@ def _behind(
             wait = _remaining_wait(run, earlier, now)
             message = f"run {name} waits after its stage {earlier_name}"
             return MemberAnswer(MemberReason.WAIT_TIME, message, detail, wait or timedelta(seconds=1))
-    return MemberAnswer(MemberReason.WAITING_FOR_STAGE, f"stage {earlier_name} of run {name} is about to end", detail)
+    return MemberAnswer(
+        MemberReason.WAITING_FOR_STAGE, f"stage {earlier_name} of run {name} is about to complete", detail
+    )
 
 
 def _in_stage(
@@ -111,7 +113,10 @@ def _in_stage(
     plan = _planned_stage(run, stage_place)
     most = len(stage.clusters) if plan is None else _stage_concurrency(plan, len(stage.clusters))
     if len(busy) >= most:
-        message = f"stage {stage_place} of run {name} changes {most} at once, and is busy with {', '.join(busy[:3])}"
+        message = (
+            f"stage {stage_place} of run {name} changes at most {most} concurrently, and is busy with "
+            f"{', '.join(busy[:3])}"
+        )
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail)
     return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of stage {stage_place} of run {name}", detail)
 

@@ -84,11 +84,11 @@ def order_start(run: JsonObject, situation: RunSituation, order: RunOrder) -> Ru
         own = text_at(spec_of(run), field)
         if text and text != own:
             subject = f"spec.{field} is {own[:255]!r} and not {text[:255]!r}"
-            raise RunOrderRefusedError(f"run {order.name} is there already, and its {subject}; choose another name")
+            raise RunOrderRefusedError(f"run {order.name} already exists, and its {subject}. Choose another name")
     _check_not_over(run, situation, "choose another name")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if order.state is RunState.INITIALIZE and state != RunState.INITIALIZE:
-        raise RunOrderRefusedError(f"run {order.name} has been started: it cannot go back to its initialisation")
+        raise RunOrderRefusedError(f"run {order.name} has been started and cannot be initialized again")
     return None if state == order.state else order.state
 
 
@@ -98,10 +98,10 @@ def order_stop(run: JsonObject, situation: RunSituation) -> RunState | None:
     Raises:
         RunOrderRefusedError: The run has ended, or has not been started.
     """
-    _check_not_over(run, situation, "there is nothing to stop")
+    _check_not_over(run, situation, "nothing to stop")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if state == RunState.INITIALIZE:
-        raise RunOrderRefusedError(f"run {name_of(run)} has not been started: there is nothing to stop")
+        raise RunOrderRefusedError(f"run {name_of(run)} has not been started: nothing to stop")
     return None if state == RunState.STOP else RunState.STOP
 
 
@@ -111,7 +111,7 @@ def order_resume(run: JsonObject, situation: RunSituation) -> RunState | None:
     Raises:
         RunOrderRefusedError: The run has ended, or has not been started.
     """
-    _check_not_over(run, situation, "there is nothing to resume")
+    _check_not_over(run, situation, "nothing to resume")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if state == RunState.INITIALIZE:
         raise RunOrderRefusedError(f"run {name_of(run)} has not been started, so it is not stopped: start it")
@@ -120,7 +120,7 @@ def order_resume(run: JsonObject, situation: RunSituation) -> RunState | None:
 
 def _check_not_over(run: JsonObject, situation: RunSituation, advice: str) -> None:
     if situation.is_over:
-        raise RunOrderRefusedError(f"run {name_of(run)} is over ({situation.phase}): {advice}")
+        raise RunOrderRefusedError(f"run {name_of(run)} is finished ({situation.phase}): {advice}")
 
 
 def state_patch(state: RunState) -> JsonObject:
@@ -136,7 +136,7 @@ def rejection_patch(request: str, reason: str) -> JsonObject:
         RunOrderRefusedError: No reason is given.
     """
     if not reason.strip():
-        raise RunOrderRefusedError("the reason is empty: say why the request is rejected")
+        raise RunOrderRefusedError("the reason must not be empty")
     annotations = {REJECTED: f"{request}: {reason.strip()}"}
     return {"metadata": {"annotations": annotations}, "spec": {"state": str(RunState.STOP)}}
 
@@ -157,7 +157,7 @@ def open_approval(run: JsonObject, situation: RunSituation, *, stage: str = "", 
     waits = [wait for wait in approvals if stage in ("", wait.stage) and request in ("", wait.request)]
     if len(waits) > 1:
         request_names = ", ".join(wait.request for wait in waits)
-        raise RunOrderRefusedError(f"run {name_of(run)} waits for several approvals: {request_names}; say which")
+        raise RunOrderRefusedError(f"run {name_of(run)} waits for several approvals: {request_names}. Name one of them")
     if waits:
         return waits[0]
     raise RunOrderRefusedError(_no_approval_reason(run, situation, approvals, stage))
@@ -172,7 +172,7 @@ def _no_approval_reason(run: JsonObject, situation: RunSituation, waits: list[Ru
         return f"run {name} waits for another approval: {', '.join(wait.request for wait in waits)}"
     if any(wait.kind is RunWaitKind.STATE for wait in situation.waits):
         return f"run {name} waits for no approval now, but for {situation.waits[0].message}"
-    word = "is over" if situation.is_over else "does not wait for an approval"
+    word = "is finished" if situation.is_over else "does not wait for an approval"
     detail = f"{situation.phase}: {situation.message}" if situation.message else situation.phase
     return f"run {name} {word} ({detail})"
 

@@ -151,7 +151,7 @@ def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime)
     if phase in (RunPhase.INITIALIZED, RunPhase.STOPPED):
         began = since(run_status, INITIALIZED if phase is RunPhase.INITIALIZED else PROGRESSING)
         word = "start" if phase is RunPhase.INITIALIZED else "resume"
-        wait = RunWait(RunWaitKind.STATE, since=began, message=f"somebody to {word} it")
+        wait = RunWait(RunWaitKind.STATE, since=began, message=f"a user to {word} it")
         return RunSituation(phase, stage_name(stage), (wait,), _message(run_status))
     own = {name_of(request): request for request in requests_of(run, requests)}
     waits = (*_tasks(run_status, stage, own, now), *_clusters(stage, is_stopping=phase is RunPhase.STOPPING))
@@ -211,7 +211,7 @@ def _message(run_status: JsonObject) -> str:
     for kind in (SUCCEEDED, PROGRESSING, INITIALIZED):
         if condition(run_status, kind):
             return text_at(condition(run_status, kind), "message")
-    return "the run has not been initialised yet"
+    return "the run has not been initialized yet"
 
 
 def _tasks(
@@ -243,7 +243,7 @@ def _approval(stage: JsonObject, task: JsonObject, requests: Mapping[str, JsonOb
         since=since(task, REQUEST_CREATED),
         answered=is_approved,
         analysed=has_automatic_approval(request),
-        message=f"{message}: given, the run is about to go on" if is_approved else message,
+        message=f"{message}: given, the run is about to continue" if is_approved else message,
     )
 
 

@@ -50,10 +50,10 @@ def annotation_problem(key: str, text: str) -> str:
     """Return the error in one of the three annotations, or an empty string."""
     match key:
         case _ if key == ON_FAILURE:
-            return "" if text in tuple(OnFailure) else f"{text[:64]!r} is neither Stop nor Rollback"
+            return "" if text in tuple(OnFailure) else f"{text[:64]!r}: must be Stop or Rollback"
         case _ if key == MAX_FAILURES:
             fits = text.isascii() and text.isdecimal() and len(text) <= 9
-            return "" if fits else f"{text[:64]!r} is no integer from 0 to 999999999"
+            return "" if fits else f"{text[:64]!r}: must be an integer from 0 to 999999999"
         case _:
             try:
                 return "" if parse_wait_time(text) > timedelta() else f"{text[:64]!r} is not positive"

@@ -83,7 +83,7 @@ class StagedUpdateRecord:
         try:
             return UpdateStrategySpec.read(dict_at(self.status, "stagedUpdateStrategySnapshot"))
         except ValidationError as error:
-            message = "status.stagedUpdateStrategySnapshot is not as the run has written it"
+            message = "status.stagedUpdateStrategySnapshot was changed by another client"
             raise RunFailedError(RunFailureCause.RECORD_CONTRADICTS_ITSELF, message) from error
 
     def set_condition(

@@ -40,11 +40,11 @@ def undo(
     """
     name, other_runs = name_of(run), list(runs)
     if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):
-        raise RunOrderRefusedError(f"run {name} has changed no cluster, so there is nothing to undo")
+        raise RunOrderRefusedError(f"run {name} has changed no cluster: nothing to undo")
     if not situation.is_over and situation.phase is not RunPhase.STOPPED:
-        raise RunOrderRefusedError(f"run {name} is not over ({situation.phase}): stop it first")
+        raise RunOrderRefusedError(f"run {name} is not finished ({situation.phase}). Stop it first")
     if existing_undo := _find_undo(run, other_runs):
-        raise RunOrderRefusedError(f"run {existing_undo} takes back run {name} already")
+        raise RunOrderRefusedError(f"run {existing_undo} already undoes run {name}")
     if not force:
         _check_newest(run, other_runs)
     index = undo_index(run, retained_indices)
@@ -63,16 +63,16 @@ def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
     if recorded_index in {str(index) for index in indices}:
         return recorded_index
     if recorded_index:
-        message = f"its clusters had resource snapshot {recorded_index[:63]}, which is not there any more"
+        message = f"its clusters had resource snapshot {recorded_index[:63]}, which no longer exists"
     elif annotation(run, PREVIOUS_INDEX):
-        message = f"its clusters had no resource snapshot before other than {index_used(run)}: nothing to go back to"
+        message = f"its clusters had no earlier resource snapshot than {index_used(run)}"
     else:
-        message = f"it has no annotation {PREVIOUS_INDEX}, so what its clusters had before is not known"
+        message = f"it has no annotation {PREVIOUS_INDEX}, so that the previous resource snapshot is unknown"
     raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(indices)}")
 
 
 def _choices(indices: Sequence[int]) -> str:
-    return f"those there: {', '.join(map(str, indices[-10:]))}" if indices else "there is none at all"
+    return f"existing ones: {', '.join(map(str, indices[-10:]))}" if indices else "none exist"
 
 
 def _check_newest(run: JsonObject, other_runs: Iterable[JsonObject]) -> None:
@@ -83,7 +83,7 @@ def _check_newest(run: JsonObject, other_runs: Iterable[JsonObject]) -> None:
     names_text = ", ".join(newer[:_MOST_NAMED]) + (
         f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else ""
     )
-    message = f"the placement has been changed since by {names_text}, and that would be taken back as well"
+    message = f"the placement was changed since then by {names_text}, which would be undone as well"
     raise RunOrderRefusedError(f"run {name_of(run)} is not the newest: {message}; with --force it is")
 
 

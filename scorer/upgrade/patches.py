@@ -37,16 +37,16 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
     state, name = run.status.state, run.metadata.name
     if state in OVER:
         raise UpgradeOrderRefusedError(
-            f"run {name} is {state.value}: make another one, or harbormaster upgrade retry {name}"
+            f"run {name} is {state.value}: create another one, or run harbormaster upgrade retry {name}"
         )
     if state is UpgradeState.STOPPING:
-        raise UpgradeOrderRefusedError(
-            f"run {name} is being stopped: start it again when nothing is in flight any more"
-        )
+        raise UpgradeOrderRefusedError(f"run {name} is being stopped: start it again when nothing is in flight")
     if state in STOPPED:
         return {"spec": {"state": UpgradeRunState.RUN.value, "restartToken": token}}
     if run.spec.state is UpgradeRunState.STOP and run.status.start_time is not None:
-        reason = f"is told to stop, and is still {state.value}: it can be started again once it is Stopped or Failed"
+        reason = (
+            f"has been ordered to stop and is still {state.value}: it can be started again when it is Stopped or Failed"
+        )
         raise UpgradeOrderRefusedError(f"run {name} {reason}")
     return None if run.spec.state is UpgradeRunState.RUN else {"spec": {"state": UpgradeRunState.RUN.value}}
 
@@ -116,7 +116,7 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
     status = run.status
     if status.start_time is None or (status.state not in OVER and status.state not in STOPPED):
         raise UpgradeOrderRefusedError(
-            f"run {run.metadata.name} is {status.state.value}: only what has ended is tried again"
+            f"run {run.metadata.name} is {status.state.value}: only a finished run can be retried"
         )
     upgrade: JsonObject = {"type": run.spec.upgrade.type.value}
     if status.resolved.kubernetes_version:
@@ -174,9 +174,7 @@ def order_answer(
     if approve and (condition.get("status") == "True" or state == UpgradeState.COMPLETED):
         return None
     if state != UpgradeState.PENDING:
-        raise UpgradeOrderRefusedError(
-            f"gate {name} is {state or 'not open yet'}: only one that is Pending is answered"
-        )
+        raise UpgradeOrderRefusedError(f"gate {name} is {state or 'not open yet'}: only a Pending gate can be answered")
     answer = {
         "type": APPROVED,
         "status": "True" if approve else "False",

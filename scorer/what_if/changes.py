@@ -195,7 +195,7 @@ def _as_deleting(binding: BindingView) -> BindingView:
 
 
 def _not_for_resource_placements() -> Eviction:
-    return Eviction("", EvictionReason.INVALID, "only ClusterResourcePlacements can be evicted; it stays")
+    return Eviction("", EvictionReason.INVALID, "only ClusterResourcePlacements can be evicted")
 
 
 def binding_states(bindings: Iterable[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:

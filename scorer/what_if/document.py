@@ -232,7 +232,7 @@ def _deletion_entry(placement: JsonObject, bindings: Sequence[JsonObject]) -> Pl
         "filtered": [],
         "dropped": sorted(drops, key=lambda drop: (drop["cluster"], drop["binding"])),
         "satisfied": True,
-        "message": "the placement is deleted, and what it has placed goes at once",
+        "message": "the placement is deleted, and its content is removed immediately",
     }
 
 

@@ -145,7 +145,7 @@ _RunCluster = TypedDict(
     {
         "cluster": str,
         "progress": Annotated[str, one_of(*ForecastProgress)],
-        "from": Annotated[str, Described("Name of the resource snapshot that it has now, empty for none.")],
+        "from": Annotated[str, Described("Name of its current resource snapshot. Empty: none.")],
     },
 )
 
@@ -225,7 +225,7 @@ class RunObjectChange(TypedDict):
 _RunContent = TypedDict(
     "_RunContent",
     {
-        "from": Annotated[str, Described("Name of the resource snapshot that they have, empty for none.")],
+        "from": Annotated[str, Described("Name of their resource snapshot. Empty: none.")],
     },
 )
 

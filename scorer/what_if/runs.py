@@ -263,12 +263,12 @@ def _change(change: ObjectChange) -> RunObjectChange:
 def _assumptions(state: str, run_forecast: StagedUpdateForecast) -> Iterator[str]:
     """Yield the assumptions of the earliest finish."""
     if state != RunState.RUN:
-        yield f"spec.state is {state}: the run waits until it is Run, which counts as happening now"
+        yield f"spec.state is {state}: the run waits for Run, which is assumed to happen now"
     open_stages = [stage for stage in run_forecast.stages if stage.progress is not ForecastProgress.DONE]
     if any(stage.batches for stage in open_stages):
-        yield "a cluster counts as taking no time"
+        yield "the update of a cluster is assumed to take no time"
     if any(task.request and not task.done for stage in open_stages for task in stage.tasks):
-        yield "an approval counts as given as soon as it is asked for"
+        yield "an approval is assumed to be given when it is requested"
     waiting = [
         cluster.name
         for stage in open_stages
@@ -277,7 +277,7 @@ def _assumptions(state: str, run_forecast: StagedUpdateForecast) -> Iterator[str
     ]
     if waiting:
         more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
-        yield f"nobody can say when these clusters may be touched: {', '.join(sorted(waiting)[:MOST_NAMED])}{more}"
+        yield f"it is unknown when these clusters may be changed: {', '.join(sorted(waiting)[:MOST_NAMED])}{more}"
 
 
 def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequence[str]]:

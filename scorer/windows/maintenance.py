@@ -90,7 +90,7 @@ class MaintenanceWindow:
         if len(schedules) != 1:
             message = ", ".join(schedules) or "nothing"
             raise ValueError(
-                f"spec.schedule: needs one of daily, weekly, absoluteMonthly, relativeMonthly, has {message}"
+                f"spec.schedule: must have one of daily, weekly, absoluteMonthly, relativeMonthly, has {message}"
             )
         offset = _offset(spec.utc_offset)
         closures = sorted(_blocked_interval(place, days, offset) for place, days in enumerate(spec.not_allowed_dates))

@@ -197,7 +197,7 @@ def test_explanations_show_how_long_a_score_counts_and_for_how_long_it_has_not()
     }
     assert items["b"]["verdict"] == "AffinityMismatch"
     assert "10 expired at 2026-11-20T11:59:00Z" in items["b"]["reason"]
-    assert items["b"]["warnings"] == [f"{LATENCY} expired 1m ago, so it counts as not reported"]
+    assert items["b"]["warnings"] == [f"{LATENCY} expired 1m ago and counts as not reported"]
     assert "validUntil" not in items["c"]["affinity"]["terms"][0]["sorter"]
 
 

@@ -47,11 +47,11 @@ def test_an_instant_that_yaml_has_read():
 @pytest.mark.parametrize(
     ("document", "found"),
     [
-        pytest.param(None, ["null is neither rows nor prices by SKU"], id="nothing"),
+        pytest.param(None, ["null: must be rows or prices by SKU"], id="nothing"),
         pytest.param({}, ["prices: is missing: the price per hour by SKU"], id="nothing-in-it"),
         pytest.param(
             {"prices": {}, "price": {}},
-            ["price: there is no such field; known are updatedAt, prices, regions"],
+            ["price: unknown field: must be one of updatedAt, prices, regions"],
             id="unknown-field",
         ),
         pytest.param(
@@ -108,10 +108,10 @@ def test_any_document_is_read_or_refused(document):
     [
         pytest.param(
             "name;price\nd4;0,2",
-            "line 1: there is no column name; columns are separated by commas and not by semicolons or tabs",
+            "line 1: must have a column name. Columns are separated by commas and not by semicolons or tabs",
             id="semicolons",
         ),
-        pytest.param("# prices\nname", "line 1: there is no column name; columns are", id="comment"),
+        pytest.param("# prices\nname", "line 1: must have a column name. Columns are", id="comment"),
         pytest.param("name,price,price\n", 'line 1: column "price" is listed twice', id="column-twice"),
         pytest.param("name,price\n\nd4,1,2\n", "line 3: 3 cells, but there are 2 columns", id="too-many-cells"),
         pytest.param(f"name\n{'x' * 200_000}\n", "not CSV: field larger than", id="huge-cell"),

@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_never_taken_for_nothing(annotations, says):
 
 
 def test_a_lease_holds_only_so_much():
-    with pytest.raises(TooManyReservationsError, match="give some back first"):
+    with pytest.raises(TooManyReservationsError, match="Release some first"):
         with_reservations(new_lease(POOL, "ns"), [reservation(("n" * MOST_BYTES,))])
 
 

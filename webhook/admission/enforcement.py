@@ -156,7 +156,7 @@ class DisruptionEnforcement:
                 disruption = await self._disruption(asked, user)
                 return ALLOWED if disruption is None else await self._judge(disruption, _is_dry_run(asked))
         except TimeoutError:
-            return _unguarded("the time that the API server allows is used up")
+            return _unguarded("timed out")
         except (StoreError, ValueError) as error:
             return _unguarded(str(error))
 
@@ -241,12 +241,12 @@ class DisruptionEnforcement:
         try:
             document = await self._hub.get(disruption.kind, Key(disruption.name))
         except NotFoundError:
-            return f"{what} is gone already"
+            return f"{what} is already deleted"
         stored, node = metadata_of(document), text_at(document, "status", "nodeName")
         if any(reviewed.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
-            return f"{what} is stored as another one than the review has"
+            return f"{what} has changed since the review was sent"
         if disruption.kind == NODE_CLAIM and node and node != disruption.node:
-            return f"{what} is of the node {quote(node)}"
+            return f"{what} belongs to node {quote(node)}"
         return ""
 
     async def _reserve(self, disruption: _Disruption, pool: str) -> str:
@@ -348,22 +348,22 @@ def _one_less(reservation: Reservation) -> Reservation:
 
 
 def _explain(disruption: _Disruption, pool: PoolView, allowed: Allowance, now: datetime) -> str:
-    start = f'{disruption.deed} goes beyond the disruption budgets of NodePool "{pool.name}": '
+    start = f'{disruption.deed} exceeds the disruption budgets of NodePool "{pool.name}": '
     if allowed.unusable:
         position, mistake = allowed.unusable[0]
         budget = describe_budget(position, pool.budgets[position])
-        return f"{start}{budget} cannot be used: {mistake}; until that is put right none of its nodes may go"
+        return f"{start}{budget} is invalid: {mistake}. No node of the pool may be disrupted until the budget is fixed"
     budgets = " and ".join(describe_budget(position, pool.budgets[position]) for position in allowed.binding)
     counts = pool.counts()
-    message = f"{start}{budgets} lets {allowed.limit or 'none'} of {counts.total} nodes go at once"
+    message = f"{start}{budgets} allows {allowed.limit} of {counts.total} nodes to be disrupted concurrently"
     if allowed.limit:
-        message += f", and {allowed.disrupting} are going: {_in_flight(pool)}"
+        message += f", and {allowed.disrupting} are in flight: {_in_flight(pool)}"
     opening = pool.opening(EXPIRED, 1, now)
     if opening.instant is not None:
-        return f"{message}; the next may go at {format_time(opening.instant)}"
+        return f"{message}. The next disruption is allowed at {format_time(opening.instant)}"
     if allowed.limit:
-        return f"{message}; the next may go when one of them is done"
-    return f"{message}; that does not end by itself: change the budget"
+        return f"{message}. The next disruption is allowed when one of them is done"
+    return f"{message}. This does not change by itself: change the budget"
 
 
 def _in_flight(pool: PoolView) -> str:

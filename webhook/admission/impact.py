@@ -66,7 +66,7 @@ def warn_about_lost_objects(
     if not removed:
         return
     if count := len(current_clusters(document, context)):
-        text = f"takes {format_count(len(removed), 'object')} off {format_count(count, 'cluster')}"
+        text = f"removes {format_count(len(removed), 'object')} from {format_count(count, 'cluster')}"
         yield FieldWarning(SELECTORS, with_names(text, removed, LONGEST_WARNING - len(str(SELECTORS)) - 2), RULE)
 
 

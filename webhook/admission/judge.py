@@ -195,7 +195,7 @@ def _bad_request(message: str) -> Judgement:
 def _operation_is_known(question: AdmissionRequest) -> Judgement | None:
     if question.operation in OPERATIONS:
         return None
-    return _bad_request(f"operation {quote(question.operation)} is none of {', '.join(OPERATIONS)}")
+    return _bad_request(f"operation {quote(question.operation)}: must be one of {', '.join(OPERATIONS)}")
 
 
 def _kind_is_given(question: AdmissionRequest) -> Judgement | None:
@@ -207,13 +207,13 @@ def _kind_is_given(question: AdmissionRequest) -> Judgement | None:
 def _object_is_given(question: AdmissionRequest) -> Judgement | None:
     if question.operation not in {"CREATE", "UPDATE"} or isinstance(question.document, dict):
         return None
-    return _bad_request(f"{question.operation} needs an object, not {quote(question.document)}")
+    return _bad_request(f"request.object must be an object for {question.operation}, not {quote(question.document)}")
 
 
 def _old_object_is_given(question: AdmissionRequest) -> Judgement | None:
     if question.operation != "UPDATE" or isinstance(question.old, dict):
         return None
-    return _bad_request(f"UPDATE needs an oldObject, not {quote(question.old)}")
+    return _bad_request(f"request.oldObject must be an object for UPDATE, not {quote(question.old)}")
 
 
 def _object_is_of_the_kind(question: AdmissionRequest) -> Judgement | None:
@@ -224,7 +224,7 @@ def _object_is_of_the_kind(question: AdmissionRequest) -> Judgement | None:
     if document.get("kind") == kind.get("kind") and document.get("apiVersion") == expected:
         return None
     given = f"{quote(document.get('apiVersion'))}, {quote(document.get('kind'))}"
-    return _bad_request(f"the object is of {given}, request.kind says {quote(expected)}, {quote(kind.get('kind'))}")
+    return _bad_request(f"the object is of {given}, but request.kind is {quote(expected)}, {quote(kind.get('kind'))}")
 
 
 def _kind_has_rules(question: AdmissionRequest) -> Judgement | None:
@@ -360,7 +360,7 @@ def _rules(question: AdmissionRequest) -> Judgement | None:
     notes: list[FieldWarning | str] = [finding for finding in findings if isinstance(finding, FieldWarning)]
     if errors and old is not None:
         errors, tolerated = _separate(errors, question.document, old, entry, question.context)
-        notes = [*(f"{error.field}: {error.text()} (left as it is)" for error in tolerated), *notes]
+        notes = [*(f"{error.field}: {error.text()} (unchanged, not refused)" for error in tolerated), *notes]
     if not errors:
         live = _live_findings(question)
         urgent = [finding for finding in live if finding.rule == impact.RULE]

@@ -97,10 +97,12 @@ def warn_about_taking_over(
         subject = (
             "existing objects there" if namespace_of(document) else format_count(len(takeovers), "existing object")
         )
-        yield FieldWarning(SELECTORS, f"{subject} would become ours, and go with the placement ({clusters})", RULE)
+        yield FieldWarning(
+            SELECTORS, f"{subject} would be taken over and removed with the placement ({clusters})", RULE
+        )
     if unseen:
         clusters = format_count(len(unseen), "cluster")
-        text = f"namespaces of {clusters} are not reported yet: objects there are taken over unseen"
+        text = f"namespaces of {clusters} are not reported yet: objects there may be taken over"
         yield FieldWarning(SELECTORS, text, RULE)
 
 

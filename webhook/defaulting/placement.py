@@ -55,7 +55,7 @@ _APPLY_AT: Final = "spec.strategy.applyStrategy"
 _ROLLING_AT: Final = "spec.strategy.rollingUpdate"
 
 RULES: Final = (
-    fills_in("F-01", "policy is PickAll; on an update only while the stored object has none.", _DEFAULTER),
+    fills_in("F-01", "policy is PickAll, on an update only if the stored object has none.", _DEFAULTER),
     fills_in("F-02", "placementType is PickAll.", CRD, "spec.policy.placementType"),
     fills_in(
         "F-03",

@@ -147,7 +147,7 @@ _PARAMETERS: Final[JsonObject] = {
     "tz": {
         "name": "tz",
         "in": "query",
-        "description": "Time zone, such as `Europe/Berlin`, in which instants are given as well.",
+        "description": "Additional time zone for instants, such as `Europe/Berlin`.",
         "schema": {"type": "string"},
     },
     **{

@@ -375,7 +375,7 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
     if among(plan.blocked) or among(plan.deferred_removals):
         message = (
             f"{budget.ready} of {budget.target} clusters of {ref} are ready, so {detail['mayBeTakenAway']} may be "
-            f"taken away and {detail['mayBeAdded']} added, and others come first"
+            f"removed and {detail['mayBeAdded']} added, and others come first"
         )
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail, after)
     if plan.action is Action.NO_SNAPSHOT:

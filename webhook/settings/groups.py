@@ -75,8 +75,8 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Limits",
-        "Limits of admission that are fixed: at most 300,000 JSON values in a review. An object without its "
-        "status may have 10,000 values; an upgrade strategy, run or version catalog 20,000; a kind that holds "
+        "Fixed limits of admission: at most 300,000 JSON values in a review. An object without its status may "
+        "have 10,000 values. Upgrade strategies, runs and version catalogs may have 20,000, and kinds that hold "
         "manifests 50,000.",
         listener.LimitSettings,
     ),

@@ -90,7 +90,7 @@ RULES: Final = (
     Rule(
         "K-11",
         (Severity.DENY, Severity.WARN),
-        "For capacity types, In lists at least one known value, and minValues of them; others give a warning.",
+        "For capacity types, In lists at least one known value, and minValues of them. Others give a warning.",
         _RUNTIME,
     ),
     schema(

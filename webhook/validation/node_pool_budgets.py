@@ -101,7 +101,7 @@ def validate_schedule(text: str, at: FieldPath) -> Iterator[FieldError]:
         yield invalid(at, text, str(error), "K-20")
         return
     if not matches_crd_pattern(text):
-        reason = "must be five fields separated by spaces, or begin with a macro other than @every"
+        reason = "must be five fields separated by spaces, or start with a macro other than @every"
         yield invalid(at, text, reason, "K-20")
 
 

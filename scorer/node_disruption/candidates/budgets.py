@@ -56,7 +56,7 @@ class Allowances:
 
     def _refusal(self, pool: str, reason: str, count: int) -> Refusal:
         if pool not in self._views:
-            return Refusal(DisruptionBlockReason.BUDGET, f"the budgets of NodePool {pool} are not known")
+            return Refusal(DisruptionBlockReason.BUDGET, f"the budgets of NodePool {pool} are unknown")
         allowance = self._allowance(pool, reason)
         until = self._views[pool].opening(reason, count + 1, self._now).instant
         if allowance.unusable:
@@ -64,9 +64,9 @@ class Allowances:
             return Refusal(
                 DisruptionBlockReason.BUDGET, f"budget {index} of NodePool {pool} is invalid: {mistake}", until
             )
-        message = f"{_budgets_text(allowance.binding)} of NodePool {pool} {_number(allowance.limit)} go for {reason}"
-        disruptions = [f"{allowance.disrupting} of them going or not ready already"] if allowance.disrupting else []
-        disruptions += [f"{count} of them by this command"] if count else []
+        message = f"{_budgets_text(allowance.binding)} of NodePool {pool} {_number(allowance.limit)} for {reason}"
+        disruptions = [f"{allowance.disrupting} of them in progress or not ready"] if allowance.disrupting else []
+        disruptions += [f"{count} of them used by this command"] if count else []
         return Refusal(DisruptionBlockReason.BUDGET, ", ".join((message, *disruptions)), until)
 
 
@@ -75,7 +75,7 @@ def _budgets_text(budgets: Sequence[int]) -> str:
 
 
 def _number(limit: int) -> str:
-    return "lets no node" if not limit else f"lets {limit} node{'s' if limit > 1 else ''}"
+    return "allows 0 disruptions" if not limit else f"allows {limit} disruption{'s' if limit > 1 else ''}"
 
 
 class RemainingAllowance:

@@ -143,7 +143,7 @@ def _blockers(node: ClusterNode, pods: Iterable[Pod], circumstances: Circumstanc
     """Return the blockers of a node, in the order of nodepool-disruption.md 5.3."""
     assert node.node is not None
     if node.name in circumstances.leaving:
-        return [Blocker(BlockReason.DELETING, "the node has reached its age and is deleted", source="NodeClaim")]
+        return [Blocker(BlockReason.DELETING, "the node has expired and is deleted", source="NodeClaim")]
     blockers = _all_blockers(node.node, pods, circumstances)
     state = [blocker for blocker in blockers if blocker.reason in _STATE]
     if any(blocker.reason != BlockReason.RESERVED for blocker in state):
@@ -174,14 +174,14 @@ def _all_blockers(node: PoolNode, pods: Iterable[Pod], circumstances: Circumstan
 def _nomination(name: str, nominated: Mapping[str, str]) -> list[Blocker]:
     if (pod := nominated.get(name)) is None:
         return []
-    return [Blocker(DisruptionBlockReason.NOMINATED, f"pod {pod} needs a place and will come to the node")]
+    return [Blocker(DisruptionBlockReason.NOMINATED, f"pod {pod} is pending and nominated for the node")]
 
 
 def _pool_blockers(pool: str, circumstances: Circumstances) -> list[Blocker]:
     if pool not in circumstances.cluster.pools:
         return [Blocker(DisruptionBlockReason.POOL_UNKNOWN, f"there is no NodePool {pool}", source="NodePool")]
     if circumstances.catalog is not None and not circumstances.catalog.types:
-        message = f"no instance types are known for NodePool {pool}"
+        message = f"instance types of NodePool {pool} are unknown"
         return [Blocker(DisruptionBlockReason.NO_INSTANCE_TYPES, message, source="NodePool")]
     return []
 

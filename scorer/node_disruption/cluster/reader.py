@@ -146,7 +146,7 @@ def _read_cluster(
         daemons=interned_pods,
         namespaces={name_of(namespace): labels_of(namespace) for namespace in objects.get("Namespace", ())},
     )
-    notes += _note([pod.key for pod in unplaced_pods if pod.gated], "pods that wait for scheduling gates")
+    notes += _note([pod.key for pod in unplaced_pods if pod.gated], "pods with scheduling gates")
     notes += _without_node(objects.get("NodeClaim", ()), cluster)
     notes += _unmatched_notes(cluster)
     notes += _future(cluster, now)
@@ -198,7 +198,7 @@ def _pools(documents: Iterable[JsonObject], previous: Kept[NodePoolState], notes
         try:
             pools[name] = derive(previous.get(name), (document,), read_pool)
         except ValidationError:
-            notes.append(f"NodePool {name} cannot be read and is left out")
+            notes.append(f"NodePool {name} is invalid and is left out")
     return pools
 
 
@@ -224,7 +224,7 @@ def _terms_by_claim(objects: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volum
             terms_by_claim[namespace_of(claim), name_of(claim)] = terms[volume_name]
         elif volume_name not in volume_names:
             unknown.append(f"{namespace_of(claim)}/{name_of(claim)}")
-    return terms_by_claim, _note(unknown, "PersistentVolumeClaims without a known volume hold no pod to any node")
+    return terms_by_claim, _note(unknown, "PersistentVolumeClaims without a known volume do not restrict pods to nodes")
 
 
 def _pods(documents: Iterable[JsonObject], volumes: _Volumes, previous: Kept[Pod]) -> Kept[Pod]:
@@ -328,11 +328,11 @@ def _reuse_if_identical(previous: tuple[Pod, ...], current: tuple[Pod, ...]) -> 
 
 def _unmatched_notes(cluster: ClusterSnapshot) -> Iterator[str]:
     nodes = cluster.nodes.values()
-    yield from _note([node.name for node in nodes if not node.pool], "nodes of no pool stay, and take pods")
+    yield from _note([node.name for node in nodes if not node.pool], "nodes without a pool are kept, and can take pods")
     strange = [node.name for node in nodes if node.pool and node.pool not in cluster.pools]
-    yield from _note(strange, f"nodes whose pool, by the label {NODE_POOL_LABEL}, is not there")
+    yield from _note(strange, f"nodes whose pool (label {NODE_POOL_LABEL}) does not exist")
     pods_without_node = [pod.key for name, pods in cluster.pods.items() if name not in cluster.nodes for pod in pods]
-    yield from _note(pods_without_node, "pods on nodes that are not there are ignored")
+    yield from _note(pods_without_node, "pods on nodes that do not exist are ignored")
     yield from _note([pod.key for pod in cluster.pending], "pods that are pending")
 
 
@@ -349,7 +349,7 @@ def _without_node(claims: Iterable[JsonObject], cluster: ClusterSnapshot) -> lis
     """Return notes on claims whose nodes were deleted or have not joined yet."""
     claim_names = {node.claim.name for node in cluster.nodes.values() if node.claim}.union(cluster.launching)
     names = [name for name in map(name_of, claims) if name not in claim_names]
-    deletion_notes = _note(names, "NodeClaims whose nodes are not there, which play no part")
+    deletion_notes = _note(names, "NodeClaims whose nodes do not exist are ignored")
     return [*deletion_notes, *_note(list(cluster.launching), "NodeClaims whose nodes have not joined yet")]
 
 
@@ -359,7 +359,7 @@ def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
     changes += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
     changes += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]
     late = [name for name, creation_time in changes if creation_time is not None and creation_time > now]
-    yield from _note(late, "made in the future")
+    yield from _note(late, "created in the future")
 
 
 def _note(names: Sequence[str], subject: str) -> list[str]:

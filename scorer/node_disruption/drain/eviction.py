@@ -72,7 +72,7 @@ class EvictionLedger:
             return BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, f"{message}, which cannot be evicted"
         if not guards or self._remaining(guards[0]) > 0 or (pod.held.unready and self._frees_unready(guards[0])):
             return None
-        return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} lets no pod go: pod {pod.key}"
+        return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} allows no evictions: pod {pod.key}"
 
     def leave(self, pod: Pod) -> None:
         """Record that a pod has been evicted or deleted, or is not running yet."""

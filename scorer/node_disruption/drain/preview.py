@@ -22,7 +22,7 @@ from scorer.node_disruption.drain.eviction import DISRUPTED, EvictionLedger, is_
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.scheduler import place_all
 
-_DAEMON: Final = "a pod of a DaemonSet: it ends with the node"
+_DAEMON: Final = "a pod of a DaemonSet: it is deleted with the node"
 
 
 class DrainOutcome(StrEnum):
@@ -184,9 +184,11 @@ def _drained_pod(
     nowhere: Mapping[str, int],
 ) -> DrainedPod:
     if pod.owner is Owner.NODE:
-        return DrainedPod(pod.key, node, DrainOutcome.STAYS, why="a mirror pod: it ends with the node")
+        return DrainedPod(pod.key, node, DrainOutcome.STAYS, why="a mirror pod: it is deleted with the node")
     if pod.shape.tolerates(DISRUPTED):
-        stay_reason = _DAEMON if pod.owner is Owner.DAEMON_SET else f"tolerates {DISRUPTED.key}: it ends with the node"
+        stay_reason = (
+            _DAEMON if pod.owner is Owner.DAEMON_SET else (f"tolerates {DISRUPTED.key}: it is deleted with the node")
+        )
         return DrainedPod(pod.key, node, DrainOutcome.STAYS, onto, stay_reason, nowhere=nowhere)
     if pod.terminating_since is not None:
         return DrainedPod(pod.key, node, DrainOutcome.ENDS, onto, "is being deleted", nowhere=nowhere)

@@ -60,7 +60,7 @@ def current_leader(lease_sightings: Sightings, clock: float) -> str:
         holder = text_at(sighting.lease, "spec", "holderIdentity")
         if holder and _is_held(sighting, clock):
             renewal = text_at(sighting.lease, "spec", "renewTime") or "never"
-            return f"Karpenter runs here: {holder} holds the Lease {lease_key} (renewed {renewal})"
+            return f"Karpenter is running: {holder} holds the Lease {lease_key} (renewed {renewal})"
     return ""
 
 

@@ -71,11 +71,9 @@ def next_step(
     if removed_nodes or not order.replacements:
         return CommandStep(Next.DRAIN)
     if unmarked_nodes := sorted(set(present) - set(marked_nodes)):
-        return CommandStep(Next.UNDO, f"not every node could be marked: {', '.join(unmarked_nodes)}")
+        return CommandStep(Next.UNDO, f"not every node could be tainted: {', '.join(unmarked_nodes)}")
     if missing_replacements := [name for name in order.replacements if name not in replacements]:
-        return CommandStep(
-            Next.UNDO, f"the replacement is not there, or not any more: {', '.join(missing_replacements)}"
-        )
+        return CommandStep(Next.UNDO, f"the replacement does not exist: {', '.join(missing_replacements)}")
     until = order.since + patience(commands)
     unready = [name for name in order.replacements if not replacements[name]]
     if not unready:
@@ -85,4 +83,4 @@ def next_step(
         return CommandStep(
             Next.UNDO, f"the replacement is not initialized after {minutes} minutes: {', '.join(unready)}"
         )
-    return CommandStep(Next.WAIT, f"waits until the replacement is initialized: {', '.join(unready)}", until)
+    return CommandStep(Next.WAIT, f"waiting for the replacement to be initialized: {', '.join(unready)}", until)

@@ -154,14 +154,14 @@ def notes(
         yield from _shut(name, view, decision.now)
     if not acts:
         for command in decision.commands:
-            message = f"{describe(command)}; nothing is done"
+            message = f"{describe(command)} (advice only)"
             yield from (Note("Node", node, NodePoolEventReason.CANDIDATE, message) for node in command.nodes)
         for node in decision.expired:
             yield Note(
                 "Node",
                 node,
                 NodePoolEventReason.CANDIDATE,
-                "it has reached its age and would be deleted; nothing is done",
+                "it has expired and would be deleted (advice only)",
             )
     for hold in decision.held:
         if hold.reason not in _QUIET:
@@ -195,9 +195,9 @@ def _pool_condition(
         listing = "; ".join(f"{reason}: {_name_list(nodes)}" for reason, nodes in _by_reason(reasons_by_node).items())
         return NodePoolCondition(TRUE, NodePoolConditionReason.DISRUPTING, f"being disrupted: {listing}{tail}")
     if circumstance.why_not:
-        advice = "; ".join(parts) or "nothing is to be done"
+        advice = "; ".join(parts) or "no disruption is needed"
         return NodePoolCondition(
-            FALSE, NodePoolConditionReason.NOT_ACTING, f"{circumstance.why_not}; it only advises: {advice}{tail}"
+            FALSE, NodePoolConditionReason.NOT_ACTING, f"advice only: {circumstance.why_not}: {advice}{tail}"
         )
     if parts:
         return NodePoolCondition(
@@ -207,7 +207,7 @@ def _pool_condition(
         )
     if holds:
         return NodePoolCondition(FALSE, NodePoolConditionReason.HELD, tail.removeprefix("; "))
-    return NodePoolCondition(FALSE, NodePoolConditionReason.NOTHING_TO_DO, f"no node would go{tail}")
+    return NodePoolCondition(FALSE, NodePoolConditionReason.NOTHING_TO_DO, f"no node would be disrupted{tail}")
 
 
 def _part(command: Command, pool_nodes: set[str]) -> str:
@@ -234,7 +234,7 @@ def _held_counts(holds: Iterable[Held]) -> str:
     ]
     until = {str(DisruptionBlockReason.BUDGET): f" (the first until {format_time(min(ends))})"} if ends else {}
     listing = ", ".join(f"{reason} {number}{until.get(reason, '')}" for reason, number in sorted(counts.items()))
-    return f"nodes that stay by what keeps them: {listing}"
+    return f"nodes that are not disrupted, by blocker: {listing}"
 
 
 def _note_of(hold: Held) -> Note:
@@ -250,7 +250,7 @@ def _shut(name: str, view: PoolView, now: datetime) -> Iterator[Note]:
     opens = {reason: view.opening(reason, 1, now).instant for reason in closed}
     shut = [reason.value + (f" until {format_time(at)}" if at is not None else "") for reason, at in opens.items()]
     if shut:
-        message = f"budgets allow no disruption now for {', '.join(shut)}"
+        message = f"budgets allow 0 disruptions now for {', '.join(shut)}"
         yield Note("NodePool", name, NodePoolEventReason.BLOCKED, message, quiet=SHUT_EVERY)
 
 
@@ -260,10 +260,10 @@ def _protection(pod: Pod, now: datetime) -> Iterator[Note]:
         return
     at = format_time(end)
     if now < end:
-        message = f"annotation {DO_NOT_DISRUPT} keeps it from being evicted until {at}"
+        message = f"annotation {DO_NOT_DISRUPT} blocks its eviction until {at}"
         yield Note("Pod", pod.name, NodePoolEventReason.PROTECTED_UNTIL, message, quiet=SELDOM, namespace=pod.namespace)
     elif now - end < SELDOM:
-        message = f"annotation {DO_NOT_DISRUPT} has kept it until {at}, and does no longer"
+        message = f"annotation {DO_NOT_DISRUPT} blocked its eviction until {at} and has expired"
         yield Note("Pod", pod.name, NodePoolEventReason.PROTECTION_OVER, message, quiet=SELDOM, namespace=pod.namespace)
 
 

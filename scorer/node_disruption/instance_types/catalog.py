@@ -128,7 +128,10 @@ def unlabelled(catalog: InstanceTypeCatalog, pools: Iterable[NodePoolState]) -> 
     for pool in pools:
         requirements = merged(pool.model.spec.template.spec.requirements)
         for key in sorted(key for key in requirements if is_of_provider(key) and key not in labels):
-            yield f"NodePool {pool.name} asks for label {key}, which no type in the table has: all types count as fine"
+            yield (
+                f"NodePool {pool.name} requires label {key}, which no instance type in the table has: all types "
+                "count as matching"
+            )
 
 
 def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[tuple[str, str, str], int]:
@@ -153,5 +156,6 @@ def missing_types_message(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot
     ]
     more = f" and {len(descriptions) - _MOST_NAMED} more" if len(descriptions) > _MOST_NAMED else ""
     return (
-        f"the instance types are not used, as they lack what nodes are: {', '.join(descriptions[:_MOST_NAMED])}{more}"
+        "the instance types are not used, because they lack types of existing nodes: "
+        f"{', '.join(descriptions[:_MOST_NAMED])}{more}"
     )

@@ -108,7 +108,7 @@ def over_limits(command: Command, cluster: ClusterSnapshot) -> Refusal | None:
     pools_beyond = beyond_limits(cluster).intersection(node.pool for node in command.replacements)
     if not pools_beyond:
         return None
-    return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, f"NodePool {min(pools_beyond)} has more than its limits")
+    return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, f"NodePool {min(pools_beyond)} would exceed its limits")
 
 
 @dataclass(frozen=True, slots=True)

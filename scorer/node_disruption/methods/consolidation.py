@@ -119,7 +119,7 @@ def unschedulable_refusal(relocation: Relocation) -> Refusal:
     left = relocation.left
     pods_text = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))
     more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return Refusal(DisruptionBlockReason.PODS_DO_NOT_FIT, f"not all pods would find a place: {pods_text}{more}")
+    return Refusal(DisruptionBlockReason.PODS_DO_NOT_FIT, f"not all pods could be scheduled: {pods_text}{more}")
 
 
 def _replacement(survey: Survey, candidates: Sequence[Candidate], node: NewNode) -> NewNode | Refusal:
@@ -141,13 +141,13 @@ def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNod
     if not survey.settings.spot_to_spot:
         return Refusal(
             DisruptionBlockReason.SPOT_TO_SPOT,
-            "spot-to-spot consolidation is off: a spot node is not replaced by another",
+            "spot-to-spot consolidation is disabled",
         )
     cheaper = cheaper_than(_pinned_to_spot(node), price)
     if isinstance(cheaper, Refusal) or len(candidates) > 1:
         return cheaper
     if len(cheaper.types) < SPOT_TYPES:
-        message = f"spot-to-spot consolidation needs {SPOT_TYPES} cheaper types, there are {len(cheaper.types)}"
+        message = f"spot-to-spot consolidation requires {SPOT_TYPES} cheaper instance types, found {len(cheaper.types)}"
         return Refusal(DisruptionBlockReason.FEW_SPOT_TYPES, message)
     return replace(cheaper, types=cheaper.types[: max(SPOT_TYPES, _needed_types(cheaper))])
 
@@ -180,7 +180,7 @@ def _too_few_values(types: Sequence[InstanceType], node: NewNode) -> str:
     for key, least in sorted(node.min_values.items()):
         number = len(_values(types, key, node))
         if number < least:
-            return f"there are {number} values of {key}, where minValues asks for {least}"
+            return f"there are {number} values of {key}, fewer than minValues {least}"
     return ""
 
 

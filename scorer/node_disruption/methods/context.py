@@ -86,7 +86,7 @@ class Survey:
         """Refusal of all moves if no pool is Ready to create nodes."""
         if any(pool.is_dynamic for pool in self.cluster.pools.values()):
             return None
-        return Refusal(DisruptionBlockReason.NO_READY_POOL, "no NodePool is Ready to make nodes for pods")
+        return Refusal(DisruptionBlockReason.NO_READY_POOL, "no NodePool is Ready to create nodes")
 
     def eligible(self, class_: DisruptionClass) -> list[Candidate]:
         """Return the nodes that are candidates for this class of disruption, by name."""
@@ -117,9 +117,9 @@ class Survey:
         if candidate.is_empty:
             return self.not_empty(candidate) or Refusal(DisruptionBlockReason.DISABLED, "the node is empty")
         if self.catalog is None:
-            return Refusal(DisruptionBlockReason.NO_CATALOG, "no instance types and prices are known")
+            return Refusal(DisruptionBlockReason.NO_CATALOG, "instance types and prices are unknown")
         if candidate.instance_type is None:
-            return Refusal(DisruptionBlockReason.TYPE_UNKNOWN, f'instance type "{node.instance_type}" is not known')
+            return Refusal(DisruptionBlockReason.TYPE_UNKNOWN, f'instance type "{node.instance_type}" is unknown')
         if not node.capacity_type:
             return Refusal(DisruptionBlockReason.NO_CAPACITY_TYPE, "the node has no label karpenter.sh/capacity-type")
         if not node.zone:

@@ -149,7 +149,7 @@ def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
     own, version = claim.annotations.get(HASH, ""), claim.annotations.get(HASH_VERSION, "")
     if not (own and version and pool.hash and pool.hash_version) or version != pool.hash_version or own == pool.hash:
         return None
-    return Drifted(NODE_POOL_DRIFTED, f"the template of NodePool {pool.name} is another one now")
+    return Drifted(NODE_POOL_DRIFTED, f"the template of NodePool {pool.name} has changed")
 
 
 def _requirements_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
@@ -175,10 +175,10 @@ def _unavailable_type_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -
     labels = present_labels(claim.labels)
     name = labels.get(INSTANCE_TYPE, "")
     if (kind := catalog.by_name.get(name)) is None:
-        return Drifted(INSTANCE_TYPE_NOT_FOUND, f"instance type {quote(name)} is not offered any more")
+        return Drifted(INSTANCE_TYPE_NOT_FOUND, f"instance type {quote(name)} is no longer offered")
     if not _is_offered(kind, labels):
         offer = f"zone {quote(labels.get(ZONE, ''))} as {quote(labels.get(CAPACITY_TYPE, ''))}"
-        return Drifted(INSTANCE_TYPE_NOT_FOUND, f"instance type {quote(name)} is not offered any more in {offer}")
+        return Drifted(INSTANCE_TYPE_NOT_FOUND, f"instance type {quote(name)} is no longer offered in {offer}")
     return None
 
 
@@ -197,7 +197,9 @@ def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifte
     own_reasons = _OWN_REASONS if catalog is not None else (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED)
     if claim.drifted_since is None or claim.drift_reason in own_reasons:
         return None
-    return Drifted(claim.drift_reason, f"the condition Drifted of the claim says {claim.drift_reason or 'so'}")
+    return Drifted(
+        claim.drift_reason, f"the condition Drifted of the NodeClaim is True ({claim.drift_reason or 'no reason'})"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,4 @@ def interleave_pools(candidates: Iterable[Candidate], first: Collection[str] = (
 
 def _not_reached(survey: Survey) -> Refusal:
     number = survey.settings.single_node_simulations
-    return Refusal(
-        DisruptionBlockReason.NOT_REACHED, f"not looked at: {number} other nodes have been tried in this pass"
-    )
+    return Refusal(DisruptionBlockReason.NOT_REACHED, f"not evaluated: {number} other nodes were tried in this pass")

@@ -64,7 +64,7 @@ def _too_many(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal | No
     running = sum(node.claim is not None and node.claim.deletion is None for node in nodes)
     if pool.replicas is None or running <= pool.replicas:
         return None
-    message = f"NodePool {pool.name} has {running} nodes where it should have {pool.replicas}: those go first"
+    message = f"NodePool {pool.name} has {running} nodes instead of {pool.replicas}: surplus nodes are deleted first"
     return Refusal(DisruptionBlockReason.SCALING_DOWN, message)
 
 

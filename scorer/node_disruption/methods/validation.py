@@ -53,7 +53,9 @@ def _validate_emptiness(command: Command, survey: Survey) -> Command | Validatio
     by_name = {candidate.name: candidate for candidate in emptiable(survey)}
     present = [by_name[name] for name in command.nodes if name in by_name]
     if not present:
-        return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_nodes_text(command.nodes)} can go any more")
+        return ValidationFailure(
+            ValidationFailureReason.CHURN, f"{_nodes_text(command.nodes)} can no longer be disrupted"
+        )
     allowance = survey.allowances.remaining_for(command.reason)
     valid_candidates = [candidate for candidate in present if allowance.consume(candidate.node.pool) is None]
     if not valid_candidates:
@@ -68,7 +70,7 @@ def _validate_consolidation(command: Command, survey: Survey) -> Command | Valid
     by_name = {candidate.name: candidate for candidate in survey.underutilized()}
     missing = [name for name in command.nodes if name not in by_name]
     if missing:
-        return ValidationFailure(ValidationFailureReason.CHURN, f"{_nodes_text(missing)} cannot go any more")
+        return ValidationFailure(ValidationFailureReason.CHURN, f"{_nodes_text(missing)} can no longer be disrupted")
     candidates = [by_name[name] for name in command.nodes]
     if refusal := survey.no_ready_pool:
         return ValidationFailure(ValidationFailureReason.SCHEDULING, refusal.message)
@@ -108,7 +110,7 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
         if missing_types:
             types = ", ".join(sorted(missing_types))
             return ValidationFailure(
-                ValidationFailureReason.SCHEDULING, f"the new node cannot be of the planned types any more: {types}"
+                ValidationFailureReason.SCHEDULING, f"the new node can no longer be of the planned types: {types}"
             )
     return None
 

@@ -335,7 +335,7 @@ class Relocations:
         """
         nodes = self._cluster.nodes
         return {
-            key: f"would go to node {name}, which is not initialized yet"
+            key: f"would be scheduled to node {name}, which is not initialized yet"
             for key, name in placement.onto.items()
             if not nodes[name].initialized and key not in self._leaving_keys
         }

@@ -274,5 +274,5 @@ class _Reasons(Mapping[str, str]):
     def _reason_for(self, pod: Pod) -> str:
         reasons = self._fitting.reasons(pod, self._view(pod))
         reason = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
-        message = f"0/{self._fitting.size} nodes are available: {reason or 'there are none'}"
-        return f"{message}; no new node of {', '.join(self._pools)} takes it" if self._pools else message
+        message = f"0/{self._fitting.size} nodes are available: {reason or 'no nodes'}"
+        return f"{message}. No new node of {', '.join(self._pools)} fits it" if self._pools else message

@@ -140,7 +140,7 @@ class _Simulation:
         """Start the drains of nodes that are already being removed."""
         for name, node in self._start_cluster.nodes.items():
             if node.node is not None and (node.node.deleting or node.node.instance_gone):
-                self._record([name], DELETION, "", "was being deleted when the simulation began")
+                self._record([name], DELETION, "", "was being deleted when the simulation started")
                 self._world.drain(name, self._now)
 
     def _move(self) -> None:
@@ -194,7 +194,7 @@ class _Simulation:
         """Return the event for a node launched for pods of earlier removals, or for pending pods."""
         price, nodes = launch.launch.price, tuple(sorted(launch.causes))
         owner = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
-        reason = launch.why or f"{owner} find no place on a node that is there"
+        reason = launch.why or f"{owner} cannot be scheduled to an existing node"
         return SimulationEvent(
             at=self._now,
             pool=launch.launch.pool,
@@ -271,7 +271,7 @@ class _Simulation:
         if len(self._happenings) >= self._assumptions.most_happenings:
             self._stopped = f"{len(self._happenings)} happenings"
         elif self._looks >= self._assumptions.most_looks:
-            self._stopped = f"{self._looks} looks of the planner"
+            self._stopped = f"{self._looks} passes of the planner"
         return bool(self._stopped)
 
     def _carry_out(self, command: Command) -> None:

@@ -89,7 +89,7 @@ def _rule_error(rule: OverrideRule, at: FieldPath) -> str:
     for i, term in enumerate(terms):
         path = at / "clusterSelector" / "clusterSelectorTerms" / i
         if name := _other_condition(term):
-            return f"{path / name}: overrides pick clusters by label only"
+            return f"{path / name}: must not be set: overrides select clusters by label"
         if term.label_selector is not None and (error := selector_error(term.label_selector)):
             return f"{path / 'labelSelector'}: {error}"
     return ""

@@ -91,16 +91,18 @@ def judge_eviction(
         budget: The disruption budget of the placement's name. None: unset, it does not exist.
     """
     if placement is None:
-        return _invalid("there is no such placement")
+        return _invalid("the placement does not exist")
     if is_deleting(placement):
         return _invalid("the placement is being deleted")
     policy = spec_of(placement).get("policy") or {}
     kind = policy.get("placementType") or PlacementType.PICK_ALL
     if kind == PlacementType.PICK_FIXED:
-        return _invalid("a PickFixed placement cannot be evicted; take the cluster off spec.policy.clusterNames")
+        return _invalid("a PickFixed placement cannot be evicted: remove the cluster from spec.policy.clusterNames")
     matching = [binding for binding in bindings if binding.cluster == cluster]
     if len(matching) != 1:
-        return _invalid("the cluster holds several bindings of it" if matching else "the cluster does not hold it")
+        return _invalid(
+            "the cluster has several bindings of the placement" if matching else "the placement is not on the cluster"
+        )
     (binding,) = matching
     if binding.deleting:
         return Eviction(binding.name, EvictionReason.EXECUTED, "it is already being removed")
@@ -108,7 +110,10 @@ def judge_eviction(
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, "nothing has been placed there yet")
     if is_failed(binding) or has_diff_reported(binding):
         return Eviction(
-            binding.name, EvictionReason.EXECUTED, "nothing placed there is running, so no budget applies", deletes=True
+            binding.name,
+            EvictionReason.EXECUTED,
+            "none of its content there is running, so that no budget applies",
+            deletes=True,
         )
     if budget is None:
         return Eviction(binding.name, EvictionReason.EXECUTED, "there is no disruption budget", deletes=True)
@@ -126,7 +131,7 @@ def _within(
     most, least = limits.get("maxUnavailable"), limits.get("minAvailable")
     picks_all = kind == PlacementType.PICK_ALL
     if picks_all and (most is not None or isinstance(least, str)):
-        message = f"budget {name} does not fit a PickAll placement: it needs an integer minAvailable"
+        message = f"budget {name} is invalid for a PickAll placement: minAvailable must be an integer"
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, message, name)
     total = len(bindings)
     available = sum(each.status(AVAILABLE) == TRUE for each in bindings)

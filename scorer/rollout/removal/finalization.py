@@ -120,7 +120,7 @@ def removal_status(placement: JsonObject, remnants: Iterable[RemainingWorks], no
         now: The time of a transition.
     """
     kind = _condition_type(placement)
-    message = f"waits until its Works are deleted: {describe_remaining_works(remnants)}"
+    message = f"waiting until its Works are deleted: {describe_remaining_works(remnants)}"
     condition = make_condition(kind, FALSE, "WorksRemain", message, generation=generation_of(placement), now=now)
     old = conditions_of(placement)
     others = [each for each in old if each.get("type") != kind]
@@ -148,7 +148,7 @@ def waits_on_removal(binding: Mapping[str, Any], message: str = "") -> str:
         message: Message of its condition RolloutStarted. Empty: unset.
     """
     pending = pending_reason(binding)
-    return pending.describe() if pending else message or "waits for the limits of the rollout"
+    return pending.describe() if pending else message or "waiting for the limits of the rollout"
 
 
 def _condition_type(placement: JsonObject) -> str:

@@ -68,9 +68,9 @@ class RemovalAction(Enum):
     """Action of the agent on content of a member."""
 
     REMOVED = "it is deleted"
-    RELEASED = "it stays, and is no longer ours"
-    HANDED_OVER = "it stays, and passes to another Work of its binding"
-    KEPT = "it stays as it is, and remains ours"
+    RELEASED = "it remains, and is no longer managed"
+    HANDED_OVER = "it remains, and moves to another Work of its binding"
+    KEPT = "it remains unchanged, and is still managed"
 
 
 @dataclass(frozen=True, slots=True)

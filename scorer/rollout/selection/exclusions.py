@@ -99,7 +99,7 @@ def exclusion_reason(group: str, kind: str, name: str, namespace: str = "", *, h
     if (group, kind) == CUSTOM_RESOURCE_DEFINITION.group_kind and is_fleet_group(name.partition(".")[2]):
         return "defines a kind of the fleet"
     if (group, kind) == _API_SERVICE and is_fleet_group(name.partition(".")[2]):
-        return "takes the place of the fleet's definitions"
+        return "conflicts with the fleet's definitions"
     if (group, kind) in _GUARDS and (name == _OWN_NAME or name.startswith(f"{_OWN_NAME}-")):
         return "is one of harbormaster's own roles or policies"
     if (group, kind) == NAMESPACE.group_kind:
@@ -155,7 +155,7 @@ class MemberLimits:
             return reason
         is_namespace = (group, kind) == NAMESPACE.group_kind
         if pattern := _matching(name if is_namespace else namespace, self.blocked_namespaces):
-            return f"is {'' if is_namespace else 'in '}a namespace that the agent leaves alone ({pattern})"
+            return f"is {'' if is_namespace else 'in '}a namespace that the agent ignores ({pattern})"
         allowed_kinds = self.allowed_kinds
         if allowed_kinds and not any(
             rule.covers(group, version, kind) for rule in allowed_kinds for version in versions
@@ -225,7 +225,7 @@ class SelectionSettings:
             ValueError: A token cannot be read, or both lists are given.
         """
         if allowed.strip() and blocked.strip():
-            raise ValueError("allowed and blocked kinds exclude each other")
+            raise ValueError("allowed and blocked kinds are mutually exclusive")
         names = (name.strip() for name in reserved_namespaces.replace(";", ",").split(","))
         reserved_names = frozenset(filter(None, names))
         return cls(parse_kind_rules(allowed), parse_kind_rules(blocked), reserved_names, workloads_enabled, home)

@@ -199,7 +199,7 @@ class _Selector:
             raise _UserError(f"the hub serves no {name} of group {group or 'core'!r} in version {version!r}")
         if _is_namespace(term):
             if self._namespace:
-                raise _UserError("a ResourcePlacement cannot select namespaces")
+                raise _UserError("a ResourcePlacement must not select namespaces")
             yield from self._namespaces(term)
         elif kind.namespaced:
             if not home:

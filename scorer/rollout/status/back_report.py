@@ -72,13 +72,13 @@ def report_back_error(placement: Mapping[str, Any]) -> str:
     """Return why a placement that `reports_to_originals` cannot be served, or an empty string."""
     policy = spec_of(placement).get("policy") or {}
     kind = policy.get("placementType") or PlacementType.PICK_ALL
-    wish = "spec.strategy.reportBackStrategy wants the status on the original objects"
+    wish = "spec.strategy.reportBackStrategy requests the status on the original objects"
     if kind == PlacementType.PICK_FIXED and (count := len(policy.get("clusterNames") or ())) != 1:
-        return f"{wish}: spec.policy.clusterNames has to name one cluster, it names {count}"
+        return f"{wish}: spec.policy.clusterNames must have one cluster, has {count}"
     if kind == PlacementType.PICK_N and (count := policy.get("numberOfClusters") or 0) != 1:
-        return f"{wish}: spec.policy.numberOfClusters has to be 1, it is {count}"
+        return f"{wish}: spec.policy.numberOfClusters must be 1, is {count}"
     if kind not in (PlacementType.PICK_FIXED, PlacementType.PICK_N):
-        return f"{wish}: that takes a policy that picks one cluster, it is {kind}"
+        return f"{wish}: the policy must pick one cluster, is {kind}"
     return ""
 
 

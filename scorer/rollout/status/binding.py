@@ -91,7 +91,7 @@ def binding_status(
         if problem:
             yield say(WORK_SYNCHRONIZED, "SyncWorkFailed", problem.message, good=False)
             return
-        yield say(WORK_SYNCHRONIZED, "AllWorkSynced", "all Works are as wanted")
+        yield say(WORK_SYNCHRONIZED, "AllWorkSynced", "all Works are up to date")
         sorted_works = sorted(works, key=name_of)
         compares = reports_diff(binding)
         silent = say(DIFF_REPORTED if compares else APPLIED, "AgentNotReporting", unheard, good=False)
@@ -222,7 +222,7 @@ def _available(works: Sequence[JsonObject], say: _Say, lists: dict[str, list[Jso
             lists["failedPlacements"] = _failed_manifests(works)
         return say(AVAILABLE, "NotAllWorkAreAvailable", f"not available: {missing}", good=False)
     if any(answer and answer.get("reason") == "WorkNotTrackable" for answer in answers):
-        message = "some objects do not tell when they are available"
+        message = "the availability of some objects cannot be tracked"
         return say(AVAILABLE, "NotAllWorkAreAvailabilityTrackable", message)
     return say(AVAILABLE, "AllWorkAreAvailable", "all Works are available")
 

@@ -262,7 +262,7 @@ class _Reporter:
         left = stall.since + self._stalled_after + _unavailable_period(self._placement) - self._now
         if left > timedelta():
             return left
-        message = f"nothing has moved since {format_time(stall.since)}; {stall.cluster}: {stall.why}"
+        message = f"no progress since {format_time(stall.since)}. {stall.cluster}: {stall.why}"
         stalled_condition = placement_condition(self._placement, STALLED, TRUE, STALLED_REASON, message, stall.since)
         conditions.append(stalled_condition)
         return None
@@ -271,7 +271,7 @@ class _Reporter:
         """Name the objects that are too large for a snapshot, and those that overrides make too large for a Work."""
         messages = [describe(too_large)] if too_large else []
         if messages := [*messages, *messages_of_clusters(self._bindings.values(), OBJECTS_TOO_LARGE)]:
-            message = f"larger than etcd takes: {'; '.join(messages)}"
+            message = f"larger than the limit of etcd: {'; '.join(messages)}"
             yield placement_condition(self._placement, OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, message, self._now)
 
     def _not_removed(self) -> Iterator[JsonObject]:
@@ -299,7 +299,7 @@ class _Reporter:
         condition = current_condition(snapshot, SCHEDULED)
         observed_generation = status_of(snapshot).get("observedCRPGeneration") or 0
         if not condition or condition.get("status") == UNKNOWN or observed_generation < generation_of(self._placement):
-            message = "the scheduler has not decided yet on the present policy"
+            message = "the scheduler has not evaluated the current policy yet"
             return placement_condition(self._placement, SCHEDULED, UNKNOWN, "SchedulePending", message, self._now)
         reason, message = str(condition.get("reason") or ""), str(condition.get("message") or "")
         return placement_condition(self._placement, SCHEDULED, condition["status"], reason, message, self._now)
@@ -346,7 +346,7 @@ class _Reporter:
             condition = current_condition(binding, word)
             if not condition or condition.get("status") not in (TRUE, FALSE):
                 waits = self._external and word == ROLLOUT_STARTED
-                message = "waits for a staged update run" if waits else f"not known yet: {CONDITION_WORDS[word].good}"
+                message = "waiting for a staged update run" if waits else f"not known yet: {CONDITION_WORDS[word].good}"
                 yield self._own(word, UNKNOWN, CONDITION_WORDS[word].unknown, message)
                 return
             yield self._own(
@@ -406,7 +406,7 @@ class _Reporter:
             return []
         reason = "RolloutControlledByExternalController"
         if common is None:
-            message = f"{_clusters(len(entries))} do not have the same content; update runs decide"
+            message = f"{_clusters(len(entries))} do not have the same content. Update runs control the rollout"
             return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
         unknown = [_status(entry, ROLLOUT_STARTED) for entry in entries].count(UNKNOWN)
         if unknown:

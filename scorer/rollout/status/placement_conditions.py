@@ -31,7 +31,7 @@ from scorer.rollout.bindings import (
 from scorer.rollout.object_size import OBJECTS_TOO_LARGE
 from scorer.rollout.status.progress import STALLED
 
-JUDGED_AGAIN = "being judged again"
+JUDGED_AGAIN = "being evaluated again"
 """Shown for a placement that a user has changed, beside the earlier decision, until there is a new one."""
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
@@ -76,8 +76,8 @@ CONDITION_WORDS: Mapping[str, ConditionWords] = MappingProxyType(
             "WorkNotSynchronizedYet",
             "WorkSynchronized",
             "PlacementWorkSynchronized",
-            "Works are as wanted",
-            "Works are not as wanted",
+            "Works are up to date",
+            "Works are not up to date",
         ),
         APPLIED: ConditionWords(
             "ApplyPending",

@@ -55,7 +55,7 @@ def find_stall(
         if waits_for_window(current_condition(binding, ROLLOUT_STARTED) or {}):
             continue
         instants += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
-        reason = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
+        reason = "its objects are being removed" if is_deleting(binding) else "waiting for the limits of the rollout"
         obstacles.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), reason))
     if not obstacles:
         return None

@@ -236,12 +236,12 @@ def _blocker_text(budget: RollingUpdateBudget) -> str:
     if budget.target == 0:
         ready = "is ready" if budget.ready == 1 else "are ready"
         return (
-            f"no cluster is wanted now; of those that are left {budget.ready or 'none'} {ready}, "
-            f"so the limits let {removable or 'none'} be taken away"
+            f"no cluster is selected. Of the remaining ones, {budget.ready} {ready}, and the limits allow "
+            f"{removable} to be removed"
         )
     return (
-        f"{budget.ready} of {budget.target} clusters are ready and {budget.can_be_ready} can be, so the limits let "
-        f"{removable} more be taken away and {max(0, budget.max_to_add)} more be added"
+        f"{budget.ready} of {budget.target} clusters are ready, {budget.can_be_ready} can be, and the limits allow "
+        f"{removable} to be removed and {max(0, budget.max_to_add)} to be added"
     )
 
 
@@ -252,7 +252,7 @@ def _run_blocker(binding_views: Sequence[BindingView]) -> RolloutBlocker | None:
     if not waiting_clusters:
         return None
     return RolloutBlocker(
-        waiting_clusters, "WaitingForRun", "the strategy is External: nothing moves before a staged update run"
+        waiting_clusters, "WaitingForRun", "the strategy is External: nothing changes until a staged update run"
     )
 
 

@@ -247,7 +247,7 @@ def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
     if busy and busy[0]["state"] == ClusterState.FAILED:
         return "failed", f"{busy[0]['cluster']}: {busy[0]['detail']}"
     if busy and (spec_of(document).get("strategy") or {}).get("type") == "External":
-        return "external", "waits for a staged update run"
+        return "external", "waiting for a staged update run"
     if busy:
         return "rolling out", f"{busy[0]['cluster']}: {busy[0]['detail']}"
     return "available", ""
@@ -311,7 +311,7 @@ def _orphaned_cluster(cluster: str, owner: str, works: Iterable[JsonObject]) -> 
     return {
         "cluster": cluster,
         "state": str(ClusterState.REMOVING),
-        "detail": f"binding {owner or 'unknown'} is gone, its Works are left",
+        "detail": f"binding {owner or 'unknown'} is deleted, its Works remain",
         "healthy": False,
         "upToDate": None,
         "drifts": 0,
@@ -337,24 +337,24 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
             waits = waits_on_removal(binding, message)
             needs_confirmation = pending_reason(binding) is PendingReason.CONFIRMATION
             removal_state = ClusterState.REMOVAL_PENDING if needs_confirmation else ClusterState.REMOVING
-            return removal_state, f"no longer wanted here; {waits}", rollout if is_held_back else None
+            return removal_state, f"no longer selected; {waits}", rollout if is_held_back else None
         case _ if failure:
             return ClusterState.FAILED, failure, None
         case BindingState.BOUND:
             pass
         case _:
-            return ClusterState.WAITING, message or "picked; the rollout has not reached it yet", rollout
+            return ClusterState.WAITING, message or "picked, not rolled out yet", rollout
     verdict = _progress(binding, works)
     if verdict[0] in _DONE and is_held_back:
-        return ClusterState.WAITING, message or "waits for the rollout", rollout
+        return ClusterState.WAITING, message or "waiting for the rollout", rollout
     return verdict
 
 
 def _removal(works: Sequence[JsonObject]) -> str:
     if not works:
-        return "is being removed; its Works are gone"
+        return "is being removed, its Works are deleted"
     deleting_count = sum(work["deleting"] for work in works)
-    return f"is being removed; {len(works)} of its Works left, {deleting_count} of them going"
+    return f"is being removed, {len(works)} of its Works remain, {deleting_count} of them being deleted"
 
 
 def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
@@ -363,7 +363,7 @@ def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
     for kind in (OVERRIDDEN, WORK_SYNCHRONIZED, *last):
         condition = current_condition(binding, kind)
         if condition is None or condition.get("status") not in (TRUE, FALSE):
-            return ClusterState.APPLYING, f"{kind} is not known yet", condition
+            return ClusterState.APPLYING, f"{kind} is unknown", condition
         if condition["status"] == TRUE:
             continue
         objects = [entry for work in works for entry in work["objects"]]
@@ -394,7 +394,7 @@ def _waiting_text(works: Sequence[JsonObject]) -> str:
     if not silent:
         return ""
     more = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
-    return f"Work {silent[0]['name']} waits for the agent{more}"
+    return f"Work {silent[0]['name']} is waiting for the agent{more}"
 
 
 def title_of_object(entry: Mapping[str, Any]) -> str:

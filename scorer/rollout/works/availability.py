@@ -46,14 +46,14 @@ def availability(document: JsonObject) -> Availability:
     """
     name = f"{document.get('kind')} {document.get('apiVersion')}"
     if (document.get("apiVersion"), document.get("kind")) in _AVAILABLE_WHEN_APPLIED:
-        return Availability(AvailabilityReason.AVAILABLE, "available as soon as it exists")
+        return Availability(AvailabilityReason.AVAILABLE, "available when it exists")
     judge = _JUDGES.get((str(document.get("apiVersion")), str(document.get("kind"))))
     if judge is None:
         return _untrackable(f"the availability of a {name} cannot be tracked")
     try:
         return judge(document)
     except _ShapeError as error:
-        return Availability(AvailabilityReason.FAILED, f"cannot tell whether the {name} is available: {error}")
+        return Availability(AvailabilityReason.FAILED, f"cannot determine whether the {name} is available: {error}")
 
 
 class _ShapeError(Exception):
@@ -167,7 +167,7 @@ def _service(document: JsonObject) -> Availability:
                 return _available("the load balancer has an address")
             return _not_yet("the load balancer has no address yet")
         case other:
-            return _untrackable(f"a Service of type {other[:64]} does not tell when it is available")
+            return _untrackable(f"the availability of a Service of type {other[:64]} cannot be tracked")
 
 
 def _custom_resource_definition(document: JsonObject) -> Availability:

@@ -262,7 +262,7 @@ class _WorkPlanner:
 
     def plan(self, group: SnapshotGroup | None) -> WorkPlan:
         if group is not None and group.master is not None and not group.is_complete:
-            message = f"resource snapshots of index {group.index} are still being made"
+            message = f"resource snapshots of index {group.index} are still being created"
             return WorkPlan(problem=WorkProblem(WorkCause.NOT_YET, message, retry=True))
         try:
             if group is None or group.master is None:

@@ -247,9 +247,9 @@ def stage_problems(checks: Mapping[str, Check], stages: Sequence[StageConfig]) -
     stages_by_name = {stage.name: stage for stage in stages}
     for name in checks:
         if name not in stages_by_name:
-            yield f"{quote(name)} is no stage of the strategy"
+            yield f"{quote(name)} is not a stage of the strategy"
         elif not any(task.type is StageTaskType.APPROVAL for task in stages_by_name[name].after_stage_tasks):
-            yield f"stage {name} has no Approval among its afterStageTasks, so that nothing can be approved"
+            yield f"stage {name} has no Approval in afterStageTasks"
 
 
 def digest(check: Check) -> str:

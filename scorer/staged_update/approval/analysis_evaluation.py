@@ -126,11 +126,13 @@ def read_answer(answer: object, now: datetime) -> Observation:
     kind, result = text_at(data, "resultType"), list_at(data, "result")
     if text_at(answer, "status") != "success" or kind not in ("scalar", "vector"):
         subject = f"a result of type {printable(kind[:_LONGEST_WORDS])}" if kind else "something else"
-        return NotSeen("AnswerUnreadable", f"the answer is {subject}, and a scalar or vector is needed", failed=True)
+        return NotSeen("AnswerUnreadable", f"the result must be a scalar or vector, is {subject}", failed=True)
     if kind == "scalar":
         return _read_sample(result, now)
     if len(result) != 1:
-        message = f"{len(result)} series, and one is needed" if result else "no series: there is no such measurement"
+        message = (
+            f"the query must return one series, returned {len(result)}" if result else "the query returned no series"
+        )
         return NotSeen("SeveralSeries" if result else "NoData", f"the query gives {message}")
     return _read_sample(list_at(result[0], "value"), now)
 
@@ -143,10 +145,10 @@ def _read_sample(sample: list[Any], now: datetime) -> Observation:
     except (TypeError, ValueError, OverflowError):
         return NotSeen("AnswerUnreadable", "the answer has no sample of a time and a number", failed=True)
     if not math.isfinite(value):
-        return NotSeen("NotANumber", f"the query gives {value}, which is no number to compare with")
+        return NotSeen("NotANumber", f"the query returned {value}, which is not a number")
     age = now.timestamp() - time
     if not abs(age) <= OLDEST.total_seconds():
-        return NotSeen("Stale", "the number was not measured within the last 5 minutes")
+        return NotSeen("Stale", "the sample is older than 5 minutes")
     return Number(value)
 
 
@@ -159,7 +161,7 @@ def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
     )
     generations = [condition.get("observedGeneration") for condition in (status_of(document), condition)]
     if any(isinstance(generation, int) and generation != generation_of(document) for generation in generations):
-        return NotSeen("Outdated", f"{check.condition} of {_object_name(check)} is about an earlier generation of it")
+        return NotSeen("Outdated", f"{check.condition} of {_object_name(check)} is for an earlier generation")
     return Reached(printable(text_at(condition, "status")[:_LONGEST_WORDS]))
 
 
@@ -278,9 +280,9 @@ def _words(check: Check, value: Number | Reached) -> str:
     """Return the observed and the required value in words."""
     if isinstance(check, ObjectCheck):
         state = value.status if isinstance(value, Reached) else ""
-        return f"{check.condition} of {_object_name(check)} is {state or 'not there'}, wanted is {check.status}"
+        return f"{check.condition} of {_object_name(check)} is {state or 'absent'}, must be {check.status}"
     state = f"{value.value:.6g}" if isinstance(value, Number) else "nothing"
-    return f"{check.endpoint} gives {state}, wanted is {check.comparison} {check.limit:.6g}"
+    return f"{check.endpoint} returned {state}, must be {check.comparison} {check.limit:.6g}"
 
 
 def _object_name(check: ObjectCheck) -> str:

@@ -110,7 +110,7 @@ def _check_owner(request: JsonObject, run: str, stage: str) -> None:
 
 
 def _accepted_status(request: JsonObject, record: StagedUpdateRecord) -> JsonObject:
-    message = "the run goes on; taking the approval back has no effect any more"
+    message = "the run continues. Revoking the approval has no effect"
     condition = make_condition(
         ACCEPTED,
         TRUE,

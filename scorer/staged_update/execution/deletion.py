@@ -31,7 +31,7 @@ def record_deletions(work: StagePass) -> None:
         if binding is None:
             _record_removal(work, entry)
         elif status(entry, SUCCEEDED) == TRUE or (status(entry, STARTED) == TRUE and not is_deleting(binding)):
-            message = f"the binding of cluster {name} was deleted by this run, and is there, not being deleted"
+            message = f"the binding of cluster {name} was deleted by this run, but exists and is not being deleted"
             raise RunFailedError(RunFailureCause.NOT_DELETING, message)
 
 

@@ -238,12 +238,12 @@ def stop_stage(work: StagePass) -> None:
         return
     names_text = ", ".join(busy[:3]) + (f" and {len(busy) - 3} more" if len(busy) > 3 else "")
     work.waits.append(RECHECK)
-    work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {names_text}")
+    work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waiting for {names_text}")
     if work.stuck:
-        message = f"stopping; in flight for more than 5 minutes: {names_text}"
+        message = f"stopping, in flight for more than 5 minutes: {names_text}"
         work.set_run_progress(FALSE, "UpdateRunStuck", message)
     else:
-        work.set_run_progress(UNKNOWN, "UpdateRunStopping", f"waits for {names_text}")
+        work.set_run_progress(UNKNOWN, "UpdateRunStopping", f"waiting for {names_text}")
 
 
 def _record_stop(work: StagePass, stage: JsonObject) -> None:

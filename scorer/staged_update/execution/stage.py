@@ -139,8 +139,8 @@ def execute_stage(work: StagePass) -> None:
         _skip(work)
     elif not _is_approved_to_start(work):
         name = work.planned.name
-        work.set_stage_progress(FALSE, "StageUpdatingWaiting", "waits for its approval before it starts")
-        work.set_run_progress(FALSE, "UpdateRunWaiting", f"waits for the approval before stage {name}")
+        work.set_stage_progress(FALSE, "StageUpdatingWaiting", "waiting for its approval before it starts")
+        work.set_run_progress(FALSE, "UpdateRunWaiting", f"waiting for the approval before stage {name}")
         work.waits.append(APPROVAL_RECHECK)
     elif _update_clusters(work):
         _finish_stage(work)
@@ -241,7 +241,7 @@ def _binding(work: StagePass, entry: JsonObject) -> JsonObject:
     name = cluster_name(entry)
     binding = work.validated.targets.selected.get(name)
     if binding is None:
-        raise RunFailedError(RunFailureCause.BINDING_GONE, f"the binding of cluster {name} is gone")
+        raise RunFailedError(RunFailureCause.BINDING_GONE, f"the binding of cluster {name} is deleted")
     return binding
 
 
@@ -362,8 +362,8 @@ def _check_failures(work: StagePass) -> None:
     failed = _failed_clusters(clusters_of(work.stage))
     if len(failed) > work.policy.max_failures:
         message = (
-            f"{len(failed)} clusters of stage {work.planned.name} have failed, and {work.policy.max_failures} may: "
-            f"{_join_names(failed)}"
+            f"{len(failed)} clusters of stage {work.planned.name} have failed, more than the "
+            f"{work.policy.max_failures} allowed: {_join_names(failed)}"
         )
         raise RunFailedError(RunFailureCause.CLUSTERS_FAILED, message)
 
@@ -403,8 +403,8 @@ def _finish_stage(work: StagePass) -> None:
         work.set_run_progress(TRUE, "UpdateRunProgressing", f"stage {name} has succeeded")
         work.requeue_immediately = True
         return
-    message = f"waits after stage {name}: {' and '.join(missing)}"
-    work.set_stage_progress(FALSE, "StageUpdatingWaiting", f"waits for {' and '.join(missing)}")
+    message = f"waiting after stage {name}: {' and '.join(missing)}"
+    work.set_stage_progress(FALSE, "StageUpdatingWaiting", f"waiting for {' and '.join(missing)}")
     work.set_run_progress(FALSE, "UpdateRunWaiting", message)
 
 

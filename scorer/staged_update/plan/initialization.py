@@ -157,7 +157,7 @@ def _content(
             RunFailureCause.SELECTION_INVALID, f"the placement selects nothing valid: {selection.message}"
         )
     if selection is None:
-        raise NotYetError("what the placement selects is not known yet")
+        raise NotYetError("the selected objects of the placement are not known yet")
     snapshots = [document for group in facts.groups for document in group.documents]
     plan = plan_resource_snapshots(
         placement,
@@ -177,7 +177,7 @@ def _content(
 def _pinned_snapshot(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) -> SnapshotGroup:
     """Return the resource snapshot with an index given by the user."""
     if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
-        message = f"spec.resourceSnapshotIndex {index[:64]!r} is no integer of at least 0"
+        message = f"spec.resourceSnapshotIndex {index[:64]!r}: must be an integer of at least 0"
         raise RunFailedError(RunFailureCause.RESOURCE_INDEX_INVALID, message)
     group = next((group for group in groups if str(group.index) == index), None)  # as in the label: no leading zeros
     if group is None or group.master is None:
@@ -187,7 +187,7 @@ def _pinned_snapshot(index: str, groups: Sequence[SnapshotGroup], placement: Jso
         message = f"{subject} {missing}; retained are: {indices[:200]}"
         raise RunFailedError(RunFailureCause.RESOURCE_SNAPSHOT_NOT_FOUND, message)
     if not group.is_complete:
-        raise NotYetError(f"resource snapshot {index} is still being made")
+        raise NotYetError(f"resource snapshot {index} is still being created")
     return group
 
 
@@ -230,8 +230,8 @@ def _check_size(status: JsonObject, clusters: int) -> None:
     size = len(dump_json(status)) + clusters * _BYTES_PER_CLUSTER
     if size > LARGEST_STATUS:
         message = (
-            f"the record of {clusters} clusters would come to {size} bytes, more than the {LARGEST_STATUS} that one "
-            "object may have: divide the placement"
+            f"the status for {clusters} clusters would have {size} bytes, more than the limit of {LARGEST_STATUS}: "
+            "split the placement"
         )
         raise RunFailedError(RunFailureCause.TOO_MANY_CLUSTERS, message)
 

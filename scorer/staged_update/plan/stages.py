@@ -166,7 +166,7 @@ def _sort_clusters(stage: StageConfig, clusters: Sequence[str], members: Mapping
     numbers = {name: integer(members[name].get(key, "")) for name in clusters}
     if bad := [name for name, number in numbers.items() if number is None]:
         text = ", ".join(f"{name} ({members[name].get(key, '')!r})" for name in bad[:MOST_NAMED])
-        message = f"label {key}, by which stage {stage.name} is sorted, is no integer on {len(bad)} clusters: {text}"
+        message = f"sortingLabelKey of stage {stage.name}: label {key} is not an integer on {len(bad)} clusters: {text}"
         raise RunFailedError(RunFailureCause.SORTING_LABEL_INVALID, message)
     return tuple(sorted(clusters, key=lambda name: (numbers[name] or 0, name)))
 

@@ -121,9 +121,11 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
             raise NotYetError(awaited_reasons[cluster])
     targets = Targets(label(snapshot, POLICY_INDEX), _fixed_count(snapshot), selected, removals, awaited_reasons)
     if not targets.clusters and not removals and (fresh or expected):
-        raise RunFailedError(RunFailureCause.NO_BINDINGS, "the placement is on no cluster and has been picked for none")
+        raise RunFailedError(
+            RunFailureCause.NO_BINDINGS, "the placement is on no cluster, and no cluster has been picked"
+        )
     if targets.fixed_count not in (None, len(targets.clusters)):
-        message = f"the policy asks for {targets.fixed_count} clusters, and {len(targets.clusters)} have been picked"
+        message = f"the policy requests {targets.fixed_count} clusters, but {len(targets.clusters)} have been picked"
         raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
     return targets
 

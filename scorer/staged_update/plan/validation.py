@@ -54,15 +54,15 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
     placement = external_placement(facts, text_at(run, "spec", "placementName"))
     apply_strategy = effective_apply_strategy(dict_at(record.status, "appliedStrategy"))
     if effective_apply_strategy(dict_at(placement, "spec", "strategy", "applyStrategy")) != apply_strategy:
-        message = "spec.strategy.applyStrategy of the placement has changed since the run was initialised"
+        message = "spec.strategy.applyStrategy of the placement has changed since the run was initialized"
         raise RunFailedError(RunFailureCause.APPLY_STRATEGY_CHANGED, message)
     _check_policy(record, facts)
     updates = any(clusters_of(stage) for stage in record.stages)
     targets = find_targets(facts, placement, fresh=False, expected=updates)
     if targets.fixed_count is not None and targets.fixed_count != record.status.get("policyObservedClusterCount"):
         message = (
-            f"the policy asks for {targets.fixed_count} clusters now, and asked for "
-            f"{record.status.get('policyObservedClusterCount')} when the run was initialised"
+            f"the policy requests {targets.fixed_count} clusters, but requested "
+            f"{record.status.get('policyObservedClusterCount')} when the run was initialized"
         )
         raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
     stages = compute_stages(record.strategy(), facts.members, targets.clusters)
@@ -107,13 +107,13 @@ def _difference(recorded: Sequence[str], now: Sequence[str]) -> str:
     if list(recorded) == list(now):
         return ""
     if missing := sorted(set(recorded) - set(now)):
-        return f"has lost cluster {missing[0]} since the run was initialised"
+        return f"has lost cluster {missing[0]} since the run was initialized"
     if new := sorted(set(now) - set(recorded)):
-        return f"has got cluster {new[0]} since the run was initialised"
+        return f"has gained cluster {new[0]} since the run was initialized"
     if duplicate := next((name for name in recorded if list(recorded).count(name) > 1), ""):
         raise _contradiction(f"it names cluster {duplicate} twice")
     first_moved = next(name for name, other in zip(recorded, now, strict=True) if name != other)
-    return f"has another order since the run was initialised: cluster {first_moved} has another place"
+    return f"has a different order since the run was initialized: cluster {first_moved} has moved"
 
 
 def is_finished(entry: JsonObject) -> bool:
@@ -135,17 +135,17 @@ def _check_progress(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) 
             status(entry, STARTED) == TRUE for entry in clusters_of(stage_record)
         ):
             if current is not None:
-                raise _contradiction(f"stages {stages[current].name} and {stage.name} are under way at once")
+                raise _contradiction(f"stages {stages[current].name} and {stage.name} are both in progress")
             current = at
             _check_concurrency(stage_record, stage)
     if current is not None and current != last_finished + 1:
-        raise _contradiction(f"stage {stages[current].name} is under way before the ones ahead of it have succeeded")
+        raise _contradiction(f"stage {stages[current].name} is in progress before the earlier stages have succeeded")
     return last_finished + 1
 
 
 def _check_finished(stage_record: JsonObject, at: int, last_finished: int, is_after_current: bool) -> None:
     if is_after_current or at != last_finished + 1:
-        raise _contradiction(f"stage {stage_name(stage_record)} has succeeded before one ahead of it")
+        raise _contradiction(f"stage {stage_name(stage_record)} has succeeded before an earlier stage")
     for entry in clusters_of(stage_record):
         if not is_finished(entry):
             raise _contradiction(
@@ -156,19 +156,21 @@ def _check_finished(stage_record: JsonObject, at: int, last_finished: int, is_af
 def _check_concurrency(stage_record: JsonObject, stage: PlannedStage) -> None:
     busy = sum(status(entry, STARTED) == TRUE and not is_finished(entry) for entry in clusters_of(stage_record))
     if busy > stage.max_concurrency:
-        raise _contradiction(f"{busy} clusters of stage {stage.name} are in flight, and {stage.max_concurrency} may be")
+        raise _contradiction(
+            f"{busy} clusters of stage {stage.name} are in flight, more than maxConcurrency {stage.max_concurrency}"
+        )
 
 
 def _check_deletion(record: StagedUpdateRecord, targets: Targets, stages_remain: bool) -> None:
     recorded_names = set(cluster_names(record.deletion))
     if new := sorted(set(targets.removed) - recorded_names):
-        message = f"cluster {new[0]} has been dropped since the run was initialised, which has not planned to remove it"
+        message = f"cluster {new[0]} was dropped after the run was initialized, and the run does not plan its removal"
         raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
     deletion = record.deletion
     if status(deletion, SUCCEEDED) == FALSE:
         raise _contradiction("the deletion stage has failed, and the run has not")
     if stages_remain and (status(deletion, PROGRESSING) or status(deletion, SUCCEEDED)):
-        raise _contradiction("the deletion stage is under way before the stages ahead of it have succeeded")
+        raise _contradiction("the deletion stage is in progress before the earlier stages have succeeded")
 
 
 def _contradiction(message: str) -> RunFailedError:

@@ -155,7 +155,7 @@ def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] |
     except pydantic.ValidationError as error:  # otherwise the upgrade would appear in progress for ever
         return (
             "HandoffUnreadable",
-            f"the status of request {name} for member {member} says nothing: {first_mistake(error)}",
+            f"the status of request {name} for member {member} is invalid: {first_mistake(error)}",
         )
     try:
         creation_time = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
@@ -163,14 +163,14 @@ def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] |
         return None
     if status.phase is None and now - creation_time >= NOT_ACCEPTED_AFTER:
         minutes = int(NOT_ACCEPTED_AFTER.total_seconds() / 60)
-        return "HandoffNotAccepted", f"no upgrader has taken up request {name} for member {member} in {minutes} minutes"
+        return "HandoffNotAccepted", (
+            f"no upgrader has accepted request {name} for member {member} within {minutes} minutes"
+        )
     if status.phase in ENDED or status.phase is None:
         return None
     heartbeat = status.heartbeat_time
     if heartbeat is not None and now - heartbeat >= STALE_AFTER:
-        message = (
-            f"the upgrader of member {member} has not been heard of since {format_time(heartbeat)} (request {name})"
-        )
+        message = f"the upgrader of member {member} has not reported since {format_time(heartbeat)} (request {name})"
         return "HandoffStale", message
     return None
 

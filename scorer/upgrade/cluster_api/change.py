@@ -55,7 +55,7 @@ def refusal_of(message: str) -> Rejected:
 
 def held_message(cluster: str) -> str:
     """Return the message for held workers, whose images Cluster API does not change."""
-    return f"workers of Cluster {cluster} are held back: their images can change when they have followed"
+    return f"workers of Cluster {cluster} are held back: their images can change after their upgrade"
 
 
 def changed_cluster(
@@ -77,7 +77,7 @@ def changed_cluster(
         return Rejected("ClusterPaused", f"Cluster {full_name(cluster)} is paused", retryable=True)
     if waits := list(at_work(parts)):
         earlier = operation_on(cluster)
-        cause = f"operation {earlier} is under way" if earlier else "Cluster API is at work"
+        cause = f"operation {earlier} is in progress" if earlier else "Cluster API is changing the cluster"
         return Rejected("ClusterBusy", f"{cause} on Cluster {full_name(cluster)}: {waits[0]}", retryable=True)
     changed, image = dict(topology), target.images.get(FAMILY, "")
     if target.type is UpgradeType.NODE_IMAGE_ONLY:

@@ -167,11 +167,11 @@ def _passed_on(parts: ClusterApiObjects, *, is_deferred: bool) -> Iterator[str]:
     generation, version = generation_of(parts.cluster), version_of(parts.cluster)
     observed_generation = status_of(parts.cluster).get("observedGeneration")
     if isinstance(observed_generation, int) and observed_generation < generation:
-        yield "the change has not been seen yet"
+        yield "the change has not been observed yet"
     condition = parts.condition(_TOPOLOGY)
     observed_generation = condition.get("observedGeneration")
     if isinstance(observed_generation, int) and observed_generation < generation:
-        yield "TopologyReconciled is about an earlier state"
+        yield "TopologyReconciled is for an earlier generation"
     elif condition.get("status") != "True" and not (is_deferred and holds_workers(parts)):
         yield _condition_text(_TOPOLOGY, condition)
     for section in ("spec", "status"):
@@ -228,7 +228,7 @@ def _other_versions(parts: ClusterApiObjects, member: str) -> Iterator[str]:
     if other_versions:
         yield f"{member} still has {', '.join(other_versions)}"
     if list_at(topology, "upgradePlan"):
-        yield f"{member} has upgrades to come"
+        yield f"{member} has pending upgrades"
 
 
 def _versions(topology: Mapping[str, Any]) -> Iterator[str]:

@@ -71,7 +71,7 @@ class ClusterApiRef:
         text = annotations.get(CLUSTER, "")
         namespace, slash, name = text.partition("/")
         if not (namespace and slash and name) or "/" in name:
-            problem = f"is {text[:128]!r}, no namespace/name" if text else "is missing"
+            problem = f"is {text[:128]!r}: must be namespace/name" if text else "is missing"
             raise NoClusterError(f"annotation {CLUSTER} of member {member} {problem}")
         return cls(namespace, name, annotations.get(IMAGE_VARIABLE, ""))
 

@@ -96,7 +96,7 @@ class Checks:
             return StartVerdict(StartOutcome.SKIP, "MemberRemoved", f"member {entry.name} has left the fleet")
         inventory = member.inventory
         if inventory is None or not self._is_inventory_known(inventory):
-            return unsupported(self._ev, member) or self._not_ready(member, "nobody knows which versions it runs")
+            return unsupported(self._ev, member) or self._not_ready(member, "its versions are unknown")
         turn = _Turn(self._ev, entry, member, inventory, self._version, self._image_targets)
         return turn.at_target() or turn.impossible() or turn.not_ready() or turn.waits() or turn.go()
 
@@ -187,7 +187,7 @@ class _Turn:
         if self.version and parse_version(self.inventory.version) > parse_version(self.version):
             message = f"runs {self.inventory.version}, which is later than {self.version}"
             return StartVerdict(StartOutcome.SKIP, "AheadOfTarget", message)
-        return StartVerdict(StartOutcome.SKIP, "AlreadyAtTarget", "runs what it should")
+        return StartVerdict(StartOutcome.SKIP, "AlreadyAtTarget", "runs the target versions")
 
     def impossible(self) -> StartVerdict | None:
         """Fail a member that cannot be brought to the target (6.2, 6.3, 13.1)."""
@@ -206,7 +206,7 @@ class _Turn:
         policy = self.ev.spec.version_policy.on_not_ready
         if self.inventory.ready or self.member.upgrades_paused or policy is OnNotReady.WAIT:
             return None
-        return not_ready(policy, self.member.name, "its upgrader says so")
+        return not_ready(policy, self.member.name, "its upgrader skips it")
 
     def waits(self) -> StartVerdict | None:
         """Return a wait verdict if there is any cause.
@@ -237,7 +237,7 @@ class _Turn:
         now, target = parse_version(self.inventory.version), parse_version(self.version)
         if now.major == target.major and target.minor - now.minor <= 1:
             return None
-        message = f"runs {self.inventory.version}: an upgrade to {self.version} would leave out minor versions"
+        message = f"runs {self.inventory.version}: an upgrade to {self.version} would skip minor versions"
         skips = self.ev.spec.version_policy.on_unsupported_jump is OnUnsupportedJump.SKIP
         return StartVerdict(StartOutcome.SKIP if skips else StartOutcome.FAIL, "UnsupportedVersionJump", message)
 
@@ -262,7 +262,7 @@ class _Turn:
         """Wait for a cluster that is stopped or unreachable."""
         if self.inventory.ready:
             return None
-        return _Cause("ClusterNotReady", f"cluster {self.member.name} is not ready: its upgrader says so")
+        return _Cause("ClusterNotReady", f"cluster {self.member.name} is not ready according to its upgrader")
 
     def busy(self) -> _Cause | None:
         """Wait until no other operation is in progress on the cluster."""
@@ -322,7 +322,7 @@ class _Turn:
         if placement is None:
             return None
         allowed = format_count(placement.allowed, "cluster")
-        message = f"placement {placement.full_name} may have at most {allowed} in upgrade at once"
+        message = f"placement {placement.full_name} allows at most {allowed} in upgrade concurrently"
         return _Cause("PlacementGuard", message)
 
 

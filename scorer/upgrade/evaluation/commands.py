@@ -77,7 +77,7 @@ def restart(ev: Evaluation) -> None:
         _reset(ev, stage, restartable_states)
     ev.record.update(restarts=ev.record.status.restarts + 1)
     ev.record.set_state(UpgradeState.RUNNING, ev.now)
-    ev.announce("RunRestarted", "the run goes on")
+    ev.announce("RunRestarted", "the run continues")
 
 
 def _reset(ev: Evaluation, stage: StageWork, states: set[UpgradeState]) -> None:
@@ -119,7 +119,7 @@ def skip(ev: Evaluation) -> None:
         return
     for target in targets[ev.record.status.observed_skip_targets :]:
         if not _SKIP[target.type](ev, target.name):
-            message = f"there is no {target.type.value} {target.name} in the run, so nothing is skipped"
+            message = f"there is no {target.type.value} {target.name} in the run: nothing is skipped"
             ev.announce("SkipTargetUnknown", message, "Warning")
     ev.record.update(observed_skip_targets=max(len(targets), ev.record.status.observed_skip_targets))
 
@@ -128,7 +128,7 @@ def _skip_named_member(ev: Evaluation, name: str) -> bool:
     for group, index, entry in ev.record.entries():
         if entry.name == name:
             if not _skip_one(ev, group, index):
-                ev.announce("SkipIgnored", f"member {name} is {entry.state.value}, so it is not skipped")
+                ev.announce("SkipIgnored", f"member {name} is {entry.state.value} and is not skipped")
             return True
     return False
 
@@ -148,7 +148,7 @@ def _skip_named_group(ev: Evaluation, name: str) -> bool:
         return False
     stage, group = match
     if not _skip_group(ev, stage, group):
-        ev.announce("SkipIgnored", f"group {name} of stage {stage.name} is {group.state.value}, so it is not skipped")
+        ev.announce("SkipIgnored", f"group {name} of stage {stage.name} is {group.state.value} and is not skipped")
     return True
 
 
@@ -171,7 +171,7 @@ def _skip_named_stage(ev: Evaluation, name: str) -> bool:
     if stage is None:
         return False
     if stage.state in OVER:
-        ev.announce("SkipIgnored", f"stage {name} is {stage.state.value}, so it is not skipped")
+        ev.announce("SkipIgnored", f"stage {name} is {stage.state.value} and is not skipped")
         return True
     stage.update(reason=SKIPPED_BY_USER)
     for group in stage.groups:
@@ -185,7 +185,7 @@ def _skip_named_stage(ev: Evaluation, name: str) -> bool:
 def _skip_named_wait(ev: Evaluation, name: str) -> bool:
     stage = next((stage for stage in ev.record.stages if stage.name == name), None)
     if stage is not None and not _skip_wait(ev, stage):
-        ev.announce("SkipIgnored", f"the wait after stage {name} is {stage.wait.state.value}, so it is not skipped")
+        ev.announce("SkipIgnored", f"the wait after stage {name} is {stage.wait.state.value} and is not skipped")
     return stage is not None
 
 

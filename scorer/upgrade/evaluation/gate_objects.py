@@ -55,7 +55,7 @@ def _acknowledgement(stored: UpgradeGateStatus | None, gate: GateReport) -> tupl
         type=ACCEPTED,
         status=TRUE,
         reason="ApprovalAccepted",
-        message="the run goes on",
+        message="the run continues",
         last_transition_time=gate.completion_time,
     )
     return (acknowledgement,)

@@ -97,9 +97,9 @@ def _open_gates(ev: Evaluation, position: Position) -> None:
         position.gates.update(index, state=UpgradeState.PENDING, gate=name, start_time=ev.now)
         if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled_start(ev, position, index)) is not None:
             position.gates.update(index, absolute_start_time=next_start(scheduled, ev.now))
-        ev.announce("GateOpened", f"{_gate_text(gate, name)} {position.where} is waited for")
+        ev.announce("GateOpened", f"waiting for {_gate_text(gate, name)} {position.where}")
         if gate.type is GateType.APPROVAL:
-            ev.announce("ApprovalNeeded", f"waits for approval of {_gate_text(gate, name)} {position.where}")
+            ev.announce("ApprovalNeeded", f"waiting for approval of {_gate_text(gate, name)} {position.where}")
     complete_scheduled_gates(ev, position)
 
 
@@ -119,13 +119,13 @@ def complete_scheduled_gates(ev: Evaluation, position: Position) -> None:
     for index, gate in enumerate(position.gates.reports):
         due_time = gate.absolute_start_time
         if gate.state is UpgradeState.PENDING and due_time is not None and due_time <= ev.now:
-            _complete(ev, position, index, "its time has come")
+            _complete(ev, position, index, "its scheduled time is reached")
 
 
 def _complete(ev: Evaluation, position: Position, index: int, reason: str) -> None:
     gate = position.gates.reports[index]
     position.gates.update(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
-    ev.announce("GateCompleted", f"{_gate_text(gate, gate.gate)} {position.where} holds nothing any more: {reason}")
+    ev.announce("GateCompleted", f"{_gate_text(gate, gate.gate)} {position.where} is no longer needed: {reason}")
 
 
 def complete_approved_gates(ev: Evaluation) -> str:

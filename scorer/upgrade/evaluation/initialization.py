@@ -193,7 +193,7 @@ def report_clamped_limits(ev: Evaluation) -> None:
             limits = ConcurrencyLimits(status.max_concurrency, status.max_allowed_failures)
             if is_clamped(group, len(status.members), limits):
                 limit_text = format_count(limits.max_concurrency, "member")
-                message = f"group {group.name} upgrades {limit_text} at once, not {group.max_concurrency}"
+                message = f"group {group.name} upgrades {limit_text} concurrently, not {group.max_concurrency}"
                 ev.announce("ConcurrencyClamped", message)
 
 
@@ -243,7 +243,7 @@ def _skip_removed(ev: Evaluation) -> None:
 def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
     later = sorted(ev.facts.members.keys() - names)
     if later and (new_members := _would_belong(ev, later)):
-        message = f"not part of this run, as they have joined after its start: {format_names(new_members)}"
+        message = f"not part of this run, because they joined after its start: {format_names(new_members)}"
         set_condition(ev, DRIFTED, is_true=True, reason="MembersChanged", message=message)
     else:
         set_condition(ev, DRIFTED, is_true=False, reason="NoChange")

@@ -69,7 +69,7 @@ def _follow(ev: Evaluation, group: GroupWork, index: int, observation: Observati
             message = observation.error.message if observation.error is not None else ""
             fail_member(ev, group, index, code or "UpgradeFailed", message or "its upgrade has failed", end=end)
         case OperationState.CANCELLED:
-            fail_member(ev, group, index, "UpgradeFailed", "its upgrade was called off", end=end)
+            fail_member(ev, group, index, "UpgradeFailed", "its upgrade was cancelled", end=end)
 
 
 def _end_time(ev: Evaluation, entry: MemberStatus, observation: Observation) -> datetime | None:

@@ -147,7 +147,7 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: StartVer
     )
     ev.upgrading.add(entry.name)
     ev.actions.append(StartUpgrade(operation))
-    ev.announce("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
+    ev.announce("MemberUpgradeStarted", f"the upgrade of member {entry.name} started (attempt {attempt})")
 
 
 def _skip(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -> None:

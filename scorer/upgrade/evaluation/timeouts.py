@@ -49,11 +49,11 @@ def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
     entry = group.members[index]
     observation = ev.facts.observations.get(entry.operation_id)
     if observation is not None and observation.unclaimed:
-        fail_member(ev, group, index, "UpgraderNotResponding", "nobody has taken up its upgrade in time")
+        fail_member(ev, group, index, "UpgraderNotResponding", "no upgrader accepted its upgrade in time")
     else:
         seconds = ev.spec.timeouts.member_upgrade_seconds
         fail_member(
-            ev, group, index, "UpgradeTimeout", f"its upgrade was not done after {format_count(seconds, 'second')}"
+            ev, group, index, "UpgradeTimeout", f"its upgrade timed out after {format_count(seconds, 'second')}"
         )
     group.update_member(index, operation_open=observation is None or observation.in_flight)
     if ev.spec.timeouts.cancel_on_timeout:
@@ -90,5 +90,5 @@ def _check_gates(ev: Evaluation) -> None:
                 continue
             if gate.start_time + timedelta(seconds=seconds) <= ev.now:
                 wait_text = format_count(seconds, "second")
-                halt(ev, f"GateTimeout: gate {gate.gate} {position.where} was waited for during {wait_text}")
+                halt(ev, f"GateTimeout: the run waited {wait_text} for gate {gate.gate} {position.where}")
                 return

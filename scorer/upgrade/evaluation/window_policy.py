@@ -40,7 +40,7 @@ def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
     if ev.tiers.longest(member) < estimate.p50:
         return None
     length = format_count(round(estimate.p90.total_seconds() / 60), "minute")
-    message = f"its maintenance window closes before an upgrade of up to {length} would end"
+    message = f"its maintenance window closes before an upgrade of up to {length} would finish"
     return ClosedWindow(message, ev.tiers.next_opening(member))
 
 

@@ -111,7 +111,7 @@ def apply_changes(inputs: Planned, changes: Iterable[PlanChange]) -> Planned:
 
 @singledispatch
 def _apply(change: PlanChange, inputs: Planned) -> Planned:
-    raise TypeError(f"{change!r} is no change of a plan of {inputs.run.metadata.name}")
+    raise TypeError(f"{change!r} is not a change of a plan of {inputs.run.metadata.name}")
 
 
 @_apply.register
@@ -127,7 +127,7 @@ def _(change: SkipChange, inputs: Planned) -> Planned:
 @_apply.register
 def _(change: StartChange, inputs: Planned) -> Planned:
     if inputs.run.status.start_time is not None:
-        raise ChangeError(f"the run has started at {format_time(inputs.run.status.start_time)}", "time")
+        raise ChangeError(f"the run started at {format_time(inputs.run.status.start_time)}", "time")
     return replace(inputs, assumed=replace(inputs.assumed, start_at=change.time))
 
 
@@ -241,7 +241,7 @@ def _check_stage(stage: StrategyStage, change: ConcurrencyChange) -> StrategySta
         raise ChangeError(f"{ceiling}: a stage takes at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%", "value")
     for group in stage.groups:
         if (count := _count(group.max_concurrency)) is not None and count > ceiling:
-            message = f"group {group.name} would upgrade {count} members at once, and its stage {ceiling}"
+            message = f"group {group.name} would upgrade {count} members concurrently, but its stage {ceiling}"
             raise ChangeError(f"{str(change.value)[:64]}: {message}", "value")
     return stage
 

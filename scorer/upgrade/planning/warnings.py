@@ -55,17 +55,17 @@ def _not_started(run: ClusterUpgradeRun, run_forecast: UpgradeForecast) -> Itera
         return
     match run.status.state:
         case UpgradeState.NOT_STARTED:
-            yield "the run has not been started: the times are those of a start now"
+            yield "the run has not been started: the times assume a start now"
         case UpgradeState.STOPPED | UpgradeState.FAILED:
-            yield f"the run is {run.status.state.value}: the times are those of a restart now"
+            yield f"the run is {run.status.state.value}: the times assume a restart now"
         case UpgradeState.STOPPING:
-            yield "the run is being stopped: it starts no more members before it is started again"
+            yield "the run is being stopped: it starts no more members until it is started again"
     if run_forecast.eta is None and run_forecast.run.status.state not in (
         *OVER,
         UpgradeState.FAILED,
         UpgradeState.STOPPING,
     ):
-        yield f"the run does not come to its end within {HORIZON.days} days"
+        yield f"the run does not finish within {HORIZON.days} days"
 
 
 def _in_the_way(run_forecast: UpgradeForecast) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _last_wait(run_forecast: UpgradeForecast) -> Iterator[str]:
 
 def _short_windows(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[str]:
     if names := list(too_short(run, facts)):
-        yield f"no window is as long as an upgrade may take: {format_names(names)}"
+        yield f"no window is as long as the expected upgrade: {format_names(names)}"
 
 
 def _old_images(run: ClusterUpgradeRun, run_forecast: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _old_images(run: ClusterUpgradeRun, run_forecast: UpgradeForecast, facts: Up
         if publication_times and start.at - min(publication_times) > IMAGE_AGE:
             old.append(name)
     if old:
-        yield f"node images are more than {IMAGE_AGE.days} days old at the turn of: {format_names(old)}"
+        yield f"node images will be more than {IMAGE_AGE.days} days old at the upgrade of: {format_names(old)}"
 
 
 def _unguarded(
@@ -118,7 +118,7 @@ def _unguarded(
         placement.full_name for placement in placements if most_of(placement, upgrades) > placement.allowed
     )
     if exposed_names:
-        yield f"placements with too many of their clusters in upgrade at once: {format_names(exposed_names)}"
+        yield f"placements with too many of their clusters in upgrade concurrently: {format_names(exposed_names)}"
 
 
 def missed_windows(

@@ -99,7 +99,7 @@ def _line(spec: UpgradeProfileSpec, newest: Line, releases: Sequence[CatalogVers
     old = target[0] < newest[0] or newest[1] - target[1] >= SUPPORTED_MINORS
     if patches and old and not (spec.long_term_support and any(patch.lts for patch in patches)):
         message = (
-            f"{_line_text(target)} is too old without long-term support; the newest version is {_line_text(newest)}"
+            f"{_line_text(target)} is too old without long-term support. The newest version is {_line_text(newest)}"
         )
         raise NoTargetError(TargetErrorCode.LONG_TERM_SUPPORT_REQUIRED, message)
     return target

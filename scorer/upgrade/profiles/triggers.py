@@ -107,7 +107,7 @@ def _begin(
             "last_trigger_status": TriggerStatus.SUCCEEDED,
             "last_trigger_error": None,
             "last_trigger_upgrade_versions": versions,
-            "last_trigger_message": f"made run {name}",
+            "last_trigger_message": f"created run {name}",
             "current_run": name,
             "next_candidate": "",
         }
@@ -135,7 +135,7 @@ def name_conflict_status(profile: ClusterUpgradeProfile, name: str, other: str, 
         now: Current time.
     """
     status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
-    message = f"run {name} is there already, and profile {other} has made it: delete it, or rename one of the profiles"
+    message = f"run {name} already exists, created by profile {other}: delete it, or rename one of the profiles"
     return _failed_status(status, UpgradeError(code=TargetErrorCode.RUN_NAME_TAKEN, message=message), now)
 
 
@@ -161,7 +161,7 @@ def _without_error(status: UpgradeProfileStatus) -> UpgradeProfileStatus:
         update={
             "last_trigger_status": TriggerStatus.SUCCEEDED,
             "last_trigger_error": None,
-            "last_trigger_message": f"made run {status.current_run}",
+            "last_trigger_message": f"created run {status.current_run}",
             "next_candidate": "",
         }
     )

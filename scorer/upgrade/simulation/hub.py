@@ -208,7 +208,7 @@ class SimulatedHub:
         for name, heartbeat in late.items():
             _look_different(members, name, observed_at=heartbeat)
         for name in busy:
-            _look_different(members, name, busy="something else is at work")
+            _look_different(members, name, busy="another operation is in progress")
         return members
 
     def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> SimulatedEvaluation:

@@ -46,8 +46,8 @@ def occupied_members(run: ClusterUpgradeRun) -> Iterator[tuple[str, str]]:
 def still_open(run: str, member: MemberStatus) -> str:
     """Return a message about an abandoned upgrade of a member that may still be in progress."""
     return (
-        f"run {run} has given up upgrade {member.operation_id}, and upgrader {member.upgrader} has not reported its"
-        " end: it may still be at work"
+        f"run {run} has abandoned upgrade {member.operation_id}, and upgrader {member.upgrader} has not reported "
+        "its completion: it may still be running"
     )
 
 

@@ -97,4 +97,4 @@ def _warnings(spec: StrategySpec, members: Iterable[Member]) -> Iterator[tuple[s
         member.name for member in all_members if member.labels.get(GROUP_LABEL) and member.name not in selected_names
     )
     if unselected:
-        yield "UnreachableMembers", f"in groups that no stage names: {format_names(unselected)}"
+        yield "UnreachableMembers", f"in groups that no stage lists: {format_names(unselected)}"

@@ -120,7 +120,9 @@ def _slots(run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detai
         (f"group {group.name}", list(_running_members(group)), group.max_concurrency),
     ):
         if most and len(busy) >= most:
-            message = f"{subject} of run {name} upgrades {most} at once, and is busy with {', '.join(busy[:3])}"
+            message = (
+                f"{subject} of run {name} upgrades at most {most} concurrently, and is busy with {', '.join(busy[:3])}"
+            )
             return MemberAnswer(MemberReason.NOT_ITS_TURN, message, detail)
     return None
 

@@ -214,7 +214,7 @@ def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[Upgrad
         is_answered = gate.gate in approved
         message = f"gate {gate.gate}{_gate_name(gate)} {place.timing.value.lower()} {position}"
         if is_answered:
-            message += ": approved, the run is about to go on"
+            message += ": approved, the run is about to continue"
         elif gate.message:
             _, rejection, reason = gate.message.partition(_WAS_REJECTED)
             message += f" (rejected before: {reason})" if rejection else f" ({gate.message})"
@@ -272,7 +272,7 @@ def _openings(entries: Iterable[MemberStatus]) -> str:
     if later := sum(len(names) for _, names in dated[_MOST_OPENINGS:]):
         sentences.append(f"{later} more later")
     if without_opening := names_by_opening.get(None):
-        sentences.append(f"{_few(without_opening)} with no opening in sight")
+        sentences.append(f"{_few(without_opening)} with no planned opening")
     return f"maintenance windows: {', '.join(sentences)}"
 
 

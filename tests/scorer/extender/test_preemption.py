@@ -76,5 +76,5 @@ def test_nothing_left_is_an_empty_object(given):
 
 
 def test_without_a_pod_there_is_no_answer():
-    with pytest.raises(MalformedArgsError, match="no Pod is given"):
+    with pytest.raises(MalformedArgsError, match="Pod must be set"):
         Hub().preempt(None, NodeNameToMetaVictims={"a": meta("u1")})

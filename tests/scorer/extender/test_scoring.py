@@ -140,7 +140,7 @@ def test_prices_range_over_all_nodes_of_pools_and_those_in_the_question():
 
 @pytest.mark.parametrize("parts", [{}, {"Pod": None, "NodeNames": ["n"]}, {"Pod": pod()}])
 def test_an_incomplete_question_has_no_answer(parts):
-    with pytest.raises(MalformedArgsError, match=r"no Pod is given|neither Nodes nor NodeNames"):
+    with pytest.raises(MalformedArgsError, match=r"Pod must be set|Nodes or NodeNames must be set"):
         Hub().scores(parts.pop("Pod", None), **parts)
 
 

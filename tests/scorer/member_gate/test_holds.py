@@ -55,7 +55,7 @@ def reservation(purpose, holder="tool"):
         ("Upgrade", MemberDisruption.UPGRADE, "for Upgrade"),
         ("StagedUpdate", MemberDisruption.STAGED_UPDATE, "for StagedUpdate"),
         ("Repainting", None, "for Repainting"),
-        ("", None, "for a purpose it does not name"),
+        ("", None, "for an unspecified purpose"),
     ],
 )
 def test_a_reservation_holds_for_what_it_was_taken_for(purpose, kind, word):

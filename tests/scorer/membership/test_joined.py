@@ -30,9 +30,11 @@ READY, JOINED = condition("ReadyToJoin"), condition("Joined")
 @pytest.mark.parametrize(
     ("member", "internal", "lacks"),
     [
-        pytest.param(None, None, "there is no MemberCluster of that name", id="none"),
+        pytest.param(None, None, "no MemberCluster of that name exists", id="none"),
         pytest.param(make_member(READY, JOINED, deleting=True), None, "is being deleted", id="leaving"),
-        pytest.param({"metadata": {"name": "berlin"}}, None, "does `harbormaster reconcile` run", id="no-loop"),
+        pytest.param(
+            {"metadata": {"name": "berlin"}}, None, "Check that `harbormaster reconcile` is running", id="no-loop"
+        ),
         pytest.param(make_member(condition("ReadyToJoin", "False")), None, "not ready for it: because", id="not-ready"),
         pytest.param(make_member(READY), None, "its agent has not reported to the hub", id="no-agent"),
         pytest.param(
@@ -44,7 +46,7 @@ READY, JOINED = condition("ReadyToJoin"), condition("Joined")
         pytest.param(
             make_member(READY),
             {"status": {"conditions": [condition("IdentityAccepted", "False")]}},
-            "its agent does not join: because",
+            "its agent refuses to join: because",
             id="refused",
         ),
         pytest.param(

@@ -156,7 +156,7 @@ def test_one_calendar_holds_every_reason():
     assert [entry.spans[0].limit for entry in found.reasons] == [UNLIMITED, 1, 0, UNLIMITED]
     assert [entry.never_opens for entry in found.reasons] == [False, False, True, False]
     assert (found.start, found.end, found.counts, found.unusable) == (NOW, NOW + DAY, NodeCounts(7, 1), ())
-    assert calendar(pool, NodeCounts(7), NOW, NOW + DAY).unusable == ((2, "duration is given without schedule"),)
+    assert calendar(pool, NodeCounts(7), NOW, NOW + DAY).unusable == ((2, "duration must not be set without schedule"),)
 
 
 def test_times_are_utc_and_exact_whatever_was_given():

@@ -120,8 +120,8 @@ class TestVerdicts:
         found = ask(pool([Budget(nodes="2")], 10, deleting=1), count=2)
         assert (found.verdict, found.limit) == (GateVerdict.IN_FLIGHT, 2)
         assert found.message == (
-            'budgets[0] (nodes "2") lets 2 of 10 nodes go for Drifted, 2 are asked for, '
-            "and 1 is being disrupted or not ready already (n0); ask again when they are done"
+            'budgets[0] (nodes "2") allows 2 of 10 nodes to be disrupted for Drifted, 2 requested, and 1 is being '
+            "disrupted or not ready already (n0). Retry when they are done"
         )
 
     def test_nodes_that_are_not_ready_do_not_hold_back_their_own_repair(self):
@@ -144,7 +144,7 @@ class TestVerdicts:
             10,
         )
         assert "n0, n1, n2" in found.message
-        assert "without them it opens 2026-06-10T17:00:00Z" in found.message
+        assert "Without them, it opens at 2026-06-10T17:00:00Z" in found.message
         assert ask(pool(HOURS, 30, deleting=3), count=4).verdict is GateVerdict.NEVER
 
     def test_never_says_which_budget(self):
@@ -182,7 +182,7 @@ class TestVerdicts:
     def test_a_pool_without_budgets_can_be_used_up_by_what_was_observed(self):
         found = ask(pool([], 1), count=1, observed=NodeCounts(UNLIMITED, UNLIMITED))
         assert (found.verdict, found.remaining) == (GateVerdict.IN_FLIGHT, 0)
-        assert found.message.startswith("NodePool p lets")
+        assert found.message.startswith("NodePool p allows")
 
     def test_a_question_may_be_about_another_instant(self):
         assert ask(pool(HOURS, 30), now=WEDNESDAY, count=3).verdict is GateVerdict.WINDOW_CLOSED
@@ -373,7 +373,7 @@ class TestReserved:
         view = pool([Budget(nodes="5")], 10).with_reservations([reserved(("n7",), 10), reserved(("n8",), 20)])
         found = ask(view, nodes=("n7",))
         assert (found.verdict, found.next_open) == (GateVerdict.NODE_BLOCKED, WEDNESDAY + timedelta(minutes=10))
-        assert "reserved for a disruption already, by patcher until 2026-06-10T12:10:00Z" in found.message
+        assert "already reserved for a disruption, by patcher until 2026-06-10T12:10:00Z" in found.message
         assert found.nodes[0].blockers[0].until == WEDNESDAY + timedelta(minutes=10)
         assert ask(view, nodes=("n8", "n7")).next_open == WEDNESDAY + timedelta(minutes=20)
         assert ask(view, nodes=("n8", "n7"), mode=Mode.UP_TO).next_open == WEDNESDAY + timedelta(minutes=10)
@@ -475,8 +475,8 @@ def test_a_document_has_the_members_of_the_wire():
         "verdict": "WindowClosed",
         "nextOpen": "2026-06-10T17:00:00Z",
         "retryAfterSeconds": 18000,
-        "message": 'budgets[1] (nodes "0", schedule "0 9 * * 1-5", duration 8h) lets 0 of 30 nodes go for Drifted, '
-        "1 is asked for; opens 2026-06-10T17:00:00Z",
+        "message": 'budgets[1] (nodes "0", schedule "0 9 * * 1-5", duration 8h) allows 0 of 30 nodes to be '
+        "disrupted for Drifted, 1 requested; opens 2026-06-10T17:00:00Z",
     }
 
 

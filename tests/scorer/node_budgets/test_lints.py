@@ -49,7 +49,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             STEPS,
             "K-31",
             (),
-            "outside the windows disruption is not limited: every budget has a schedule",
+            "outside the windows, disruption is unlimited: every budget has a schedule",
             '[{nodes: "1", schedule: "0 2 * * *", duration: 2h}, '
             '{nodes: "3", schedule: "0 4 * * *", duration: 4h}, {nodes: "3"}]',
             id="seed-002-step-wise-increase",
@@ -117,7 +117,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             [budget("10%"), budget("20%", "0 22 * * *", "8h")],
             "K-38",
             (1,),
-            "never matters: budgets[0] is stricter and always in force",
+            "has no effect: budgets[0] is stricter and always in force",
             '[{nodes: "10%", schedule: "0 6 * * *", duration: 16h}, {nodes: "20%"}]',
             id="more-at-night",
         ),
@@ -133,7 +133,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             [budget("9"), budget("0", "0 8 * * *", "10h"), budget("1", "0 9 * * 1-5", "8h")],
             "K-38",
             (2,),
-            "never matters: budgets[1] is stricter and in force whenever this one is",
+            "has no effect: budgets[1] is stricter and in force whenever this one is",
             None,
             id="window-inside-of-a-stricter-one",
         ),
@@ -154,7 +154,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             ],
             "K-38",
             (3,),
-            "never matters: budgets[1], budgets[2] are stricter, and one of them is in force whenever this one is",
+            "has no effect: budgets[1], budgets[2] are stricter, and one of them is in force whenever this one is",
             None,
             id="window-inside-of-two-stricter-ones",
         ),
@@ -170,7 +170,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             [budget("10%"), budget("5", reasons=())],
             "K-34",
             (1, "reasons"),
-            "no reason at all",
+            "applies to no reason",
             None,
             id="no-reason",
         ),
@@ -178,7 +178,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             [budget("10%"), budget("5", "@daily", "0m")],
             "K-33",
             (1, "duration"),
-            "no time at all",
+            "is zero: the budget is never in force",
             None,
             id="no-length",
         ),
@@ -197,7 +197,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             [budget("10%"), budget("5", "@daily", "24h")],
             "K-32",
             (1, "duration"),
-            'in "24h" the next window begins',
+            'in "24h" the next window starts',
             None,
             id="never-closes",
         ),
@@ -205,7 +205,7 @@ BUSINESS_HOURS = budget("0", "0 9 * * 1-5", "8h")
             [budget("10%", "@monthly", "744h")],
             "K-32",
             (0, "duration"),
-            'in "744h" the next window begins',
+            'in "744h" the next window starts',
             None,
             id="never-closes-from-month-to-month",
         ),
@@ -250,7 +250,7 @@ def test_nothing_is_said_of_what_is_plain(budgets):
 def test_of_windows_for_some_reasons_only_these_are_unlimited_outside():
     (lint,) = lint_budgets([budget("10%", reasons=("Drifted",)), BUSINESS_HOURS])
     assert (lint.rule, lint.reasons) == ("K-31", ("Underutilized", "Empty", "Unhealthy"))
-    wanted = "outside the windows disruption for Underutilized, Empty, Unhealthy is not limited: "
+    wanted = "outside the windows, disruption for Underutilized, Empty, Unhealthy is unlimited: "
     assert lint.message.startswith(wanted)
     assert flow_style(lint.fix).startswith('[{nodes: "10%", reasons: [Underutilized, Empty, Unhealthy]}, ')
 
@@ -292,7 +292,7 @@ def test_a_correction_leaves_what_it_is_not_about():
 def test_of_several_stricter_budgets_the_strictest_is_named():
     """To correct only a budget that another one overrules would change nothing."""
     found = lint_budgets([budget("2"), budget("5", "0 0 * * 6", "2h"), budget("1")])
-    assert [lint.message.partition(" is ")[0] for lint in found] == ["never matters: budgets[2]"] * 2
+    assert [lint.message.partition(" is ")[0] for lint in found] == ["has no effect: budgets[2]"] * 2
     assert {lint.fix for lint in found} == {None}
 
 

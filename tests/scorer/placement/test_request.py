@@ -101,7 +101,9 @@ def test_pick_all_does_not_look_at_parts_of_other_types(part):
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        pytest.param(policy("PickN"), ["spec.policy.numberOfClusters", "how many"], id="no-number"),
+        pytest.param(
+            policy("PickN"), ["spec.policy.numberOfClusters", "must be set when placementType is PickN"], id="no-number"
+        ),
         pytest.param(policy("PickSome"), ["spec.policy.placementType", "PickSome"], id="unknown-type"),
         pytest.param(pick_n(-1), ["spec.policy.numberOfClusters"], id="negative-number"),
         pytest.param(pick_n(1) | {"numberOfClusters": "3"}, ["spec.policy.numberOfClusters"], id="number-as-text"),
@@ -157,5 +159,8 @@ def test_tolerations_with_an_invalid_word_are_read():
 def test_a_policy_that_asks_for_too_much_is_not_evaluated():
     """Each requirement reads every cluster: one placement must not hold up the scheduling of all others."""
     asked = policy(required=[{"labelSelector": {"matchLabels": {f"key-{number}": "v" for number in range(501)}}}])
-    with pytest.raises(InvalidPolicyError, match="clusterAffinity: has 501 requirements on labels and properties"):
+    with pytest.raises(
+        InvalidPolicyError,
+        match="clusterAffinity: must have at most 500 requirements on labels and properties, has 501",
+    ):
         read_request(asked)

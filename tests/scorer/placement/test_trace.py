@@ -330,8 +330,8 @@ def test_a_run_that_needed_nobody_says_who_would_have_been_next():
     clusters = [make_cluster("a"), make_cluster("b"), make_cluster("c", heartbeat=None)]
     items = by_name(explain(run(pick_n(1), clusters, [held("a", topology=0, affinity=3)])))
     assert [items[name]["verdict"] for name in "abc"] == ["Kept", "NotNeeded", "HeartbeatStale"]
-    assert items["a"]["summary"].startswith("a: stays")
-    assert "has all the clusters it wants" in items["b"]["reason"]
+    assert items["a"]["summary"].startswith("a: kept")
+    assert "has all requested clusters" in items["b"]["reason"]
 
 
 def test_a_kept_cluster_that_would_not_be_picked_today_says_why():

@@ -84,18 +84,18 @@ ONE = stage("one", cluster("b"))
     ("run", "reason", "message"),
     [
         pytest.param(
-            run_of(ONE, conditions=()), "WaitingForRun", "run spring has not been initialised yet", id="not-initialised"
+            run_of(ONE, conditions=()), "WaitingForRun", "run spring has not been initialized yet", id="not-initialised"
         ),
         pytest.param(
             run_of(ONE, state="Initialize", conditions=()),
             "WaitingForRun",
-            "run spring has not been initialised yet",
+            "run spring has not been initialized yet",
             id="to-be-initialised",
         ),
         pytest.param(
             run_of(ONE, state="Initialize"),
             "WaitingForRun",
-            "run spring is initialised and waits for its state Run",
+            "run spring is initialized and waits for state Run",
             id="initialised",
         ),
         pytest.param(
@@ -155,12 +155,15 @@ def test_the_detail_says_what_is_waited_for():
             id="its-clusters",
         ),
         pytest.param(
-            after_one(cluster("a", *DONE)), "WaitingForStage", "stage one of run spring is about to end", id="its-end"
+            after_one(cluster("a", *DONE)),
+            "WaitingForStage",
+            "stage one of run spring is about to complete",
+            id="its-end",
         ),
         pytest.param(
             after_one(cluster("a", *DONE), after=[approval("ApprovalRequestApproved"), wait("WaitTimeElapsed")]),
             "WaitingForStage",
-            "stage one of run spring is about to end",
+            "stage one of run spring is about to complete",
             id="its-end-after-its-tasks",
         ),
         pytest.param(
@@ -265,7 +268,7 @@ def test_no_more_than_the_limit_are_changed_at_once(limit, busy, most):
     if most:
         expected = (
             "BudgetUsedUp",
-            f"stage one of run spring changes {most} at once, and is busy with {', '.join(busy)}",
+            f"stage one of run spring changes at most {most} concurrently, and is busy with {', '.join(busy)}",
         )
     assert turn(run)[:2] == expected
 
@@ -285,4 +288,4 @@ def test_what_is_promised_counts_until_it_has_been_done_or_has_failed():
 def test_no_more_than_three_busy_clusters_are_named():
     busy = [cluster(name, *STARTED) for name in "acde"]
     run = run_of(stage("one", cluster("b"), *busy), plan=[{"name": "one", "maxConcurrency": 4}])
-    assert turn(run)[1] == "stage one of run spring changes 4 at once, and is busy with a, c, d"
+    assert turn(run)[1] == "stage one of run spring changes at most 4 concurrently, and is busy with a, c, d"

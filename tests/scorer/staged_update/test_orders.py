@@ -75,7 +75,7 @@ def test_an_order_sets_the_state_or_says_why_not(order, states):
 )
 def test_a_run_that_is_over_takes_no_order(order):
     run = run_in("Run", conditions=OVER)
-    with pytest.raises(RunOrderRefusedError, match=r"run r is over \(Succeeded\)"):
+    with pytest.raises(RunOrderRefusedError, match=r"run r is finished \(Succeeded\)"):
         order(run, situation(run))
 
 
@@ -138,10 +138,10 @@ def test_of_several_approvals_one_has_to_be_named():
     [
         pytest.param(waiting("x"), {"stage": "sea"}, "has no stage 'sea'; its stages: try, all", id="no such stage"),
         pytest.param(waiting("x"), {"stage": "all"}, "waits for another approval: x", id="another stage"),
-        pytest.param(run_in("Run", conditions=OVER), {}, r"is over \(Succeeded", id="over"),
+        pytest.param(run_in("Run", conditions=OVER), {}, r"is finished \(Succeeded", id="over"),
         pytest.param(run_in("Run"), {}, r"does not wait for an approval \(Running", id="running"),
         pytest.param(
-            run_in("Initialize", conditions=["Initialized"]), {}, "but for somebody to start it", id="not started"
+            run_in("Initialize", conditions=["Initialized"]), {}, "but for a user to start it", id="not started"
         ),
     ],
 )

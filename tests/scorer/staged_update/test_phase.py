@@ -119,7 +119,7 @@ def test_an_approval_that_does_not_count_still_needs_a_person(given):
     assert wait.needs_person
 
 
-def analyzed(text, message="main gives 7, wanted is below 5 [0123abcd]"):
+def analyzed(text, message="main returned 7, must be below 5 [0123abcd]"):
     return said(f"Analyzed={text}") | {"message": message}
 
 
@@ -139,7 +139,7 @@ def analyzed(text, message="main gives 7, wanted is below 5 [0123abcd]"):
 )
 def test_what_is_looked_at_for_an_approval_is_told_and_a_person_may_wait(text, needs_person):
     (wait,) = waits_of(before_all(said("ApprovalRequestCreated")), request("r-before-all", analyzed(text)))
-    assert wait.message == "approval of r-before-all before stage all: main gives 7, wanted is below 5"
+    assert wait.message == "approval of r-before-all before stage all: main returned 7, must be below 5"
     assert wait.needs_person is needs_person
 
 

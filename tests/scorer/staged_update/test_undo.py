@@ -42,10 +42,14 @@ def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
 @pytest.mark.parametrize(
     ("previous", "retained", "message"),
     [
-        ("2", {3, 5}, "had resource snapshot 2, which is not there any more; those there: 3, 5"),
-        ("2", (), "which is not there any more; there is none at all"),
-        ("none", {3, 5}, "had no resource snapshot before other than 5: nothing to go back to; those there: 3, 5"),
-        ("", {3, 5}, "has no annotation harbormaster.dev/previous-index, so what its clusters had before is not known"),
+        ("2", {3, 5}, "had resource snapshot 2, which no longer exists; existing ones: 3, 5"),
+        ("2", (), "which no longer exists; none exist"),
+        ("none", {3, 5}, "had no earlier resource snapshot than 5; existing ones: 3, 5"),
+        (
+            "",
+            {3, 5},
+            "has no annotation harbormaster.dev/previous-index, so that the previous resource snapshot is unknown",
+        ),
     ],
 )
 def test_without_a_snapshot_to_go_back_to_nothing_is_undone(previous, retained, message):
@@ -69,19 +73,19 @@ def test_the_run_that_takes_another_back_is_like_it_and_says_so():
 
 def test_a_stopped_run_is_taken_back_and_one_under_way_is_not():
     assert undone({**done(conditions=STOPPED)})["metadata"]["name"] == "r-undo"
-    with pytest.raises(RunOrderRefusedError, match=r"run r is not over \(Running\): stop it first"):
+    with pytest.raises(RunOrderRefusedError, match=r"run r is not finished \(Running\)\. Stop it first"):
         undone(done(conditions=["Initialized", "Progressing=True UpdateRunProgressing"]))
 
 
 def test_a_run_that_has_changed_no_cluster_has_nothing_to_undo():
     untouched = {**done(), "status": {**run_of(stage("try", cluster("a")), conditions=OVER)["status"]}}
-    with pytest.raises(RunOrderRefusedError, match="has changed no cluster, so there is nothing to undo"):
+    with pytest.raises(RunOrderRefusedError, match="has changed no cluster: nothing to undo"):
         undone(untouched)
 
 
 @pytest.mark.parametrize("conditions", [OVER, ["Initialized"]], ids=["succeeded", "under way"])
 def test_what_is_taken_back_already_is_not_taken_back_twice(conditions):
-    with pytest.raises(RunOrderRefusedError, match="run r-undo takes back run r already"):
+    with pytest.raises(RunOrderRefusedError, match="run r-undo already undoes run r"):
         undone(done(), [taking_back(done(), conditions)])
 
 
@@ -119,7 +123,7 @@ def began(name, minute, of="", placement="p", conditions=OVER):
     ],
 )
 def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_force(others, named):
-    with pytest.raises(RunOrderRefusedError, match=f"run r is not the newest: .* since by {named}, and that"):
+    with pytest.raises(RunOrderRefusedError, match=f"run r is not the newest: .*.* by {named}, which would be undone"):
         undone(began("r", 10), others)
     assert undone(began("r", 10), others, force=True)["metadata"]["name"] == "r-undo"
 

@@ -43,7 +43,8 @@ def test_a_stop_that_a_run_has_not_noticed_is_not_taken_back():
     run = started(member("a")).run
     told = run.model_copy(update={"spec": run.spec.model_copy(update={"state": UpgradeRunState.STOP})})
     with pytest.raises(
-        UpgradeOrderRefusedError, match=r"is told to stop, and is still Running: .* once it is Stopped or Failed"
+        UpgradeOrderRefusedError,
+        match=r"has been ordered to stop and is still Running: .* when it is Stopped or Failed",
     ):
         order_start(told, "t")
     early = prepared(member("a")).hub.run
@@ -53,7 +54,7 @@ def test_a_stop_that_a_run_has_not_noticed_is_not_taken_back():
 
 def test_what_cannot_be_started_or_stopped_says_why():
     over = play(member("a")).hub.run
-    with pytest.raises(UpgradeOrderRefusedError, match="run run is Completed: make another one"):
+    with pytest.raises(UpgradeOrderRefusedError, match="run run is Completed: create another one"):
         order_start(over, "t")
     with pytest.raises(UpgradeOrderRefusedError, match="run run is Completed"):
         order_stop(over)
@@ -132,9 +133,9 @@ def test_a_retry_of_a_control_plane_has_no_images():
 
 
 def test_only_what_has_ended_is_tried_again():
-    with pytest.raises(UpgradeOrderRefusedError, match="only what has ended"):
+    with pytest.raises(UpgradeOrderRefusedError, match="only a finished run can be retried"):
         retry_run(started(member("a")).run)
-    with pytest.raises(UpgradeOrderRefusedError, match="only what has ended"):
+    with pytest.raises(UpgradeOrderRefusedError, match="only a finished run can be retried"):
         retry_run(prepared(member("a")).hub.run)
 
 

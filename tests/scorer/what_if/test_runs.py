@@ -95,8 +95,8 @@ class TestANewRun:
         assert tasks == [("TimedWait", "", "10m"), ("Approval", "r-after-test", "")]
         assert found["earliestFinish"] == format_time(NOW + timedelta(minutes=10))
         assert found["assumptions"] == [
-            "a cluster counts as taking no time",
-            "an approval counts as given as soon as it is asked for",
+            "the update of a cluster is assumed to take no time",
+            "an approval is assumed to be given when it is requested",
             "what is placed is selected from the objects that are given",
         ]
 
@@ -159,7 +159,7 @@ class TestANewRun:
     def test_one_that_is_only_to_be_initialised_says_that_it_waits(self):
         found = entry(hub(runs=[run(state="Initialize")]))
         assert found["changed"]
-        assert found["assumptions"][0].startswith("spec.state is Initialize: the run waits until it is Run")
+        assert found["assumptions"][0].startswith("spec.state is Initialize: the run waits for Run")
 
     def test_the_failure_policy_of_its_strategy_counts(self):
         found = entry(hub(strategies=[strategy(stage("test"), stage("live"), **{"on-failure": "Rollback"})]))
@@ -177,7 +177,7 @@ class TestANewRun:
         named = cluster("v1", labels={"stage": "live"}, annotations={UPGRADE_WINDOWS: "lost"})
         found = entry(hub(fleet=Fleet.of([*FLEET, named])))
         assert found["stages"][1]["clusters"][0]["waitsFor"] == "maintenance window lost does not exist"
-        assert "nobody can say when these clusters may be touched: v1" in found["assumptions"]
+        assert "it is unknown when these clusters may be changed: v1" in found["assumptions"]
 
     def test_a_window_among_the_changes_counts(self):
         state = hub(runs=[run("r")])

@@ -192,8 +192,9 @@ async def test_beyond_the_budget_the_refusal_names_the_budget_and_what_uses_it(h
         refused = await replica.delete(kinds.NODE, "n2")
     assert (refused.allowed, refused.code, refused.reason, refused.rule) == (False, 403, "Forbidden", RULE)
     assert refused.message == (
-        'deleting Node "n2" goes beyond the disruption budgets of NodePool "a": budgets[1] (nodes "1") lets 1 of 3 '
-        "nodes go at once, and 1 are going: n1 (reserved); the next may go when one of them is done"
+        'deleting Node "n2" exceeds the disruption budgets of NodePool "a": budgets[1] (nodes "1") allows 1 of 3 '
+        "nodes to be disrupted concurrently, and 1 are in flight: n1 (reserved). The next disruption is allowed "
+        "when one of them is done"
     )
 
 
@@ -201,16 +202,16 @@ async def test_a_window_is_refused_with_the_instant_at_which_it_opens(harbour):
     async with harbour(pool(OFFICE_HOURS), *members("n1")) as replica:
         refused = await replica.delete(kinds.NODE_CLAIM, "claim-n1")
     assert refused.message == (
-        'deleting NodeClaim "claim-n1" of node "n1" goes beyond the disruption budgets of NodePool "a": '
-        'budgets[0] (nodes "0", schedule "0 9 * * 1-5", duration 8h) lets none of 1 nodes go at once; '
-        "the next may go at 2026-06-10T17:00:00Z"
+        'deleting NodeClaim "claim-n1" of node "n1" exceeds the disruption budgets of NodePool "a": budgets[0] '
+        '(nodes "0", schedule "0 9 * * 1-5", duration 8h) allows 0 of 1 nodes to be disrupted concurrently. The '
+        "next disruption is allowed at 2026-06-10T17:00:00Z"
     )
 
 
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
-        pytest.param({"nodes": "0"}, "that does not end by itself: change the budget", id="never"),
+        pytest.param({"nodes": "0"}, "This does not change by itself: change the budget", id="never"),
         pytest.param(
             {"nodes": "1", "schedule": "every day", "duration": "1h"}, "budgets[0]", id="one-that-cannot-be-used"
         ),
@@ -295,7 +296,7 @@ async def test_a_drain_beyond_the_budget_is_asked_to_come_again(harbour):
     async with harbour(pool({"nodes": "0"}), *cordoned) as replica:
         refused = await replica.evict("p")
         assert (refused.code, refused.reason, refused.retry_after_seconds) == (429, "TooManyRequests", 0)
-        assert refused.message.startswith('evicting Pod "default/p", which drains node "n1", goes beyond')
+        assert refused.message.startswith('evicting Pod "default/p", which drains node "n1", exceeds')
         assert (await replica.evict("done")).allowed
         assert (await replica.evict("nobody")).allowed
         assert not (await replica.evict("p", deleteOptions={"dryRun": ["All"]})).allowed
@@ -333,7 +334,7 @@ async def test_a_review_of_an_object_that_is_not_the_stored_one_holds_no_budget(
         verdict = await replica.delete(kind, name, oldObject=forged)
         assert replica.reservations.cached(DISRUPTION, "a") == (held,)
     assert verdict.allowed
-    assert "is stored as another one than the review has" in verdict.warnings[0]
+    assert "has changed since the review was sent" in verdict.warnings[0]
 
 
 async def test_a_claim_cannot_be_said_to_be_of_another_node(harbour):
@@ -443,7 +444,7 @@ async def test_when_time_is_up_the_write_goes_on_with_a_warning(harbour):
         asked = {"operation": "DELETE", "resource": {"resource": "nodes"}, "name": "n1", "oldObject": old}
         verdict = await replica.enforcement.judge(asked, asyncio.get_running_loop().time() + 0.02)
     assert verdict.allowed
-    assert verdict.warnings == ("disruption budgets were not enforced: the time that the API server allows is used up",)
+    assert verdict.warnings == ("disruption budgets were not enforced: timed out",)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def impact(new, old, bindings, *, hub=None, **changes):
     context = replace(Context.of_objects(hub, user=JANE, now=NOW), **changes)
     judgement = judge("UPDATE", new, placed(old, *bindings), context)
     assert judgement.allowed, judgement.message
-    return [text for text in judgement.warnings if ": leaves " in text or ": takes " in text]
+    return [text for text in judgement.warnings if ": leaves " in text or ": removes " in text]
 
 
 PAIR = bound("bravelion", "dozyowl")
@@ -190,7 +190,9 @@ def test_the_switch_turns_it_off():
 @pytest.mark.parametrize(
     ("old", "new", "warning"),
     [
-        pytest.param([NAMESPACE, ROLE], [NAMESPACE], "takes 1 object off 2 clusters: ClusterRole viewer", id="dropped"),
+        pytest.param(
+            [NAMESPACE, ROLE], [NAMESPACE], "removes 1 object from 2 clusters: ClusterRole viewer", id="dropped"
+        ),
         pytest.param([NAMESPACE], [NAMESPACE, ROLE], None, id="added"),
         pytest.param([NAMESPACE, ROLE], [ROLE, NAMESPACE], None, id="other-order"),
         pytest.param(
@@ -202,7 +204,7 @@ def test_the_switch_turns_it_off():
         pytest.param(
             [NAMESPACE],
             [{**NAMESPACE, "name": "dock"}],
-            "takes 1 object off 2 clusters: Namespace shop",
+            "removes 1 object from 2 clusters: Namespace shop",
             id="renamed",
         ),
     ],

@@ -61,7 +61,7 @@ async def test_a_change_of_mind_is_compared_with_the_run_before(world):
     await reschedule(world, ascending(2))
     await world.until(lambda: len(history.runs(PAYMENTS)) == 2 and set(world.bound("payments")) == {"bergen", "cork"})
     latest, first = history.runs(PAYMENTS)
-    assert first["difference"] == ["the first decision on record"]
+    assert first["difference"] == ["the first recorded decision"]
     assert [entry["cluster"] for entry in first["picked"]] == ["oslo", "faro"]
     assert (first["snapshot"], first["wanted"], first["found"]) == ("payments-0", 2, 2)
     assert first["trigger"]["event"] == "SnapshotCreated"
@@ -88,7 +88,7 @@ async def test_a_larger_number_adds_and_says_so(world):
     latest = history.runs(PAYMENTS)[0]
     assert latest["trigger"]["event"] == "NumberChanged"
     assert latest["trigger"]["message"] == "numberOfClusters 2 → 3"
-    assert latest["difference"] == ["wants 3 instead of 2", "cork added, with affinity 33"]
+    assert latest["difference"] == ["requests 3 instead of 2", "cork added, with affinity 33"]
     assert (latest["gained"], latest["lost"]) == (["cork"], [])
 
 

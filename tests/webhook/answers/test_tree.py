@@ -7,7 +7,7 @@ from scorer.rollout.views.tree import ClusterState, Sources, essentials, placeme
 from tests.builders.condition import condition
 from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
 
-WAITING_ROLLOUT = condition("RolloutStarted", "False", "RolloutNotStartedYet", "waits: no more may be taken away now")
+WAITING_ROLLOUT = condition("RolloutStarted", "False", "RolloutNotStartedYet", "waits: no more may be removed now")
 NOT_APPLIED = condition("Applied", "False", "NotAllWorkHaveBeenApplied", "not applied: web-work")
 NOT_AVAILABLE = condition("Available", "False", "NotAllWorkAreAvailable", "not available: web-work")
 STARTED = [condition("RolloutStarted"), condition("Overridden"), condition("WorkSynchronized")]
@@ -29,13 +29,13 @@ def only(*bindings, **sources):
         pytest.param(
             make_binding("a", condition("Other"), state="Scheduled", index=None),
             "waiting",
-            "picked; the rollout has not reached it yet",
+            "picked, not rolled out yet",
             id="scheduled",
         ),
         pytest.param(
             make_binding("a", WAITING_ROLLOUT, state="Scheduled", index=None),
             "waiting",
-            "no more may be taken away now",
+            "no more may be removed now",
             id="scheduled-and-held-back",
         ),
         pytest.param(
@@ -43,7 +43,7 @@ def only(*bindings, **sources):
                 "a", WAITING_ROLLOUT, *map(condition, ("Overridden", "WorkSynchronized", "Applied", "Available"))
             ),
             "waiting",
-            "no more may be taken away now",
+            "no more may be removed now",
             id="well-and-held-back",
         ),
         pytest.param(
@@ -64,13 +64,13 @@ def only(*bindings, **sources):
             "on their way",
             id="in-progress",
         ),
-        pytest.param(make_binding("a", *STARTED), "applying", "Applied is not known yet", id="nothing-said"),
+        pytest.param(make_binding("a", *STARTED), "applying", "Applied is unknown", id="nothing-said"),
         pytest.param(
             make_binding(
                 "a", *map(condition, ("RolloutStarted", "Overridden", "WorkSynchronized", "Applied")), generation=2
             ),
             "applying",
-            "Overridden is not known yet",
+            "Overridden is unknown",
             id="said-of-an-earlier-generation",
         ),
         pytest.param(
@@ -79,13 +79,13 @@ def only(*bindings, **sources):
         pytest.param(
             make_binding("a", condition("Other"), state="Unscheduled"),
             "removing",
-            "no longer wanted here; waits for the limits of the rollout",
+            "no longer selected; waiting for the limits of the rollout",
             id="unscheduled",
         ),
         pytest.param(
             make_binding("a", deletionTimestamp="2026-01-01T00:00:00Z"),
             "removing",
-            "is being removed; its Works are gone",
+            "is being removed, its Works are deleted",
             id="deleting",
         ),
     ],
@@ -135,7 +135,7 @@ def test_a_binding_is_shown_with_the_snapshots_that_it_was_made_from():
 def test_a_work_that_the_agent_has_not_seen_is_named():
     work = make_work("a", entry("a"), generation=3, observed=2)
     cluster = only(make_binding("a", *STARTED, condition("Applied", "False", "ApplyInProgress")), works=[work])
-    assert cluster["detail"] == "Work web-work waits for the agent"
+    assert cluster["detail"] == "Work web-work is waiting for the agent"
     (told,) = cluster["works"]
     assert (told["generation"], told["reportedGeneration"], told["waitingForAgent"]) == (3, 2, True)
 
@@ -216,13 +216,13 @@ def test_the_worst_comes_first():
 def test_works_without_a_binding_are_shown_as_left_over():
     cluster = only(works=[make_work("a", entry("a"))])
     assert (cluster["cluster"], cluster["binding"], cluster["state"]) == ("a", None, "removing")
-    assert cluster["detail"] == "binding web-a is gone, its Works are left"
+    assert cluster["detail"] == "binding web-a is deleted, its Works remain"
 
 
 def test_what_holds_a_deletion_is_named():
     gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["kubernetes-fleet.io/work-cleanup"]}
     cluster = only(make_binding("a", **gone), works=[make_work("a", entry("a"), **gone), make_work("a", name="web-1")])
-    assert cluster["detail"] == "is being removed; 2 of its Works left, 1 of them going"
+    assert cluster["detail"] == "is being removed, 2 of its Works remain, 1 of them being deleted"
     for document in (cluster["binding"], cluster["works"][1]):
         assert (document["deleting"], document["finalizers"]) == (True, ["kubernetes-fleet.io/work-cleanup"])
 
@@ -232,7 +232,9 @@ def test_what_holds_a_deletion_is_named():
     [
         pytest.param(make_placement(), "available", "", id="available"),
         pytest.param(make_placement(condition("Other")), "pending", "not scheduled yet", id="pending"),
-        pytest.param(make_placement(generation=2), "available", "being judged again", id="scheduled-before-a-change"),
+        pytest.param(
+            make_placement(generation=2), "available", "being evaluated again", id="scheduled-before-a-change"
+        ),
         pytest.param(
             make_placement(
                 condition("ClusterResourcePlacementScheduled", "False", "SchedulingPolicyUnfulfilled", "1 of 2")

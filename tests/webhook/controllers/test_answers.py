@@ -51,8 +51,8 @@ async def test_a_stopped_rollout_says_why_it_stands_still_since_when_and_which_r
         assert (found["picked"], found["available"], found["availableOld"], found["satisfied"]) == (4, 0, 3, False)
         (updated,) = (entry["cluster"] for entry in found["clusters"] if entry["serves"] != "old")
         assert f"; {updated}: Deployment shop/web: " in found["why"]
-        assert found["why"].startswith(f"nothing has moved since {found['stalledSince']}")
-        assert why_old(world) == {f"waits: 3 of 4 clusters are ready, so 0 may be taken away now; not ready: {updated}"}
+        assert found["why"].startswith(f"no progress since {found['stalledSince']}")
+        assert why_old(world) == {f"waiting: 3 of 4 clusters are ready, so 0 may be removed now; not ready: {updated}"}
         before = world.hub.writes, world.store.resource_version
         world.again()
         await world.until(lambda: True)
@@ -102,7 +102,7 @@ async def test_while_an_edit_is_judged_the_last_known_is_shown():
         stop()
     judged = [view for view in seen if view["judgedAgain"]]
     first = judged[0]
-    assert (first["state"], first["why"], first["wanted"]) == ("available", "being judged again", 3)
-    assert all(view["why"].startswith("being judged again") and view["wanted"] == 3 for view in judged)
+    assert (first["state"], first["why"], first["wanted"]) == ("available", "being evaluated again", 3)
+    assert all(view["why"].startswith("being evaluated again") and view["wanted"] == 3 for view in judged)
     assert [view for view in seen if view["picked"] < 2 or view["state"] == "pending"] == []
     assert not seen[-1]["judgedAgain"]

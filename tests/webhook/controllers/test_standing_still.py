@@ -38,7 +38,7 @@ async def test_a_run_that_waits_for_an_approval_is_told_of_once_and_counted_unti
         for _ in range(2):
             world.again()
             await world.until(lambda: True)
-            assert (asked(world), waiting(world)) == (["waits for approval of r-after-test after stage test"], 1)
+            assert (asked(world), waiting(world)) == (["waiting for approval of r-after-test after stage test"], 1)
         await approve(world, "r-after-test")
         await world.until(lambda: said(world, "Succeeded") == "True UpdateRunSucceeded")
         assert (len(asked(world)), waiting(world)) == (1, 0)

@@ -172,7 +172,7 @@ async def test_the_first_cluster_may_be_updated_and_the_second_waits_for_it(stor
     assert first["detail"] == numbers
     assert second["reason"] == "BudgetUsedUp"
     assert second["message"] == (
-        "2 of 2 clusters of crp/web are ready, so 1 may be taken away and 1 added, and others come first"
+        "2 of 2 clusters of crp/web are ready, so 1 may be removed and 1 added, and others come first"
     )
     assert second["retryAfterSeconds"] == 10
 
@@ -265,7 +265,7 @@ async def test_an_eviction_that_is_under_way_holds_its_member(store):
     )
     for answer in (await ask_rollout(store), await ask_update(store)):
         assert answer["reason"] == "MemberHeld"
-        assert answer["message"] == "eviction off-a is taking placement other off member a"
+        assert answer["message"] == "eviction off-a is removing placement other from member a"
     assert (await ask_update(store, gate_members=("Upgrade",)))["reason"] == "Allowed"
 
 
@@ -529,7 +529,7 @@ async def test_a_lease_of_a_placement_that_cannot_be_read_holds_it(store):
         hub.reservations._cache.of_kind(LEASE).put(edited)
         answer = told(hub.gate.rollout(WEB, "b"))
         assert answer["reason"] == "MemberHeld"
-        assert "holds reservations that cannot be read" in answer["message"]
+        assert "has reservations that cannot be read" in answer["message"]
         with pytest.raises(UnreadableReservationsError):
             await reserve(hub.gate, "b")
 
@@ -618,8 +618,8 @@ async def add_staged(store, *stages, state="Run", said=("Initialized",), last=No
 @pytest.mark.parametrize(
     ("reason", "message", "stages", "more"),
     [
-        pytest.param("WaitingForRun", "has not been initialised yet", [], {"said": ()}, id="new"),
-        pytest.param("WaitingForRun", "waits for its state Run", [], {"state": "Initialize"}, id="initialised"),
+        pytest.param("WaitingForRun", "has not been initialized yet", [], {"said": ()}, id="new"),
+        pytest.param("WaitingForRun", "waits for state Run", [], {"state": "Initialize"}, id="initialised"),
         pytest.param("WaitingForRun", "does not change cluster b", [stage("one", entry("a"))], {}, id="not-covered"),
         pytest.param("Allowed", "it is the turn of stage one", [stage("one", entry("b"))], {}, id="its-turn"),
         pytest.param("Allowed", "is updating cluster b", [stage("one", entry("b", "Started"))], {}, id="in-flight"),
@@ -627,7 +627,7 @@ async def add_staged(store, *stages, state="Run", said=("Initialized",), last=No
         pytest.param("RunStopped", "is stopped", [stage("one", entry("b"))], {"state": "Stop"}, id="stopped"),
         pytest.param(
             "BudgetUsedUp",
-            "changes 1 at once, and is busy with a",
+            "changes at most 1 concurrently, and is busy with a",
             [stage("one", entry("a", "Started"), entry("b"))],
             {},
             id="slots",
@@ -723,7 +723,7 @@ async def test_what_is_reserved_of_a_staged_update_uses_the_slots_of_its_stage(s
         hub = Hub(process)
         held = await reserve(hub.gate, "a")
         assert held.purpose == "StagedUpdate"
-        with pytest.raises(ReservationRefusedError, match="changes 1 at once, and is busy with a"):
+        with pytest.raises(ReservationRefusedError, match="changes at most 1 concurrently, and is busy with a"):
             await reserve(hub.gate, "b")
         await hub.keeper.release(held.id, "ann")
         assert (await reserve(hub.gate, "b")).granted == ("b",)

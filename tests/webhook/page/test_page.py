@@ -486,7 +486,7 @@ async def test_rollout_states_and_details(hub, open_page):
 
 async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_release_serves(hub, open_page):
     states = {"bravelion": "available", "tallcrane": "applying", "jumpingcat": "waiting", "calmheron": "waiting"}
-    why = "nothing has moved since 2026-03-01T10:00:00Z; tallcrane: Deployment web/front: 0 of 3 ready"
+    why = "no progress since 2026-03-01T10:00:00Z. tallcrane: Deployment web/front: 0 of 3 ready"
     hub.placements = [
         placement_item(
             "crp/web",
@@ -566,15 +566,17 @@ async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(h
 
 async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page):
     states = {"bravelion": "available", "smartfish": "available"}
-    hub.placements = [placement_item("crp/web", "PickN", states, wanted=3, why="being judged again", judged_again=True)]
+    hub.placements = [
+        placement_item("crp/web", "PickN", states, wanted=3, why="being evaluated again", judged_again=True)
+    ]
     hub.placements[0] |= {"decidedAt": None}
     opened = await open_page("crp/web")
     row = opened.page.locator(".placements a")
     await expect(row.locator(".num")).to_have_text(["wanted 3", "picked 2", "available 2"])
     await expect(row.locator(".pill")).to_have_text("available")
-    await expect(row.locator(".why")).to_have_text("being judged again")
+    await expect(row.locator(".why")).to_have_text("being evaluated again")
     await expect(opened.page.locator("#placement-sub")).to_have_text(
-        "PickN 3 · picked 2 · 2 available · being judged again"
+        "PickN 3 · picked 2 · 2 available · being evaluated again"
     )
     await opened.page.get_by_role("link", name="Fleet", exact=True).click()
     await expect(opened.page.locator(".card", has_text="Placements")).to_have_text(

@@ -258,11 +258,11 @@ async def test_a_placement_links_to_its_runs_and_a_run_to_its_placement(hub, ope
 
 async def test_a_placement_says_which_staged_update_changes_it(hub, open_page):
     shown = hub.placement("crp/edge-cache")
-    shown |= {"state": "external", "why": "waits for a staged update run"}
+    shown |= {"state": "external", "why": "waiting for a staged update run"}
     opened = await open_page("crp/edge-cache")
     why, row = opened.page.locator("#placement .callout").first, opened.page.locator("#placements-body a[aria-current]")
-    await expect(why).to_have_text("waits for a staged update run")
-    await expect(row.locator(".why")).to_have_text("waits for a staged update run")
+    await expect(why).to_have_text("waiting for a staged update run")
+    await expect(row.locator(".why")).to_have_text("waiting for a staged update run")
     moments = since(4)
     waiting = moments.at_four()
     hub.runs = [{**waiting, "spec": {**waiting["spec"], "placementName": "edge-cache"}}]

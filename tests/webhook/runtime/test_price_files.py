@@ -59,7 +59,7 @@ def test_numbers_are_decimal(tmp_path):
         pytest.param("p.yaml", "prices: {a: 1:30}", 'line 1: prices.a: "1:30" is not a price', id="no-minutes"),
         pytest.param("p.yaml", BOMB, "its aliases repeat too much", id="aliases-of-aliases"),
         pytest.param("p.yaml", "&a [*a]", "its aliases repeat too much", id="alias-of-itself"),
-        pytest.param("p.yaml", "", "null is neither rows nor prices by SKU", id="empty"),
+        pytest.param("p.yaml", "", "null: must be rows or prices by SKU", id="empty"),
     ],
 )
 def test_mistakes_are_named_with_the_file_and_the_line(tmp_path, name, text, message):

@@ -80,7 +80,7 @@ class FailureReporter(Generic[K]):
         if document is None:
             return
         reason = "CannotGoOn" if isinstance(error, (StuckError, TerminalError)) else type(error).__name__
-        message = printable(f"the {self._controller} controller fails again and again: {str(error) or reason}")
+        message = printable(f"the {self._controller} controller keeps failing: {str(error) or reason}")
         if kind in WITH_STATUS:
             status = failing_status(document, self._controller, reason, message, self._now())
             if status is not None:

@@ -264,7 +264,7 @@ class WorkQueue(Generic[K]):
             state.failures = 0
             # Reported now: without a retry there will be no third failure.
             self._tell(key, error, REPORTED_AFTER_FAILURES)
-            log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
+            log.warning("waiting for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except RetryError as error:
             outcome = ReconcileOutcome.REQUEUE
             self._back_off(key, error.after)

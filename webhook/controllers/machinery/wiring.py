@@ -118,7 +118,7 @@ class Poll(Generic[K]):
                 for key in await self.keys():
                     queue.add(key)
             except StoreError as error:
-                log.warning("cannot look again", extra={"controller": queue.name, "error": str(error)})
+                log.warning("poll failed", extra={"controller": queue.name, "error": str(error)})
 
 
 def owner_of_member(name: str) -> str:

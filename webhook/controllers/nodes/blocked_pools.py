@@ -201,12 +201,12 @@ def _is_older(document: JsonObject, instant: datetime) -> bool:
 
 def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:
     budgets = " and ".join(describe_budget(position, pool.budgets[position]) for position in cause.budgets)
-    start = f"No node may be disrupted ({', '.join(reasons)}), for more than a day now, because of {budgets}"
+    start = f"Budgets have allowed 0 disruptions ({', '.join(reasons)}) for more than a day, because of {budgets}"
     if cause.mistakes:
-        return f"{start}, which cannot be used: {cause.mistakes[0]}"
+        return f"{start}, which is invalid: {cause.mistakes[0]}"
     if cause.until is None:
-        return f"{start}; that does not end by itself"
-    return f"{start}; that ends at {format_time(cause.until)}"
+        return f"{start}, until its budgets change"
+    return f"{start}, until {format_time(cause.until)}"
 
 
 def _look_again(memory: _Memory, shut_reasons: dict[str, _Shut], now: datetime) -> Result:

@@ -281,7 +281,7 @@ class NodeDisruptionController:
         for command in decision.commands:
             if command.validate_after:
                 site.planning.waiting = command, self._now() + command.validate_after
-                message = f"{describe(command)}; it is looked at again in {command.validate_after.seconds} s"
+                message = f"{describe(command)}. It is validated again in {command.validate_after.seconds} s"
                 site.advice.record_events(
                     Note("Node", node, NodePoolEventReason.CANDIDATE, message) for node in command.nodes
                 )
@@ -303,7 +303,8 @@ class NodeDisruptionController:
             return
         if _is_of_others(site.world, name):
             message = (
-                f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
+                f"it has expired, but another controller has set the taint {DISRUPTED_TAINT}: it is deleted "
+                "without a drain"
             )
             site.advice.record_events([Note("Node", name, NodePoolEventReason.BLOCKED, message, warning=True)])
             return
@@ -343,7 +344,7 @@ class NodeDisruptionController:
             return
         async with self._turn(site, order, command) as refusal:
             if refusal:
-                self._refuse(site, command, f"the gate says no: {refusal}")
+                self._refuse(site, command, f"refused by the gate: {refusal}")
                 return
             self._observer.decided(command.method, command.decided)
             site.advice.record_events(
@@ -364,27 +365,27 @@ class NodeDisruptionController:
 
         await run_concurrently(site.orders.about(name, partial(mark, name)) for name in order.nodes)
         for name in set(order.nodes).difference(marked_uids):
-            site.orders.back_off(name, "it could not be marked for a command")
+            site.orders.back_off(name, "it could not be tainted for a command")
         if not replacements:
             return
         if len(marked_uids) < len(order.nodes):
-            await site.orders.undo(order, marked_uids, "not every node of the command could be marked")
+            await site.orders.undo(order, marked_uids, "not every node of the command could be tainted")
             return
-        message = f"{order.reason}: waits for {', '.join(order.replacements)}"
+        message = f"{order.reason}: waiting for {', '.join(order.replacements)}"
         site.advice.record_events(
             Note("Node", name, NodePoolEventReason.LAUNCHING, message) for name in sorted(marked_uids)
         )
         try:
             await site.commands.create(replacements)
         except StoreError as error:
-            await site.orders.undo(order, marked_uids, f"no replacement can be made: {error}")
+            await site.orders.undo(order, marked_uids, f"creating a replacement failed: {error}")
 
     def _refuse(self, site: "_Site", command: Command, refusal: str) -> None:
         site.orders.pause(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
         message = f"{command.reason}: {refusal}"
         for name in self._refused.intersection(command.nodes):  # a single refusal may be a race with a recent change
-            site.orders.back_off(name, f"refused again and again: {refusal}")
+            site.orders.back_off(name, f"refused repeatedly: {refusal}")
         self._refused = frozenset(command.nodes)
         site.advice.record_events(Note("Node", node, NodePoolEventReason.BLOCKED, message) for node in command.nodes)
 
@@ -395,7 +396,7 @@ class NodeDisruptionController:
         try:
             refusal, reservation_ids = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)
         except StoreError as error:
-            refusal, reservation_ids = f"nothing can be reserved now: {error}", []
+            refusal, reservation_ids = f"reserving failed: {error}", []
         try:
             yield refusal
         finally:
@@ -459,7 +460,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _UNREADABLE: Final = NodePoolCondition(
     UNKNOWN,
     NodePoolConditionReason.CANNOT_READ,
-    "the NodePool is none that Karpenter would take, and so its nodes stay until they reach their age",
+    "Karpenter would not accept the NodePool, so that its nodes are only disrupted when they expire",
 )
 
 
@@ -493,7 +494,7 @@ def _with_stuck(condition: NodePoolCondition, nodes: list[str]) -> NodePoolCondi
     if not nodes:
         return condition
     names_text = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
-    return replace(condition, message=f"{condition.message}; begun in mode Act, and left as they are: {names_text}")
+    return replace(condition, message=f"{condition.message}. Started in mode Act and left unchanged: {names_text}")
 
 
 _NAMED: Final = 5

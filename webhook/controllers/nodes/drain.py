@@ -111,7 +111,7 @@ class NodeDraining:
         if not await mark(name, uid, drain_order):
             return None
         self._advice.record_events(
-            [Note("Node", name, NodePoolEventReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
+            [Note("Node", name, NodePoolEventReason.TERMINATING, f"{order.reason}: it is drained and then deleted")]
         )
         return drain_order.draining
 
@@ -134,7 +134,7 @@ class NodeDraining:
         deadline = drain_deadline(claim_view.deletion or since, claim_view.termination_grace, termination)
         if deadline is not None:
             await self._commands.set_deadline(claim, deadline)
-            time = f"its drain ends at {format_time(deadline)}, whatever pods remain"
+            time = f"its drain ends at {format_time(deadline)}, even if pods remain"
             self._advice.record_events(
                 [Note("Node", name, NodePoolEventReason.EXPIRING, time, quiet=timedelta(days=1))]
             )
@@ -221,7 +221,7 @@ def _told_of(pod: Pod, grace_seconds: int | None) -> Note:
             f"evicted: node {pod.node} is drained",
             namespace=pod.namespace,
         )
-    message = f"deleted with {grace_seconds} s to end: the time of the drain of node {pod.node} is over"
+    message = f"deleted with a grace period of {grace_seconds} s: the drain of node {pod.node} timed out"
     return Note("Pod", pod.name, NodePoolEventReason.DISRUPTED, message, warning=True, namespace=pod.namespace)
 
 

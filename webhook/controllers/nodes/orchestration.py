@@ -146,14 +146,14 @@ class NodeOrders:
         except StoreError as error:
             self._pauses.failed(name)
             if not isinstance(error, ConflictError):  # a conflict usually passes on the first retry
-                log.warning("cannot disrupt a node", extra={"node": name, "error": str(error)})
+                log.warning("node disruption failed", extra={"node": name, "error": str(error)})
                 self._advice.record_events(
-                    [Note("Node", name, NodePoolEventReason.BLOCKED, f"it cannot go on: {error}", warning=True)]
+                    [Note("Node", name, NodePoolEventReason.BLOCKED, f"it cannot continue: {error}", warning=True)]
                 )
             return False
         except Exception:  # a bug that affects one node must not block the others: log with traceback
             self._pauses.failed(name)
-            log.exception("cannot disrupt a node", extra={"node": name})
+            log.exception("node disruption failed", extra={"node": name})
             return False
         self._pauses.over(name)
         return True
@@ -170,13 +170,13 @@ class NodeOrders:
         for name, uid in nodes_of_order.items():
             if await self.about(name, partial(self._commands.unmark, name, uid)):
                 is_done = True
-                message = f"{order.reason}: it stays: {reason}"
+                message = f"{order.reason}: it is kept: {reason}"
                 self._advice.record_events([Note("Node", name, NodePoolEventReason.UNDONE, message, warning=True)])
         if is_done:
             if not self._takes_over:
                 self.pause(REST)
                 for name in nodes_of_order:
-                    self.back_off(name, f"a command that takes it was taken back: {reason}")
+                    self.back_off(name, f"its disruption command was rolled back: {reason}")
             self._observer.failed(order.method, "undone")
             self._planning.requeue_immediately()
 
@@ -217,7 +217,7 @@ class NodeOrders:
             )
             return
         if not drained_nodes and not deleted and order.since > self._now() + SKEW:
-            await self.undo(order, uids, f"it was accepted at {format_time(order.since)}, which is still to come")
+            await self.undo(order, uids, f"it was accepted at {format_time(order.since)}, which is in the future")
             return
         step = next_step(
             order,

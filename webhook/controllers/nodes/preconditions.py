@@ -60,7 +60,7 @@ class KarpenterDetector:
             StoreError: The Lease cannot be read now.
         """
         if self._work is None:
-            return "mode Act needs an API server that evicts pods, and this store does not"
+            return "mode Act requires an API server that evicts pods, and this store does not"
         oldest = self._clock() if surely else self._clock() - RIVAL_EVERY.total_seconds()
         async with self._turn:  # nodes that expire together share one poll
             if self._looked < oldest:
@@ -82,7 +82,7 @@ class KarpenterDetector:
         try:
             leases = await work.leases(self._name, self._namespace)
         except ForbiddenError as error:
-            return f"nobody can tell whether Karpenter runs: {error}"
+            return f"cannot determine whether Karpenter is running: {error}"
         clock = self._clock()
         self._seen = sightings(leases, self._seen, clock)
         return current_leader(self._seen, clock) or _wrong(self._now(), work.time_of_day())

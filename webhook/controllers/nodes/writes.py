@@ -161,4 +161,4 @@ class NodeCommands:
                 return changed
             with suppress(ConflictError):  # the kubelet writes nodes, too: read again
                 return await self._hub.replace(kinds.NODE, changed)
-        raise ConflictError(f"the node {name} is being changed by others again and again")
+        raise ConflictError(f"conflict: other clients keep changing node {name}")

@@ -114,7 +114,7 @@ class BackReportController:
         bindings = children(self._hub.cache, family.binding, ref)
         reports = plan_back_reports(placement, bindings, self._works(ref))
         if reports and not self._served.kinds:
-            raise RetryError("it is not known yet what the hub serves")
+            raise RetryError("discovery of the hub has not completed yet")
         answers = [(report, await self._copy(report)) for report in reports]
         problems = "; ".join(f"{report}: {problem}" for report, problem in answers if problem)
         self._tell(ref, placement, "StatusNotReportedBack", problems)
@@ -141,7 +141,7 @@ class BackReportController:
         if (changed := with_reported_status(current, report)) is None:
             return ""
         if not kind.has_status:
-            return "its status is no subresource, so it is the user's to write"
+            return "its status is not a subresource, so that users write it"
         self._hub.writes += 1
         try:
             await self._hub.store.replace_status(kind, changed)
@@ -166,7 +166,7 @@ class BackReportController:
             self._told.pop(ref, None)
         elif self._told.get(ref) != (reason, problem):
             self._told[ref] = reason, problem
-            log.warning("cannot report back", extra={"placement": str(ref), "reason": reason, "error": problem})
+            log.warning("status report failed", extra={"placement": str(ref), "reason": reason, "error": problem})
             self._record(placement, Event(reason, problem, type="Warning"))
 
 

@@ -388,7 +388,7 @@ class PlacementController:
         if await is_deleted_with_definition(self._hub.store, family.placement):
             message = (
                 f"the definition {family.placement.resource} is being deleted, which does not count as a deletion of "
-                "each placement: what it placed stays on the members; create the placement again to have it managed"
+                "each placement: its content remains on the members. To have it managed, create the placement again"
             )
             event = Event("PlacedContentKept", message, "Warning")
         else:

@@ -169,9 +169,9 @@ class Selectables:
             if not exists and not is_placed:
                 continue
             if now - self._missing.setdefault(identity, now) < PATIENCE_SECONDS:
-                raise RetryError(f"the hub does not serve {identity[1]} now", RETRY_INTERVAL)
+                raise RetryError(f"the hub does not serve {identity[1]}", RETRY_INTERVAL)
             if exists:
-                found[identity] = "the hub does not serve them, though they are defined"
+                found[identity] = "the hub does not serve them, although they are defined"
         return found
 
     def _watch(self, kind: Kind) -> None:
@@ -218,8 +218,8 @@ class Selectables:
         for identity, kind in wanted.items():
             if not self._cache.has_answered(kind):
                 if now - started[identity] < PATIENCE_SECONDS:  # waiting is better than placing half of a namespace
-                    raise RetryError(f"the hub has not listed {kind.resource} yet", RETRY_INTERVAL)
-                found[identity] = "the hub does not list them now"
+                    raise RetryError(f"{kind.resource} have not been listed yet", RETRY_INTERVAL)
+                found[identity] = "listing them failed"
         return found
 
     def forget(self, ref: PlacementRef) -> None:

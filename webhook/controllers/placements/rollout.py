@@ -178,7 +178,7 @@ class RolloutController:
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
             for document in documents:
                 if is_recreated(document) or self._is_as_before(document):
-                    self._mark(family, document, started=True, message="on what it was rolled out with before")
+                    self._mark(family, document, started=True, message="on the previous snapshots")
             return await self._follow(ref, [])
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
             await self._hub.carry_out_concurrently(family.binding, map(replace, outdated))

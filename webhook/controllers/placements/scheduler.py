@@ -362,7 +362,7 @@ class SchedulerController:
             except NotFoundError:
                 return DONE
             if current["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(current):
-                raise RetryError(f"what is known of placement {ref} is out of date")
+                raise RetryError(f"the cached state of placement {ref} is out of date")
             judgement = await self._content.judge_deletion(family, placement)
             if judgement.verdict is DeletionVerdict.PENDING:
                 return DONE  # the controller of placements reports it, and a confirmation requeues the key

@@ -202,7 +202,7 @@ class WorkGenerator:
         if binding is None:
             return DONE
         if not family.parent(binding).name:
-            raise TerminalError(f"binding {ref.name} has lost its label {PARENT_PLACEMENT}, which says whose it is")
+            raise TerminalError(f"binding {ref.name} has lost its label {PARENT_PLACEMENT}, which names its placement")
         if is_deleting(binding):
             return await self._clean_up(family, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
@@ -336,7 +336,7 @@ class WorkGenerator:
             owner = placement_of_work(cached or {})
             holder = FAMILY_OF[owner.kind].binding, label(cached or {}, PARENT_BINDING), owner.namespace
             if cached is None or is_deleting(cached) or self._hub.cache.get(*holder):
-                raise RetryError(f"Work {write.name} of another binding is still there", FOREIGN_WORK)
+                raise RetryError(f"Work {write.name} of another binding still exists", FOREIGN_WORK)
             wanted = write.document["metadata"]
             metadata = {**cached["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})

@@ -158,12 +158,12 @@ class AnalysisController:
         if not awaits_request(run, request):  # a stopped run counts anew once it is resumed
             is_met_already = has_current_status(request, ANALYZED, TRUE)
             return (
-                pause(request, "NotAsked", "the run does not wait for this now", self._now())
+                pause(request, "NotAsked", "the run is not waiting for this approval", self._now())
                 if is_met_already
                 else None
             )
         if is_rejected(run, request):
-            return pause(request, "Rejected", "a person has rejected it: only a person approves it now", self._now())
+            return pause(request, "Rejected", "a user has rejected it: only a user can approve it now", self._now())
         try:
             check = read_analysis(text, ref.namespace).get(text_at(request, "spec", "targetStage"))
         except AnalysisError as error:
@@ -187,12 +187,12 @@ class AnalysisController:
         kind = await self._kind_of(check)
         if kind is None or _word(kind) not in self._options.kinds:
             return NotSeen(
-                "KindNotAllowed", f"the settings of the loop name no kind {check.kind} of {check.api_version}"
+                "KindNotAllowed", f"kind {check.kind} of {check.api_version} is not in the settings of the loop"
             )
         if not kind.namespaced and home:
-            return NotSeen("KindNotAllowed", f"objects of kind {check.kind} are in no namespace, and the run is in one")
+            return NotSeen("KindNotAllowed", f"kind {check.kind} is cluster-scoped, but the run is namespaced")
         if kind.namespaced and not check.namespace:
-            return NotSeen("NamespaceMissing", f"objects of kind {check.kind} are in namespaces, and none is named")
+            return NotSeen("NamespaceMissing", f"kind {check.kind} is namespaced: namespace must be set")
         key = Key(check.name, check.namespace if kind.namespaced else "")
         cached = self._known(kind, key, check)
         return cached if cached is not None and not is_met(check, cached) else await self._read_now(kind, key, check)
@@ -210,7 +210,7 @@ class AnalysisController:
         try:
             document = await self._hub.store.get(kind, key)
         except NotServedError:
-            return NotSeen("Unavailable", f"the hub does not serve the kind {check.kind} now", failed=True)
+            return NotSeen("Unavailable", f"the hub does not serve kind {check.kind}", failed=True)
         except NotFoundError:
             return read_object(None, check)
         return read_object(document, check)

@@ -51,18 +51,18 @@ class QueryEndpoints:
         name = check.endpoint
         address = self._options.endpoints.get(name)
         if address is None:
-            return NotSeen("EndpointUnknown", f"the settings of the loop name no endpoint {quote(name)}")
+            return NotSeen("EndpointUnknown", f"endpoint {quote(name)} is not in the settings of the loop")
         if not self._options.may_query(name, home):
-            message = f"the settings of the loop do not let runs in namespace {quote(home)} ask {quote(name)}"
+            message = f"the settings of the loop do not allow runs in namespace {quote(home)} to query {quote(name)}"
             return NotSeen("EndpointNotAllowed", message)
         try:
             async with asyncio.timeout(self._options.seconds):
                 return await self._ask(name, address, check.expression)
         except TimeoutError:
-            return NotSeen("Timeout", f"{name} did not answer within {self._options.seconds:g} seconds", failed=True)
+            return NotSeen("Timeout", f"{name} did not respond within {self._options.seconds:g} seconds", failed=True)
         except (OSError, aiohttp.ClientError, ValueError) as error:
-            log.warning("cannot ask a query endpoint", extra={"endpoint": name, "error": str(error)})
-            return NotSeen("Unreachable", f"{name} cannot be asked: {type(error).__name__}", failed=True)
+            log.warning("query failed", extra={"endpoint": name, "error": str(error)})
+            return NotSeen("Unreachable", f"query of {name} failed: {type(error).__name__}", failed=True)
 
     async def _ask(self, name: str, address: str, expression: str) -> Observation:
         trust, headers = await asyncio.to_thread(self._credentials, address)
@@ -77,7 +77,7 @@ class QueryEndpoints:
         ):
             body = await _read(response)
         if body is None:
-            return NotSeen("AnswerTooLarge", f"{name} answers with more than {LARGEST_ANSWER_BYTES} bytes", failed=True)
+            return NotSeen("AnswerTooLarge", f"{name} returned more than {LARGEST_ANSWER_BYTES} bytes", failed=True)
         return self._understand(name, response.status, body)
 
     def _credentials(self, address: str) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
@@ -93,14 +93,14 @@ class QueryEndpoints:
 
     def _understand(self, name: str, status: int, body: bytes) -> Observation:
         if 300 <= status < 400:
-            return NotSeen("Redirected", f"{name} sends us elsewhere, and is not followed", failed=True)
+            return NotSeen("Redirected", f"{name} returned a redirect, which is not followed", failed=True)
         try:
             answer = orjson.loads(body)
         except orjson.JSONDecodeError:
             answer = None
         if isinstance(answer, dict) and (status == 200 or answer.get("status") == "error"):
             return read_answer(answer, self._now())
-        return NotSeen("AnswerUnreadable", f"{name} answers with HTTP status {status}, and no result", failed=True)
+        return NotSeen("AnswerUnreadable", f"{name} returned HTTP status {status} without a result", failed=True)
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes | None:

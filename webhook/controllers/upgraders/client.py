@@ -317,7 +317,7 @@ class UpgraderBackEnds:
         self._pauses[place] = _Pause(min(failures + 1, 16), self._now(), wait)
         self._failed(upgrader, call)
         fields = {"upgrader": upgrader, "call": call, "about": about, "error": repr(error)}
-        log.warning("an upgrader does not answer", extra=fields)
+        log.warning("upgrader not responding", extra=fields)
 
 
 def _issues_in(answer: Iterable[object]) -> tuple[Issue, ...]:

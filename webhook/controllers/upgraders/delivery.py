@@ -64,5 +64,5 @@ def _understood(answer: PostResponse) -> StartResult:
     if status == _ALREADY:
         return Started.ALREADY_RUNNING
     if 400 <= status < 500 and status not in LATER:
-        return Rejected(f"Http{status}", message or f"the upgrader answers with HTTP status {status}")
-    raise NotDeliveredError(f"the upgrader answers with HTTP status {status}: {message}")
+        return Rejected(f"Http{status}", message or f"the upgrader returned HTTP status {status}")
+    raise NotDeliveredError(f"the upgrader returned HTTP status {status}: {message}")

@@ -43,7 +43,7 @@ FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
 """Longest backoff of posts for one operation, as for all calls (13.1)."""
 _LONGEST_SAID: Final = 300
-_CLOSED: Final = "nobody has taken it up in time"
+_CLOSED: Final = "no upgrader accepted it in time"
 
 log = logging.getLogger(__name__)
 
@@ -142,11 +142,11 @@ class HandOff:
     def _note_untold(self, operation: Operation, entry: _Untold | None, error: Exception) -> str:
         """Back off after a failed post. Return the error message."""
         now = self._now()
-        trouble = str(error)[:_LONGEST_SAID] or f"it does not answer within {self._patience:g} seconds"
+        trouble = str(error)[:_LONGEST_SAID] or f"no response within {self._patience:g} seconds"
         pause = FIRST_PAUSE if entry is None else min(entry.pause * 2, LONGEST_PAUSE)
         self._untold = {id_: entry for id_, entry in self._untold.items() if now - entry.since <= 2 * LONGEST_PAUSE}
         self._untold[operation.id] = _Untold(now, pause)
-        log.warning("an upgrader cannot be told", extra={"operation": operation.id, "error": trouble})
+        log.warning("upgrader call failed", extra={"operation": operation.id, "error": trouble})
         return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:

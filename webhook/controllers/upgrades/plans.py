@@ -137,7 +137,7 @@ class UpgradePlanController:
             plan = await asyncio.to_thread(plan_of, run, facts, placements, pulse=pulse)
         except DeadlineExceededError as error:
             self._given_up.add(name)
-            _log.warning("a plan is given up", extra={"run": name, "error": str(error)})
+            _log.warning("plan cancelled", extra={"run": name, "error": str(error)})
             return Result(GIVEN_UP_FOR)
         self._observer.planned(name, plan.eta, now)
         await self._write(name, plan)

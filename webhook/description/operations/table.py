@@ -359,7 +359,7 @@ OPERATIONS: Final = (
         "/extender/v1/preempt",
         "Extender",
         "Filter nodes for preemption",
-        "Returns the nodes on which pods may be evicted for this one. The answer may have fewer nodes than the "
+        "Returns the nodes where pods may be evicted for this one. The answer may have fewer nodes than the "
         "request, but never more victims.",
         ExtenderPreemptionResult,
         ExtenderPreemptionArgs,

@@ -167,7 +167,7 @@ class Steps:
             with _step(ManifestReason.FAILED_TO_TAKE_OVER, live):
                 live = await self._take_over(item, live, remaining)
         if live is not None and not is_owned(live, self._owner):
-            message = "the object was there before, and whenToTakeOver is Never"
+            message = "the object already existed, and whenToTakeOver is Never"
             return manifest_result(item, ManifestReason.NOT_TAKEN_OVER, message, live), live
         if live is not None and (drifted := await self._drift_before(item, live)) is not None:
             return drifted, live
@@ -197,8 +197,8 @@ class Steps:
     def _contested(self, item: Manifest) -> ManifestResult:
         """Return the result of a contested object, without its generation, which may rise with each change."""
         message = (
-            f"another writer changes the object again and again: {self.rivals.rival(item)}; "
-            "the agent writes it less often until that stops"
+            f"another client keeps changing the object: {self.rivals.rival(item)}. The agent applies it less often "
+            "until that stops"
         )
         return manifest_result(item, ManifestReason.ANOTHER_WRITER, message)
 
@@ -229,7 +229,7 @@ class Steps:
             StoreError: The member refuses.
         """
         for owner in filter(is_applied_work, owner_references):
-            message = f"another placement put the object here: AppliedWork {owner['name']} owns it"
+            message = f"the object belongs to another placement: AppliedWork {owner['name']} owns it"
             raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
         if owner_references and not self.strategy.allow_co_ownership:
             names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in owner_references)
@@ -274,7 +274,7 @@ class Steps:
 
     async def _report_difference(self, item: Manifest, live: JsonObject | None) -> ManifestResult:
         if live is None:
-            message = "the member does not have the object"
+            message = "the object does not exist on the member"
             return manifest_result(item, ManifestReason.FOUND_DIFF, message, diffs=missing_object())
         with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live):
             comparison = await compare(item, live, self.member, full=self._compares_fully)
@@ -294,7 +294,7 @@ class Steps:
             return None
         reason = ManifestReason.FOUND_DRIFTS_DEGRADED if comparison.degraded else ManifestReason.FOUND_DRIFTS
         count = len(comparison.details)
-        message = f"{count} fields were changed on the member; not applied, because whenToApply is IfNotDrifted"
+        message = f"{count} fields were changed on the member: not applied, because whenToApply is IfNotDrifted"
         return manifest_result(item, reason, message, live, drifts=comparison.details)
 
     async def _applied(self, item: Manifest, live: JsonObject) -> ManifestResult:
@@ -307,11 +307,11 @@ class Steps:
             )
         except StoreError as error:
             reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
-            message = f"applied; the check for drift failed: {error}"
+            message = f"applied, but the check for drift failed: {error}"
         if unknown:
-            message = f"applied; {unknown} fields remain that an earlier manifest may have had: {UNKNOWN_MANAGER}"
+            message = f"applied, but {unknown} fields remain that an earlier manifest may have had: {UNKNOWN_MANAGER}"
         elif comparison.details:
-            message = f"applied; {len(comparison.details)} fields differ from the manifest"
+            message = f"applied, but {len(comparison.details)} fields differ from the manifest"
         return manifest_result(
             item,
             reason,
@@ -325,9 +325,9 @@ class Steps:
 
 def _not_repeated(item: Manifest, run: JobRun) -> ManifestResult:
     """Return the result of a Job that does not exist and is not created, because it has run or may have."""
-    again = f"to run it once more, annotate it on the hub with {RUN_AGAIN}: {run.manifest}"
+    again = f"to run it again, annotate it on the hub with {RUN_AGAIN}: {run.manifest}"
     if run.uid:
-        message = f"the Job was created once, with uid {run.uid}, and was deleted since; {again}"
+        message = f"the Job was created with uid {run.uid} and has been deleted; {again}"
         return manifest_result(item, ManifestReason.APPLIED, message, availability=availability(item.document))
     message = f"the agent was interrupted while it created the Job, which may or may not have run; {again}"
     return manifest_result(item, ManifestReason.JOB_RUN_UNKNOWN, message)

@@ -81,7 +81,7 @@ class Writer:
             reason = obstacle(item.kind, live)
             reason_suffix = f" ({reason})" if reason else ""
             raise StoreError(
-                f"the object is being deleted on the member{reason_suffix}; it is applied once that is done"
+                f"the object is being deleted on the member{reason_suffix}. It is applied when the deletion completes"
             )
         others = [owner for owner in owners(live) if owner["uid"] != self.owner["uid"]]
         if others and not self.strategy.allow_co_ownership:

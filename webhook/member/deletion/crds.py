@@ -96,8 +96,8 @@ class Definitions:
         """Write Events about *definition*, which was released because of *reason*."""
         name = name_of(definition)
         message = (
-            f"CustomResourceDefinition {name} is not placed any more, but stays on the member without an owner: "
-            f"{reason}; to delete it with all its objects, run on the member: kubectl delete crd {name}"
+            f"CustomResourceDefinition {name} is no longer placed, but remains on the member without an owner: "
+            f"{reason}. To delete it with all its objects, run on the member: kubectl delete crd {name}"
         )
         await record_event(self.work, Event(DEFINITION_RELEASED, message, "Warning"), self.hub, self.member, self.now)
 
@@ -110,7 +110,7 @@ class Definitions:
             applied_work_uids = (await self.hub.list(WORK, self.us.namespace)).items
             applied_works = (await self.member.list(APPLIED_WORK)).items
         except NotFoundError as error:  # not a missing definition, which callers would conclude
-            raise UnavailableError(f"nothing is known about the objects of a definition: {error}") from error
+            raise UnavailableError(f"the objects of a definition are unknown: {error}") from error
         works = {
             name_of(work): work
             for work in applied_work_uids

@@ -130,7 +130,7 @@ async def free(
     owned_identities = list(identities)
     # Kinds that discovery does not list count as deleted with their objects, except in a group that did not answer.
     if unknown := {identity.group for identity in owned_identities} & member.served.silent:
-        raise StoreError(f"AppliedWork {name} is held: the member does not say which kinds {sorted(unknown)} serve")
+        raise StoreError(f"AppliedWork {name} is held: discovery of {sorted(unknown)} failed on the member")
     for identity, kind in await served_kinds(owned_identities, member):
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:

@@ -92,7 +92,9 @@ async def remove_left_overs(
     content = RemovalFacts(signed=has_hub_signature(work))
     if left_overs and removal_action(content) is RemovalAction.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left_overs)}
-        _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
+        _log.warning(
+            "keeping objects that a Work no longer contains: its content differs from what the hub wrote", extra=fields
+        )
         return LeftOvers(left_overs)
     try:
         left_out_release = parse_left_out(annotation(work, RELEASE))
@@ -115,7 +117,7 @@ async def remove_left_overs(
             if isinstance(error, UnavailableError):
                 await still_answers(member, owner)
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
-            _log.warning("cannot remove an object that its Work no longer holds", extra=fields)
+            _log.warning("removal of an object failed", extra=fields)
             refusals.append(identity)
     if keeping.left_to_cluster:
         await record_event(work, _released_event(keeping.left_to_cluster), hub, member, now)
@@ -126,8 +128,8 @@ def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
     names = [f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}" for _, kind, namespace, name in identities]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     message = (
-        "not placed any more, because every cluster's own controllers create such objects. They remain on the member, "
-        f"without an owner: {', '.join(names[:_MOST_NAMED])}{more}"
+        "no longer placed, because every cluster's own controllers create such objects. They remain on the "
+        f"member, without an owner: {', '.join(names[:_MOST_NAMED])}{more}"
     )
     return Event(OBJECTS_RELEASED, message)
 

@@ -120,7 +120,7 @@ class Membership:
         self._failures = 0
         self._refusals = 0
         self._known = False
-        self.problem = "the hub has not answered yet"
+        self.problem = "the hub has not responded yet"
         """Why the hub cannot be read now, empty if it can."""
         self.undelivered = ""
         """Why a heartbeat or the last report was not delivered, empty if it was or none is due."""
@@ -189,7 +189,7 @@ class Membership:
             await self._stop_applying()
             self.refused = self.undelivered = ""
             if self._known:
-                self._say("waiting for the hub to let this cluster join", "warning")
+                self._say("waiting for the hub to admit this cluster", "warning")
             return None
         if state == MemberState.LEAVE:
             # Before the finalizers are removed: a running pass would add the finalizer to its Work again.
@@ -219,7 +219,7 @@ class Membership:
         try:
             await (self._registration.verify(hub) if was_applied else self._registration.claim(hub))
         except ForeignClusterError as error:
-            await self._complain("ClusterOfAnother", f"{error}; `harbormaster agent --take-over` makes it ours")
+            await self._complain("ClusterOfAnother", f"{error}. To take it over: `harbormaster agent --take-over`")
             return False
         except StoreError as error:
             if was_applied:
@@ -277,7 +277,7 @@ class Membership:
             wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
             self._failures += 1
             self.undelivered = f"{'heartbeat' if self.joined else 'last report'} not delivered: {error}"
-            _log.warning("report not delivered, will try again", extra={"error": str(error), "seconds": wait})
+            _log.warning("report not delivered, will retry", extra={"error": str(error), "seconds": wait})
             return wait
         self._failures = 0
         self.undelivered = ""
@@ -320,7 +320,7 @@ class Membership:
             if self._failures < PATIENCE:
                 raise
             _log.warning(
-                "cannot clear the record on the cluster, leaving it there",
+                "clearing the record on the cluster failed",
                 extra={"cluster": self._key.name, "error": str(error)},
             )
 

@@ -29,7 +29,9 @@ MOST_ATTEMPTS = 3
 MOST_NAMED = 10
 """Maximum number of AppliedWorks without a Work to name."""
 
-_TO_REMOVE = f"; a Work of the same name takes them back, and to remove what one owns, {REMOVE_APPLIED_WORK}"
+_TO_REMOVE = (
+    f". A Work of the same name adopts them again. To remove the objects of an AppliedWork, {REMOVE_APPLIED_WORK}"
+)
 
 LONGEST_MESSAGE = 1024
 """Maximum number of characters of a condition's message."""
@@ -229,7 +231,7 @@ def _agent_conditions(
             "Joined",
             is_joined,
             ("InternalMemberClusterJoined", "InternalMemberClusterLeft"),
-            ("the agent takes Works", "the agent has left and takes no more Works"),
+            ("the agent applies Works", "the agent has left and does not apply Works"),
         ),
         made(
             "Healthy",
@@ -301,7 +303,7 @@ def _works_found(without_work: Mapping[str, int], generation: int, now: datetime
     )
     reason = (
         f"{len(names)} AppliedWorks on this cluster have no Work on the hub, and own {sum(without_work.values())} "
-        f"objects that are not placed any more: {names_text}"
+        f"objects that are no longer placed: {names_text}"
     )
     reason = f"{reason[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
     return make_condition(DISCOVERED_WORKS, FALSE, "WorksMissing", reason, generation=generation, now=now)

@@ -65,7 +65,7 @@ async def request_token(hub: ApiServer, account: Key, seconds: float) -> Token:
     answer = await hub.request("POST", path_of(SERVICE_ACCOUNT, account.namespace, account.name, "token"), question)
     text = text_at(answer, "status", "token")
     if not text:
-        raise StoreError(f"the hub sent no token for ServiceAccount {account.namespace}/{account.name}")
+        raise StoreError(f"the hub returned no token for ServiceAccount {account.namespace}/{account.name}")
     created = read_time(text_at(answer, "metadata", "creationTimestamp"))
     ends = read_time(status_of(answer).get("expirationTimestamp"))
     if created is None or ends is None:
@@ -129,7 +129,7 @@ class HubToken:
                 seconds = await self.renew(hub)
             except StoreError as error:
                 if str(error) != self.problem:
-                    _log.warning("token for the hub not renewed, will try again", extra={"error": str(error)})
+                    _log.warning("token for the hub not renewed, will retry", extra={"error": str(error)})
                 self.problem = str(error)
                 seconds = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
                 failures += 1
@@ -195,8 +195,8 @@ async def read_access(member: Store, key: Key, cluster: str) -> HubAccess:
     try:
         access = HubAccess.read(await member.get(SECRET, key))
     except (StoreError, InvalidSecretError) as error:
-        advice = f"`harbormaster join {cluster}` writes it; or name a kubeconfig: --hub-kubeconfig FILE"
-        raise ConfigurationError(f"{subject}: {error}; {advice}") from error
+        advice = f"run `harbormaster join {cluster}`, or set --hub-kubeconfig FILE"
+        raise ConfigurationError(f"{subject}: {error}. To fix it, {advice}") from error
     if access.member != cluster:
         raise ConfigurationError(f"{subject}: data.member: {access.member!r}: this is the agent of {cluster!r}")
     try:

@@ -219,7 +219,7 @@ class Registration:
         except AlreadyExistsError as error:  # another agent was faster: read and check its record first
             raise ConflictError(str(error)) from error
         except (ForbiddenError, NotFoundError) as error:
-            subject = "cannot record whose this cluster is; `harbormaster rbac agent` prints the roles that this needs"
+            subject = "recording the owner of this cluster failed. `harbormaster rbac agent` prints the required roles"
             raise StoreError(f"{subject}: {error}") from error
 
 

@@ -69,7 +69,7 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
             raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(applied)}, not to {us}")
     if placed_by(applied) == us:
         # On joining, `Registration.claim` adopted all that we had released. Another agent has released it since then.
-        raise AnothersError(f"AppliedWork {key.name} was let go: another agent has taken over this cluster")
+        raise AnothersError(f"AppliedWork {key.name} was released: another agent has taken over this cluster")
     # References first, then the list, then our mark. If it were marked first, after a crash it would be ours with
     # another owner's objects in its list. Until it is marked, any pass can start over.
     await _release(applied, member)
@@ -103,7 +103,7 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
     except AlreadyExistsError as error:  # created since it was read, maybe by another agent: check it in a new pass
         raise ConflictError(str(error)) from error
     except NotFoundError as error:
-        subject = f"the member does not know the kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
+        subject = f"the member does not serve kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
         raise StoreError(f"{subject} ({error})") from error
 
 

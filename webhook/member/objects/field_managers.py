@@ -113,7 +113,7 @@ def other_managers(live: JsonObject, manifest: JsonObject) -> str:
     rivals = [entry for entry in entries if _overlap(entry.get("fieldsV1"), manifest)]
     rivals.sort(key=lambda entry: str(entry.get("time") or ""), reverse=True)
     names = list(dict.fromkeys(str(entry.get("manager") or "")[:_LONGEST_NAME] for entry in rivals))[:_MOST_NAMED]
-    return f"field manager {', '.join(names)}" if names else "a client that the object does not name"
+    return f"field manager {', '.join(names)}" if names else "an unknown client"
 
 
 def _overlap(fields: Any, manifest: Any) -> bool:

@@ -74,9 +74,7 @@ class ManifestKinds:
         """Return why the member has no objects of this kind."""
         served_kind = self.served.get((group, kind)) or self.coming.get((group, kind))
         if served_kind is None:
-            return (
-                f"the member cluster does not know the kind {kind:.100} {group:.100}{'/' * bool(group)}{version:.100}"
-            )
+            return f"the member cluster does not serve kind {kind:.100} {group:.100}{'/' * bool(group)}{version:.100}"
         versions = ", ".join(served_kind.versions)
         return f"the member cluster does not serve version {version:.100} of {served_kind}, only {versions:.200}"
 
@@ -190,7 +188,7 @@ def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: Member
         return reject(ManifestReason.DECODING_ERRED, kinds.problem(identity.group, identity.kind, version))
     if not identity.name:
         if metadata.get("generateName"):
-            message = "generateName cannot be used here: a name is needed to find the object again"
+            message = "metadata.name must be set: generateName is not supported"
             return reject(ManifestReason.FOUND_GENERATE_NAME, message)
         return reject(ManifestReason.DECODING_ERRED, f"metadata.name is {metadata.get('name')!r:.64}, expected a name")
     if kind.namespaced and not identity.namespace:

@@ -81,7 +81,9 @@ class ProviderCommand:
     async def collect(self) -> Provided:
         """Run the command once. Raises `CollectionError`."""
         if len(self._hanging) >= MOST_HANGING:
-            raise CollectionError("TooManyCalls", f"{len(self._hanging)} earlier runs of the provider have not ended")
+            raise CollectionError(
+                "TooManyCalls", f"{len(self._hanging)} earlier runs of the provider are still running"
+            )
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
@@ -114,7 +116,7 @@ class ProviderCommand:
         try:
             return parse_answer(answer, remark)
         except ValueError as error:
-            raise CollectionError("Failed", f"{error}{'; it says: ' if remark else ''}{remark}") from error
+            raise CollectionError("Failed", f"{error}{'. Its output: ' if remark else ''}{remark}") from error
 
     def _start(self, statement: Statement) -> None:
         """Record how the first run started. Later runs do not change that."""
@@ -166,14 +168,14 @@ def parse_answer(answer: bytes, remark: str = "") -> Provided:
         raise ValueError(f"standard output is not JSON: {error}: {answer[:64].decode(errors='replace')!r}") from error
     members = _object(document, "standard output")
     if unknown := sorted(members.keys() - {"properties", "resources"}):
-        raise ValueError(f"{unknown[0]}: there is no such field; known are properties and resources")
+        raise ValueError(f"{unknown[0]}: unknown field: must be one of properties, resources")
     properties = {
         name: _text(value, f"properties.{name}")
         for name, value in _object(members.get("properties", {}), "properties").items()
     }
     resources = _object(members.get("resources", {}), "resources")
     if unknown := sorted(resources.keys() - set(PARTS)):
-        raise ValueError(f"resources.{unknown[0]}: there is no such field; known are {', '.join(PARTS)}")
+        raise ValueError(f"resources.{unknown[0]}: unknown field: must be one of {', '.join(PARTS)}")
     parts = {
         part: {
             name: _amount(value, f"resources.{part}.{name}")
@@ -187,7 +189,7 @@ def parse_answer(answer: bytes, remark: str = "") -> Provided:
 def _object(value: object, at: str) -> Mapping[str, Any]:
     if isinstance(value, Mapping) and "" not in value:
         return value
-    raise ValueError(f"{at}: {_shown(value)} must be an object, and no name in it empty")
+    raise ValueError(f"{at}: {_shown(value)} must be an object without empty names")
 
 
 def _text(value: object, at: str) -> str:

@@ -203,7 +203,7 @@ class AppliedObjects:
         try:
             await self._served.refresh()
         except StoreError as error:
-            _log.warning("cannot discover the member's kinds", extra={"error": str(error)})
+            _log.warning("discovery of the member's kinds failed", extra={"error": str(error)})
 
     async def _follow(self, kind: Kind) -> None:
         await follow(

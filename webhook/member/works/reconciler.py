@@ -92,7 +92,8 @@ from webhook.member.works.stale_works import is_held, note_applied
 
 RECREATED: Final = "AppliedWorkMadeAnew"
 OWNER_DELETED: Final = (
-    "the AppliedWork was deleted on the member; the objects it owned stay, and the agent has made a new one to own them"
+    "the AppliedWork was deleted on the member. Its objects remain, and the agent has created a new AppliedWork "
+    "that owns them"
 )
 
 WORDS: Final = (ABANDON, LEFT_OUT, RELEASE, REMOVE, WORK_OBJECTS)
@@ -105,10 +106,10 @@ DEFINITION_WAITS: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 KEPT_WITHOUT_ORDER: Final = "KeptWithoutOrder"
 NO_ORDER: Final = (
-    "the Work is being deleted, but harbormaster has not asked for its content to go: "
-    "its objects stay on the member, and a Work of this name that comes back finds them as they are; "
-    f"to remove them if none comes back, annotate the AppliedWork of this name on the member with {REMOVE}, set to the "
-    "AppliedWork's own uid, then delete it"
+    "the Work is being deleted, but harbormaster has not ordered the removal of its content: its objects remain "
+    "on the member, and a new Work of this name adopts them unchanged. To remove them without a new Work, "
+    f"annotate the AppliedWork of this name on the member with {REMOVE}, set to the AppliedWork's own uid, then "
+    "delete it"
 )
 
 GONE: Final = WorkOutcome(gone=True)

@@ -206,25 +206,25 @@ def test_a_node_that_is_launching(status, cores):
 @pytest.mark.parametrize(
     ("documents", "note"),
     [
-        pytest.param([make_node("n")], "nodes of no pool stay, and take pods: n", id="no-pool"),
-        pytest.param([make_node("n", pool="gone")], "is not there: n", id="unknown-pool"),
-        pytest.param(
-            [make_pod("p", "gone")], "pods on nodes that are not there are ignored: shop/p", id="unknown-node"
-        ),
+        pytest.param([make_node("n")], "nodes without a pool are kept, and can take pods: n", id="no-pool"),
+        pytest.param([make_node("n", pool="gone")], "does not exist: n", id="unknown-pool"),
+        pytest.param([make_pod("p", "gone")], "pods on nodes that do not exist are ignored: shop/p", id="unknown-node"),
         pytest.param([make_pod("p")], "pods that are pending: shop/p", id="pending"),
         pytest.param(
-            [make_pod("p", schedulingGates=[{"name": "g"}])], "pods that wait for scheduling gates: shop/p", id="gated"
+            [make_pod("p", schedulingGates=[{"name": "g"}])], "pods with scheduling gates: shop/p", id="gated"
         ),
         pytest.param(
             [make_claim("w", "w", "general")],
-            "NodeClaims whose nodes are not there, which play no part: w",
+            "NodeClaims whose nodes do not exist are ignored: w",
             id="claim-alone",
         ),
         pytest.param(
             [make_claim("w", "")], "NodeClaims whose nodes have not joined yet: w", id="claim-of-a-node-to-come"
         ),
-        pytest.param([{**make_pool(), "spec": 7}], "NodePool general cannot be read", id="unreadable-pool"),
-        pytest.param([make_claim("c", "n"), make_node("n", pool="general")], "is not there: n", id="claim-of-no-pool"),
+        pytest.param([{**make_pool(), "spec": 7}], "NodePool general is invalid", id="unreadable-pool"),
+        pytest.param(
+            [make_claim("c", "n"), make_node("n", pool="general")], "does not exist: n", id="claim-of-no-pool"
+        ),
     ],
 )
 def test_notes(documents, note):
@@ -239,7 +239,7 @@ def test_notes_name_a_few_and_count_the_rest():
 def test_what_was_made_later_than_now_is_noted():
     early = datetime(2026, 5, 1, tzinfo=UTC)
     notes = read_cluster([make_node("n", pool="p"), make_claim("c", "n"), make_pod("p", "n")], early).notes
-    assert "made in the future: c, n, shop/p" in notes
+    assert "created in the future: c, n, shop/p" in notes
 
 
 @pytest.mark.parametrize("field", ["metadata", "spec", "status"])

@@ -76,7 +76,7 @@ def test_a_pod_that_tolerates_the_taint_is_not_evicted():
     assert (only.fate, only.onto, only.why) == (
         "stays",
         "b",
-        "tolerates karpenter.sh/disrupted: it ends with the node",
+        "tolerates karpenter.sh/disrupted: it is deleted with the node",
     )
     assert (found.is_clear, found.guards) == (True, ())
 

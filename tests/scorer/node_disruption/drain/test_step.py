@@ -95,7 +95,7 @@ def test_a_guarded_pod_is_tried_and_the_guard_explains():
     guard = PodGuard("shop", "web", {}, disruptions_allowed=0)
     found = step(make_pod("web", "a"), guards={"shop": (guard,)})
     assert names(found.evict) == ["web"]
-    assert [each.message for each in found.holds] == ["PodDisruptionBudget shop/web lets no pod go: pod shop/web"]
+    assert [each.message for each in found.holds] == ["PodDisruptionBudget shop/web allows no evictions: pod shop/web"]
 
 
 def test_with_an_hour_a_pod_that_takes_ten_minutes_is_forced_at_fifty():

@@ -38,7 +38,7 @@ def told(*documents, acting=False, now=NOW):
 @pytest.mark.parametrize(
     ("documents", "given", "wanted"),
     [
-        pytest.param([make_pool_of()], {}, ("False", "NothingToDo", "no node would go"), id="nothing"),
+        pytest.param([make_pool_of()], {}, ("False", "NothingToDo", "no node would be disrupted"), id="nothing"),
         pytest.param([make_pool_of(), make_worker("a")], {}, ("True", "Advised", "Empty: delete a"), id="advised"),
         pytest.param(
             [make_pool_of(), make_worker("a")], {"acting": True}, ("True", "Disrupting", "Empty: delete a"), id="acting"
@@ -52,19 +52,19 @@ def told(*documents, acting=False, now=NOW):
         pytest.param(
             [make_pool_of(), make_worker("a")],
             {"why_not": "Karpenter runs"},
-            ("False", "NotActing", "Karpenter runs; it only advises: Empty: delete a"),
+            ("False", "NotActing", "advice only: Karpenter runs: Empty: delete a"),
             id="refused",
         ),
         pytest.param(
             [make_pool_of(budgets=SHUT), make_worker("a")],
             {},
-            ("False", "Held", "nodes that stay by what keeps them: Budget 1"),
+            ("False", "Held", "nodes that are not disrupted, by blocker: Budget 1"),
             id="held",
         ),
         pytest.param(
             [make_pool_of()],
             {"trouble": "no prices"},
-            ("False", "NothingToDo", "no node would go; no prices"),
+            ("False", "NothingToDo", "no node would be disrupted; no prices"),
             id="odd",
         ),
     ],
@@ -99,7 +99,7 @@ def test_it_is_said_until_when_budgets_keep_nodes():
     window = [{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}, {"nodes": "0", "reasons": ["Unhealthy"]}]
     documents = [make_pool_of(budgets=window), make_worker("a")]
     assert standing(*documents).message == (
-        "nodes that stay by what keeps them: Budget 1 (the first until 2026-06-10T17:00:00Z)"
+        "nodes that are not disrupted, by blocker: Budget 1 (the first until 2026-06-10T17:00:00Z)"
     )
     decision, cluster = passed(*documents)
     [found] = [
@@ -108,8 +108,8 @@ def test_it_is_said_until_when_budgets_keep_nodes():
         if each.kind == "NodePool"
     ]
     assert found == (
-        "budgets allow no disruption now for Underutilized until 2026-06-10T17:00:00Z, "
-        "Empty until 2026-06-10T17:00:00Z, Drifted until 2026-06-10T17:00:00Z, Unhealthy"
+        "budgets allow 0 disruptions now for Underutilized until 2026-06-10T17:00:00Z, Empty until "
+        "2026-06-10T17:00:00Z, Drifted until 2026-06-10T17:00:00Z, Unhealthy"
     )
 
 

@@ -83,7 +83,7 @@ def test_a_pool_beyond_its_limits_may_make_a_smaller_node_in_place_of_its_own():
     cluster = make_cluster(make_pool_of(limits={"cpu": "3"}), make_worker("a"), busy("a"))
     command = decide(cluster, CATALOG, NOW).command
     assert names(command) == [["small"]]
-    assert over_limits(command, cluster).message == "NodePool general has more than its limits"
+    assert over_limits(command, cluster).message == "NodePool general would exceed its limits"
     roomy = make_cluster(make_pool_of(limits={"cpu": "4"}), make_worker("a"), busy("a"))
     assert over_limits(decide(roomy, CATALOG, NOW).command, roomy) is None
 

@@ -228,7 +228,7 @@ def test_nor_for_pods_that_say_do_not_disrupt():
 def test_a_node_that_is_not_initialized_is_no_place():
     found = decided(quiet(), old("a"), make_worker("b", without=["karpenter.sh/initialized"]), busy("a"))
     assert not found.commands
-    assert "would go to node b, which is not initialized yet" in kept(found)[0].message
+    assert "would be scheduled to node b, which is not initialized yet" in kept(found)[0].message
 
 
 @pytest.mark.parametrize("catalog", [CATALOG, None])

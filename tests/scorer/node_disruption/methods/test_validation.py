@@ -107,7 +107,7 @@ def test_a_multi_node_command_goes_whole_or_not_at_all():
     assert len(decided.nodes) == 2
     found = validated(decided, make_pool_of(budgets=[{"nodes": "1"}]), documents)
     assert outcome(found) == "budget"
-    assert "lets 1 node go for Underutilized" in found.message
+    assert "allows 1 disruption for Underutilized" in found.message
 
 
 def test_drift_is_not_validated():

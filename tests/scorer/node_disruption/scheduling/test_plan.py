@@ -198,7 +198,7 @@ class TestNodesThatAreGoing:
     def test_a_node_that_is_launching_takes_no_others(self):
         claim = make_claim("0", "", POOL, resources={"requests": {"cpu": "4", "pods": "9"}})
         found = relocated(make_pool_of(), make_worker("a"), web("x", "a", cores="3"), claim)
-        assert found.left["shop/x"] == "would go to node 0, which is not initialized yet"
+        assert found.left["shop/x"] == "would be scheduled to node 0, which is not initialized yet"
 
 
 class TestNewDomains:

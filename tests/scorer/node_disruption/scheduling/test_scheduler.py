@@ -92,7 +92,7 @@ class TestNodesThatAreThere:
 
     def test_nothing_to_place_and_nowhere_to_go(self):
         assert placed([], []).left == {}
-        assert placed([], [make_pod("p")]).left == {"shop/p": "0/0 nodes are available: there are none"}
+        assert placed([], [make_pod("p")]).left == {"shop/p": "0/0 nodes are available: no nodes"}
 
     def test_reasons_are_those_of_the_end(self):
         found = placed([make_node("a", has={"pods": "1"})], [make_pod("p"), make_pod("q", needs={"cpu": "5"})])
@@ -122,9 +122,7 @@ class TestNewNodes:
 
     def test_what_no_type_can_be_is_left(self):
         found = placed([make_pool()], [make_pod("p", needs={"cpu": "9"})])
-        assert dict(found.left) == {
-            "shop/p": "0/0 nodes are available: there are none; no new node of general takes it"
-        }
+        assert dict(found.left) == {"shop/p": "0/0 nodes are available: no nodes. No new node of general fits it"}
         assert found.new_nodes == ()
 
     def test_pods_narrow_down_what_it_can_be(self):

@@ -8,7 +8,7 @@ from tests.builders.worker import NOW
 MINUTE = timedelta(minutes=1)
 
 
-def blocked(node="n", message="budget 0 of NodePool p lets 1 node go", at=NOW):
+def blocked(node="n", message="budget 0 of NodePool p allows 1 disruption", at=NOW):
     return BlockedPeriod(node, "p", "Drifted", "Budget", message, at)
 
 
@@ -16,7 +16,15 @@ def test_a_stretch_lasts_as_long_as_looks_find_it():
     """What changes in the message makes no difference."""
     found = BlockedPeriods()
     found.see([blocked()], NOW)
-    found.see([blocked(message="budget 0 of NodePool p lets 1 node go, 1 is going", at=NOW + MINUTE)], NOW + MINUTE)
+    found.see(
+        [
+            blocked(
+                message="budget 0 of NodePool p allows 1 disruption, 1 of them in progress or not ready",
+                at=NOW + MINUTE,
+            )
+        ],
+        NOW + MINUTE,
+    )
     found.see([], NOW + 2 * MINUTE)
     assert [(each.since, each.until) for each in found.all()] == [(NOW, NOW + 2 * MINUTE)]
 
@@ -24,7 +32,7 @@ def test_a_stretch_lasts_as_long_as_looks_find_it():
 def test_another_cause_is_another_stretch():
     found = BlockedPeriods()
     found.see([blocked()], NOW)
-    found.see([blocked(message="budget 1 of NodePool p lets no node go", at=NOW + MINUTE)], NOW + MINUTE)
+    found.see([blocked(message="budget 1 of NodePool p allows 0 disruptions", at=NOW + MINUTE)], NOW + MINUTE)
     assert [(each.since, each.until) for each in found.all()] == [(NOW, NOW + MINUTE), (NOW + MINUTE, None)]
 
 
@@ -44,6 +52,6 @@ def test_a_node_that_goes_is_released():
 
 def test_a_subject_ends_where_details_begin():
     assert (
-        subject("PodDisruptionBudget shop/web lets no pod go: pods a, b")
-        == "PodDisruptionBudget shop/web lets no pod go"
+        subject("PodDisruptionBudget shop/web allows no evictions: pods a, b")
+        == "PodDisruptionBudget shop/web allows no evictions"
     )

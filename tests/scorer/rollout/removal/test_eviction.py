@@ -75,10 +75,10 @@ def test_the_message_gives_the_numbers():
 @pytest.mark.parametrize(
     ("subject", "bindings", "reason", "words"),
     [
-        pytest.param(None, [], INVALID, "no such placement", id="no-placement"),
+        pytest.param(None, [], INVALID, "the placement does not exist", id="no-placement"),
         pytest.param(placement(deletionTimestamp="x"), holdings(2, 2), INVALID, "being deleted", id="deleting"),
         pytest.param(placement("PickFixed"), holdings(2, 2), INVALID, "PickFixed", id="pick-fixed"),
-        pytest.param(placement(), holdings(2, 2)[1:], INVALID, "does not hold", id="not-there"),
+        pytest.param(placement(), holdings(2, 2)[1:], INVALID, "is not on the cluster", id="not-there"),
         pytest.param(
             placement(), [*holdings(1, 1), *holdings(1, 1)], INVALID, "several bindings", id="there-more-than-once"
         ),

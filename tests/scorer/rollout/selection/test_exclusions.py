@@ -51,11 +51,9 @@ def test_what_is_the_fleets_own(found, why):
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        pytest.param(
-            ("", "Namespace", "kube-system"), "is a namespace that the agent leaves alone (kube-*)", id="kube"
-        ),
+        pytest.param(("", "Namespace", "kube-system"), "is a namespace that the agent ignores (kube-*)", id="kube"),
         pytest.param(("", "ConfigMap", "a", "kube-system"), "is in a namespace that", id="in-kube"),
-        pytest.param(("", "ConfigMap", "a", "vault"), "leaves alone (vault)", id="whole-name"),
+        pytest.param(("", "ConfigMap", "a", "vault"), "ignores (vault)", id="whole-name"),
         pytest.param(("", "ConfigMap", "a", "vault-2"), "", id="no-pattern"),
         pytest.param(("", "Namespace", "home"), "namespace of the fleet itself", id="own"),
         pytest.param(("", "Secret", "a", "shop"), "not allowed to apply", id="kind-not-allowed"),

@@ -139,7 +139,7 @@ def test_a_resource_placement_selects_in_its_own_namespace():
     ("namespace", "terms", "words"),
     [
         pytest.param("", [term("ConfigMap", "a")], "ConfigMap is namespaced", id="namespaced-in-crp"),
-        pytest.param("shop", [term("Namespace", "shop")], "cannot select namespaces", id="namespace-in-rp"),
+        pytest.param("shop", [term("Namespace", "shop")], "must not select namespaces", id="namespace-in-rp"),
         pytest.param(
             "shop",
             [term("ClusterRole", group="rbac.authorization.k8s.io")],
@@ -259,7 +259,7 @@ def test_a_token_that_is_no_rule_is_shown(text):
 
 
 def test_both_lists_exclude_each_other():
-    with pytest.raises(ValueError, match="exclude each other"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         SelectionSettings.of(allowed="apps", blocked="batch")
 
 

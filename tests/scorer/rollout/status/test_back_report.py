@@ -65,13 +65,11 @@ def test_statuses_are_wanted_on_the_originals_only_when_the_placement_says_so(re
     [
         pytest.param({"placementType": "PickN", "numberOfClusters": 1}, "", id="one-of-many"),
         pytest.param({"placementType": "PickFixed", "clusterNames": ["a"]}, "", id="one-by-name"),
-        pytest.param(
-            {"placementType": "PickN", "numberOfClusters": 2}, "numberOfClusters has to be 1, it is 2", id="two"
-        ),
-        pytest.param({"placementType": "PickN", "numberOfClusters": 0}, "it is 0", id="none"),
-        pytest.param({"placementType": "PickFixed", "clusterNames": ["a", "b"]}, "it names 2", id="two-by-name"),
-        pytest.param({"placementType": "PickAll"}, "it is PickAll", id="all"),
-        pytest.param({}, "it is PickAll", id="no-policy-is-all"),
+        pytest.param({"placementType": "PickN", "numberOfClusters": 2}, "numberOfClusters must be 1, is 2", id="two"),
+        pytest.param({"placementType": "PickN", "numberOfClusters": 0}, "is 0", id="none"),
+        pytest.param({"placementType": "PickFixed", "clusterNames": ["a", "b"]}, "has 2", id="two-by-name"),
+        pytest.param({"placementType": "PickAll"}, "is PickAll", id="all"),
+        pytest.param({}, "is PickAll", id="no-policy-is-all"),
     ],
 )
 def test_only_a_placement_on_one_cluster_can_report_back(policy, words):

@@ -394,7 +394,7 @@ def test_a_cluster_that_no_update_run_has_reached_says_that_it_waits_for_one():
         make_placement(2, strategy={"type": "External"}), make_policy("ab"), bindings, None, snapshots=SNAPSHOTS
     )
     said = [entry["conditions"][-1] for entry in report.status["placementStatuses"]]
-    assert [each["message"] for each in said if each["status"] == "Unknown"] == ["waits for a staged update run"]
+    assert [each["message"] for each in said if each["status"] == "Unknown"] == ["waiting for a staged update run"]
 
 
 def test_a_mistake_in_the_selectors_changes_one_condition():
@@ -490,7 +490,7 @@ class TestStalled:
         told = self.said(late)
         assert told is not None
         assert (told["status"], told["lastTransitionTime"]) == ("True", "2026-11-20T12:00:00Z")
-        assert told["message"] == "nothing has moved since 2026-11-20T12:00:00Z; a: Deployment shop/web: 0 of 3 ready"
+        assert told["message"] == "no progress since 2026-11-20T12:00:00Z. a: Deployment shop/web: 0 of 3 ready"
         assert [(each.reason, each.type) for each in late.events] == [("PlacementRolloutStalled", "Warning")]
         again = self.at(NOW + 2 * STALLED_AFTER, *self.bindings(), before=late, strategy=quick)
         assert (again.status, again.events) == (late.status, ())
@@ -511,7 +511,7 @@ class TestStalled:
         first = self.at(NOW, self.bindings()[0], closed)
         told = self.said(self.at(NOW + 2 * STALLED_AFTER, self.bindings()[0], closed, before=first))
         assert told is not None
-        assert told["message"].endswith("; a: Deployment shop/web: 0 of 3 ready")
+        assert told["message"].endswith(". a: Deployment shop/web: 0 of 3 ready")
 
     def test_the_period_in_which_a_cluster_proves_itself_is_no_standstill(self):
         slow = {"rollingUpdate": {"unavailablePeriodSeconds": 1200}}
@@ -540,7 +540,7 @@ class TestStalled:
         late = self.at(NOW + timedelta(minutes=11), *kept, before=first)
         told = self.said(late)
         assert told is not None
-        assert told["message"].endswith("; c: its objects are being removed")
+        assert told["message"].endswith(". c: its objects are being removed")
 
     def test_a_cluster_that_is_only_missing_in_the_record_is_not_being_left(self):
         """The record of a decision ends after a thousand clusters."""
@@ -577,7 +577,7 @@ class TestStalled:
         told = self.said(self.at(later + timedelta(minutes=11), *kept, dropped, before=first))
         assert told is not None
         assert told["lastTransitionTime"] == "2026-11-23T12:00:00Z"
-        assert told["message"].endswith("; c: waits for the limits of the rollout")
+        assert told["message"].endswith(". c: waiting for the limits of the rollout")
 
     @pytest.mark.parametrize(
         "more",
@@ -610,7 +610,7 @@ class TestObjectsTooLarge:
         bindings = [make_binding("a"), make_binding("b")]
         report = decide(make_placement(2), make_policy("ab"), bindings, too_large=[PAGE])
         assert short(report.status["conditions"]) == [*DONE, ("ObjectsTooLarge", "True", "SizeLimitExceeded")]
-        said = "larger than etcd takes: ConfigMap shop/page (1.8 MB, keeps its last content)"
+        said = "larger than the limit of etcd: ConfigMap shop/page (1.8 MB, keeps its last content)"
         assert report.status["conditions"][-1]["message"] == said
         assert [
             (event.message, event.type) for event in report.events if event.reason == "PlacementObjectsTooLarge"
@@ -625,7 +625,7 @@ class TestObjectsTooLarge:
     def test_those_of_single_clusters_are_named_with_three_of_these(self):
         report = decide(make_placement(4), make_policy("abcd"), [grown(cluster) for cluster in "dcba"])
         one = "ConfigMap shop/a (1.6 MB, left out)"
-        said = f"larger than etcd takes: on a: {one}; on b: {one}; on c: {one}; and on 1 cluster more"
+        said = f"larger than the limit of etcd: on a: {one}; on b: {one}; on c: {one}; and on 1 cluster more"
         assert report.status["conditions"][-1]["message"] == said
 
     def test_they_are_named_before_there_is_a_decision(self):

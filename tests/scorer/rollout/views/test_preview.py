@@ -109,7 +109,7 @@ def test_where_no_cluster_is_wanted_any_more_nothing_is_counted_against_zero():
     preview = preview_rollout(placement(0), left, LATEST, NOW)
     assert preview.blocked is not None
     assert preview.blocked.message == (
-        "no cluster is wanted now; of those that are left none are ready, so the limits let none be taken away"
+        "no cluster is selected. Of the remaining ones, 0 are ready, and the limits allow 0 to be removed"
     )
 
 

@@ -92,8 +92,8 @@ def test_a_check_needs_a_stage_that_waits_for_an_approval():
     ]
     checks = read_analysis(json.dumps({key: {"query": QUERY} for key in "abc"}), "")
     assert list(stage_problems(checks, stages)) == [
-        "stage b has no Approval among its afterStageTasks, so that nothing can be approved",
-        '"c" is no stage of the strategy',
+        "stage b has no Approval in afterStageTasks",
+        '"c" is not a stage of the strategy',
     ]
 
 

@@ -54,7 +54,7 @@ def test_a_number_that_is_right_long_enough_approves():
     assert done.approves
     approval = current_condition(after(done, waiting), "Approved")
     assert (approval["status"], approval["reason"], approval["observedGeneration"]) == ("True", "AnalysisPassed", 1)
-    assert approval["message"] == "main gives 0.25, wanted is below 5 for 10m"
+    assert approval["message"] == "main returned 0.25, must be below 5 for 10m"
 
 
 def test_without_a_time_the_first_right_number_approves():
@@ -186,7 +186,7 @@ def test_an_object_that_has_reached_its_condition_approves():
     assert judge(REQUEST, JOB, Reached("True"), NOW).approves
     waiting = judge(REQUEST, JOB, Reached(""), NOW)
     message = current_condition(after(waiting), "Analyzed")["message"]
-    assert message.startswith("Complete of Job team/smoke is not there, wanted is True")
+    assert message.startswith("Complete of Job team/smoke is absent, must be True")
 
 
 def make_run(*, created="True", approved="", why="StageUpdatingWaiting", place="after", succeeded="", **more):

@@ -211,7 +211,7 @@ def said(cluster, member, **more):
 
 AT = make_cluster(version="1.31.2")
 CASES = {
-    "not-seen": ({"cluster": seen(AT, 2)}, "the change has not been seen yet"),
+    "not-seen": ({"cluster": seen(AT, 2)}, "the change has not been observed yet"),
     "not-reconciled": (
         {"cluster": replaced(AT, condition("TopologyReconciled", "False", "ClusterUpgrading"))},
         "TopologyReconciled is False (ClusterUpgrading)",
@@ -240,7 +240,7 @@ CASES = {
         {"cluster": said(AT, "controlPlane", versions=[{"version": "v1.30.4", "replicas": 1}])},
         "controlPlane still has 1.30.4",
     ),
-    "more-to-come": ({"cluster": said(AT, "workers", upgradePlan=["v1.32.0"])}, "workers has upgrades to come"),
+    "more-to-come": ({"cluster": said(AT, "workers", upgradePlan=["v1.32.0"])}, "workers has pending upgrades"),
 }
 
 
@@ -255,7 +255,7 @@ def test_an_upgrade_goes_on_while_anything_is_missing(others, words):
 def test_a_condition_about_an_earlier_state_does_not_count():
     cluster = seen(AT, 2)
     cluster["status"]["observedGeneration"] = 2
-    assert "TopologyReconciled is about an earlier state" in list(
+    assert "TopologyReconciled is for an earlier generation" in list(
         remaining_steps(make_parts("1.31.2", cluster=cluster), UpgradeType.FULL)
     )
 

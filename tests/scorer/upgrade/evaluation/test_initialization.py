@@ -196,7 +196,7 @@ def test_a_count_that_is_lowered_is_told_at_the_start():
     hub = prepared(member("a"), stages=[stage("s", {"name": "g", "maxConcurrency": 3})]).hub
     moment = hub.evaluate(BEGIN, [Start()])
     assert [each.message for each in moment.events if each.reason == "ConcurrencyClamped"] == [
-        "group g upgrades 1 member at once, not 3"
+        "group g upgrades 1 member concurrently, not 3"
     ]
 
 
@@ -263,7 +263,7 @@ def test_a_minor_version_without_a_catalog_says_what_to_do():
     ).hub
     run = hub.evaluate(BEGIN).run
     message = next(each.message for each in run.status.conditions if each.type == "Initialized")
-    assert "no ClusterVersionCatalog says which patches of 1.31 there are: name one, such as 1.31.0" in message
+    assert "no ClusterVersionCatalog lists the patches of 1.31: name one, such as 1.31.0" in message
     assert "regions eu, us" in message
 
 

@@ -115,7 +115,7 @@ def test_the_first_cause_gives_the_reason_and_the_message_has_all():
     )
     found = entry(moment.run, "a")
     assert (found.state, found.reason, found.pending_since) == ("Pending", "ClusterBusy", BEGIN)
-    for word in ("something else is at work", "version 1.31.2 is not available in region r1", "closed until"):
+    for word in ("another operation is in progress", "version 1.31.2 is not available in region r1", "closed until"):
         assert word in found.message
     assert found.next_window_open == at("10h")
     later = entry(hub.evaluate(at("1h")).run, "a")

@@ -167,11 +167,11 @@ def test_what_a_stage_touches():
 
 
 def test_a_run_that_has_not_started_says_so():
-    assert planned(member("a")).warnings == ("the run has not been started: the times are those of a start now",)
+    assert planned(member("a")).warnings == ("the run has not been started: the times assume a start now",)
 
 
 @pytest.mark.parametrize(
-    ("stop", "said"), [(False, ()), (True, ("the run is Stopped: the times are those of a restart now",))]
+    ("stop", "said"), [(False, ()), (True, ("the run is Stopped: the times assume a restart now",))]
 )
 def test_a_stopped_run_is_planned_as_if_it_were_started_again(stop, said):
     hub = half_hour(prepared(member("a"), member("b", windows=[daily("12:00")])).hub)
@@ -192,7 +192,7 @@ def test_a_version_that_is_not_published_blocks_and_is_named():
         ("b", "Blocked", "Version"),
     ]
     assert "KubernetesVersionNotAvailable: Pending in the end: b" in plan.warnings
-    assert "the run does not come to its end within 90 days" in plan.warnings
+    assert "the run does not finish within 90 days" in plan.warnings
 
 
 def test_a_run_that_cannot_start_says_why():
@@ -224,7 +224,7 @@ def test_a_window_that_is_shorter_than_an_upgrade_may_take_is_named():
     hub = prepared(member("a", windows=[daily("12:00", 1)]), member("b"), stages=[stage("s", "g")]).hub
     hub.durations = dict.fromkeys(hub.members, Estimate(timedelta(minutes=50), timedelta(minutes=75)))
     hub.evaluate(BEGIN, [Start()])
-    assert plan_of(hub.run, hub.facts(BEGIN), ()).warnings == ("no window is as long as an upgrade may take: a",)
+    assert plan_of(hub.run, hub.facts(BEGIN), ()).warnings == ("no window is as long as the expected upgrade: a",)
 
 
 def test_images_that_will_be_too_old_are_named():
@@ -232,7 +232,7 @@ def test_images_that_will_be_too_old_are_named():
     hub = prepared(member("a", windows=[daily("12:00")]), stages=[stage("s", "g")], catalog={"regions": images}).hub
     hub.catalog = replace(hub.catalog, published={("linux", "110"): parse_time("2024-10-01T00:00:00Z")})
     plan = plan_of(hub.run, half_hour(hub).facts(BEGIN), ())
-    assert "node images are more than 90 days old at the turn of: a" in plan.warnings
+    assert "node images will be more than 90 days old at the upgrade of: a" in plan.warnings
 
 
 def test_the_guard_that_warns_names_what_it_would_protect():
@@ -244,7 +244,7 @@ def test_the_guard_that_warns_names_what_it_would_protect():
     )
     pair = GuardedPlacement("web", frozenset({"a", "b"}), 1, "team-a")
     plan = plan_of(scenario.hub.run, half_hour(scenario.hub).facts(BEGIN), [pair])
-    assert "placements with too many of their clusters in upgrade at once: team-a/web" in plan.warnings
+    assert "placements with too many of their clusters in upgrade concurrently: team-a/web" in plan.warnings
 
 
 def test_what_the_user_skips_is_no_warning():

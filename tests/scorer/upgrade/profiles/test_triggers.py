@@ -106,7 +106,7 @@ def test_a_run_of_another_profile_with_the_same_name_is_said_once_and_does_not_c
     taken = name_conflict_status(wanted, "auto-p", "q", NOW)
     assert (taken.last_trigger_status, taken.last_trigger_error.code) == ("Failed", "RunNameTaken")
     assert (taken.current_run, taken.observed_generation) == ("old", 3)
-    assert "run auto-p is there already, and profile q has made it" in taken.last_trigger_message
+    assert "run auto-p already exists, created by profile q" in taken.last_trigger_message
     later = wanted.model_copy(update={"status": taken})
     assert name_conflict_status(later, "auto-p", "q", parse_time("2026-01-06T00:00:00Z")) == taken
     assert trigger(later, catalog("1.31.2"), [], NOW).create is not None

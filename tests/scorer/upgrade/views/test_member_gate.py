@@ -265,10 +265,18 @@ def test_why_a_member_is_pending_is_told_as_recorded(entry, expected):
         pytest.param(2, 0, ["b"], "", id="room-in-the-stage"),
         pytest.param(0, 2, ["b"], "", id="room-in-the-group"),
         pytest.param(0, 0, ["b", "c", "d", "e"], "", id="no-limit"),
-        pytest.param(1, 0, ["b"], "stage s of run v131 upgrades 1 at once, and is busy with b", id="stage-is-full"),
-        pytest.param(9, 1, ["b"], "group g of run v131 upgrades 1 at once, and is busy with b", id="group-is-full"),
         pytest.param(
-            4, 0, ["b", "c", "d", "e"], "stage s of run v131 upgrades 4 at once, and is busy with b, c, d", id="many"
+            1, 0, ["b"], "stage s of run v131 upgrades at most 1 concurrently, and is busy with b", id="stage-is-full"
+        ),
+        pytest.param(
+            9, 1, ["b"], "group g of run v131 upgrades at most 1 concurrently, and is busy with b", id="group-is-full"
+        ),
+        pytest.param(
+            4,
+            0,
+            ["b", "c", "d", "e"],
+            "stage s of run v131 upgrades at most 4 concurrently, and is busy with b, c, d",
+            id="many",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def test_an_approval_that_the_run_has_not_taken_in_needs_no_person(status, is_an
     found = situation_of(hub.run, approved_gates([*gates, {"metadata": {"name": "another"}}]))
     (wait,) = found.waits
     assert (wait.answered, wait.needs_person, found.needs_person) == (is_answered, not is_answered, not is_answered)
-    assert wait.message == open_wait.message + (": approved, the run is about to go on" if is_answered else "")
+    assert wait.message == open_wait.message + (": approved, the run is about to continue" if is_answered else "")
     assert is_moving(hub.run, found, at("30m")) is is_answered
 
 
@@ -85,7 +85,7 @@ def test_of_many_openings_the_next_are_told():
 def test_a_window_that_never_opens_needs_a_person():
     blocked = daily("12:00", startDate="2099-01-01")
     ((_, message, person),) = waits(started(member("a", windows=[blocked])).run)
-    assert (message, person) == ("maintenance windows: a with no opening in sight", True)
+    assert (message, person) == ("maintenance windows: a with no planned opening", True)
 
 
 def test_members_that_wait_for_the_same_are_named_together():

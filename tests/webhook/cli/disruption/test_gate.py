@@ -47,7 +47,7 @@ def test_files_are_asked_and_say_yes(cli, files):
 def test_a_refusal_tells_the_budget_and_when_it_opens_in_both_times(cli, files):
     result = ask(cli, files, "--count", "1", "--now", MONDAY)
     assert result.exit_code == 2
-    assert result.stdout.startswith('Not now: budgets[1] (nodes "0", schedule "0 9 * * 1-5", duration 8h) lets 0 of 3')
+    assert result.stdout.startswith('Not now: budgets[1] (nodes "0", schedule "0 9 * * 1-5", duration 8h) allows 0')
     assert result.stdout.endswith(". It opens Mon 2026-06-15 19:00:00 CEST (2026-06-15T17:00:00Z).\n")
     assert result.stdout.count("2026-06-15T17:00:00Z") == 1
     assert result.stdout.count("\n") == 1
@@ -79,8 +79,8 @@ def test_counts_may_be_given(cli, files):
         ((), "name the nodes, or give their number with --count"),
         (("n1", "--count", "1"), "name the nodes, or give their number with --count"),
         (("--count", "4"), "4 is more than the 3 nodes of NodePool batch"),
-        (("who",), "'who' is no node of NodePool batch"),
-        (("n1", "n1"), "'n1' is named twice"),
+        (("who",), "'who' is not a node of NodePool batch"),
+        (("n1", "n1"), "'n1' is listed twice"),
         (("--count", "1", "--deleting", "1"), "also need --total"),
         (("--count", "1", "--total", "1", "--deleting", "2"), "total 1 does not hold deleting 2"),
         (("--count", "1", "--reserve", "60", "--holder", "me"), "files (-f) hold no reservations"),
@@ -193,7 +193,7 @@ async def test_reservations_are_listed_with_their_holders_and_completed(gate, tm
 async def test_what_is_not_there_is_an_error(gate):
     for words, says in (
         (("disruption", "nope", "--reason", "Drifted", "--count", "1"), "there is no node pool 'nope'"),
-        (("disruption", "batch", "who", "--reason", "Drifted"), "'who' is no node of NodePool batch"),
+        (("disruption", "batch", "who", "--reason", "Drifted"), "'who' is not a node of NodePool batch"),
         (("release", "nope"), "there is no reservation 'nope', or it has expired"),
         (("rollout", "crp/nope", "oslo"), "there is no placement crp/nope"),
         (("cluster-update", "oslo"), "oslo"),
@@ -206,7 +206,7 @@ async def test_what_is_not_there_is_an_error(gate):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("batch-0", "who"), "'who' is no node of NodePool batch"),
+        (("batch-0", "who"), "'who' is not a node of NodePool batch"),
         (("batch-0", "batch-0"), '"batch-0" is listed twice'),
         (("--count", "7"), "--count: 7 is more than the 6 nodes of NodePool batch"),
         (("batch-0", "--now", SATURDAY), "--now: nodes can be reserved only for the present; leave it out"),

@@ -46,8 +46,8 @@ def test_files(cli, files):
         ["POD", "NODE", "MOVES TO", "REASON", "UNTIL"],
         ["shop/big", "left", "no node: 1 Insufficient cpu", "-", "-"],
         ["shop/free", "left", "right", "-", "-"],
-        ["shop/log", "left", "-", "a pod of a DaemonSet: it ends with the node", "-"],
-        ["shop/web", "left", "right", "PodDisruptionBudget shop/web lets no pod go", "-"],
+        ["shop/log", "left", "-", "a pod of a DaemonSet: it is deleted with the node", "-"],
+        ["shop/web", "left", "right", "PodDisruptionBudget shop/web allows no evictions", "-"],
     ]
     assert result.stdout.partition("\n\n")[2].splitlines() == [
         "left: 2 can move, 1 is blocked, 1 remains until the node is deleted, 1 fits no other node; 1 other node.",

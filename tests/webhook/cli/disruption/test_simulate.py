@@ -62,7 +62,7 @@ def test_the_table(simulate, dump, prices):
         "",
         "general: 2 nodes, then 1; 2.00 per hour, then 1.00; 1 Drifted, 1 Empty",
     ]
-    drift = "the condition Drifted of the claim says NodeClassDrifted"
+    drift = "the condition Drifted of the NodeClaim is True (NodeClassDrifted)"
     assert [re.split(" {3,}", line) for line in result.stdout.splitlines()[3:]] == [
         ["WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "DELAYED BY"],
         ["Wed 10 Jun 12:00", "empty", "Empty", "no pods to move", "1.00", "-", "-"],
@@ -187,13 +187,13 @@ def test_a_list_as_kubectl_writes_it(simulate, tmp_path):
             "no PersistentVolume and no PersistentVolumeClaim: volumes do not restrict pods",
             id="volumes",
         ),
-        pytest.param(make_worker("w", pool="gone"), "whose pool, by the label karpenter.sh/nodepool", id="no-pool"),
+        pytest.param(make_worker("w", pool="gone"), "whose pool (label karpenter.sh/nodepool)", id="no-pool"),
         pytest.param(
             [*make_worker("w"), make_pod("p", "elsewhere")],
-            "pods on nodes that are not there are ignored",
+            "pods on nodes that do not exist are ignored",
             id="no-node",
         ),
-        pytest.param([*make_worker("w", created=NOW.replace(year=2027))], "made in the future: w", id="future"),
+        pytest.param([*make_worker("w", created=NOW.replace(year=2027))], "created in the future: w", id="future"),
         pytest.param(
             [*make_worker("w"), *make_worker("w")],
             "duplicate objects (the last one counts): NodeClaim w, Node w",
@@ -454,13 +454,13 @@ def test_a_table_that_does_not_say_what_pools_ask_for_is_noted(simulate, tmp_pat
     result = simulate(
         "-f", write(tmp_path / "dump.yaml", make_pool_of("general", asked), full_node()), "--prices", prices
     )
-    assert "note: NodePool general asks for label karpenter.azure.com/sku-family, which no type" in result.stderr
+    assert "note: NodePool general requires label karpenter.azure.com/sku-family, which no" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("name", "text", "mistake"),
     [
-        pytest.param("p.csv", "name;cpu\n", "line 1: there is no column name; columns are separated", id="semicolons"),
+        pytest.param("p.csv", "name;cpu\n", "line 1: must have a column name. Columns are separated", id="semicolons"),
         pytest.param("p.csv", PRICES + "\n\nlarge,4,16Gi,z2,x\n", 'line 6: price: "x" is not', id="blank-lines"),
         pytest.param("p.csv", f"name\n{'x' * 200_000}\n", "not CSV: field larger", id="huge-cell"),
         pytest.param(

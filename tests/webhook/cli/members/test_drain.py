@@ -101,7 +101,7 @@ def test_a_dry_run_judges_as_a_drain_does(cli, opened):
     opened.add(make_placement("waits", {**PICK_ALL}, strategy={"type": "External"}))
     opened.until(lambda: "a" in opened.world.bound("waits"))
     assert ok(cli("drain", "a", "--dry-run")).splitlines() == [
-        "fixed: remains: a PickFixed placement cannot be evicted; take the cluster off spec.policy.clusterNames",
+        "fixed: remains: a PickFixed placement cannot be evicted: remove the cluster from spec.policy.clusterNames",
         "held: would wait: budget held has minAvailable 3; 3 of 3 clusters are available",
         "stubborn: remains: it tolerates the taint cordon-key, so it would return",
         "waits: absent: not placed on the member yet",

@@ -175,7 +175,7 @@ class TestWatch:
             told = read_until(process, "Z  dover  ")
             assert told[-1].endswith("  dover  failed: no namespace  drifted: 1 field")
             placed.run(placed.store.delete(BINDING, Key("web-dover")))
-            assert read_until(process, "binding web-dover is gone, its Works are left")
+            assert read_until(process, "binding web-dover is deleted, its Works remain")
             placed.run(placed.store.delete(PLACEMENT, Key("web")))
             _, complaint = process.communicate(timeout=PATIENCE_SECONDS)
         assert (process.returncode, complaint) == (0, "crp/web deleted\n")

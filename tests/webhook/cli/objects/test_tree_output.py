@@ -58,7 +58,7 @@ def test_the_worst_is_shown_and_the_rest_counted():
         "│   └── Work web-work  Applied, Available True",
         "│       ├── ConfigMap shop/a  failed ManifestApplyFailed: admission says no",
         "│       └── 2 objects available",
-        "├── dover  removing: is being removed; 1 of its Works left, 1 of them going",
+        "├── dover  removing: is being removed, 1 of its Works remain, 1 of them being deleted",
         "│   ├── binding web-dover  Bound, resource snapshot 1, the latest",
         "│   │   └── is being deleted, held by kubernetes-fleet.io/work-cleanup",
         "│   └── Work web-work  Applied, Available True",
@@ -166,14 +166,14 @@ class TestChanges:
 def test_while_an_edit_is_judged_the_line_says_so_and_what_was_known_last():
     tree = tree_of(make_binding("azov", *STARTED, NOT_APPLIED), generation=2)
     assert lines(tree)[0] == (
-        "crp/web  PickN, wants 2, has 1, resource snapshot 1  rolling out: "
-        "being judged again; last known: azov: not applied: web-work"
+        "crp/web  PickN, wants 2, has 1, resource snapshot 1  rolling out: being evaluated again; last known: "
+        "azov: not applied: web-work"
     )
 
 
 def test_a_stalled_rollout_says_since_when_in_the_line():
     stalled = condition(
-        "ClusterResourcePlacementStalled", reason="NoProgress", message="nothing has moved since 10:00Z; azov: x"
+        "ClusterResourcePlacementStalled", reason="NoProgress", message="no progress since 10:00Z. azov: x"
     )
     scheduled = condition("ClusterResourcePlacementScheduled")
     line = lines(
@@ -181,4 +181,4 @@ def test_a_stalled_rollout_says_since_when_in_the_line():
             Sources(make_placement(scheduled, stalled), [make_binding("azov", WAITS)], [], [make_snapshot(1)])
         )
     )[0]
-    assert line.endswith("stalled: nothing has moved since 10:00Z; azov: x")
+    assert line.endswith("stalled: no progress since 10:00Z. azov: x")

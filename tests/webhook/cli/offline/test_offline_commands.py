@@ -306,7 +306,7 @@ class TestExplain:
         words = cli("explain", "-f", fleet, "crp/fast", "keen", "late", "--now", NOW).stdout
         assert f"{name} is 7 (valid for 2m (until 2026-03-01T12:02:00Z))" in words
         assert f"{name} was 9, which expired 1h ago (at 2026-03-01T11:00:00Z)" in words
-        assert f"warning: {name} expired 1h ago, so it counts as not reported" in words
+        assert f"warning: {name} expired 1h ago and counts as not reported" in words
 
     @pytest.mark.parametrize(
         ("words", "mistake"),

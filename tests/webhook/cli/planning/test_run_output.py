@@ -78,8 +78,8 @@ class TestOnFiles:
             "    + Secret shop/key",
             "    + ConfigMap shop/settings",
             "  Done at 2026-03-01T13:30:00Z at the earliest:",
-            "    a cluster counts as taking no time",
-            "    an approval counts as given as soon as it is asked for",
+            "    the update of a cluster is assumed to take no time",
+            "    an approval is assumed to be given when it is requested",
             "    what is placed is selected from the objects that are given",
         ]
 

@@ -120,12 +120,12 @@ def test_a_run_is_planned_looked_at_and_then_started(cli, opened):
     out = ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
     assert out.splitlines()[-1] == "run spring: Initialized"
     table = ok(cli("run", "status", "spring"))
-    assert "waits for somebody to start it, since " in table
+    assert "waits for a user to start it, since " in table
     assert "  harbormaster run start spring" in table
     assert ok(cli(*START, "--initialize-only")).endswith(" already planned\n")
     assert ok(cli("run", "start", "spring")).endswith(" started\n")
     assert ok(cli("run", "start", "spring")).endswith(" already running\n")
-    assert "it cannot go back to its initialisation" in refused(cli("run", "start", "spring", "--initialize-only"))
+    assert "cannot be initialized again" in refused(cli("run", "start", "spring", "--initialize-only"))
 
 
 def test_a_run_that_is_there_is_not_mistaken_for_another(cli, opened):
@@ -199,7 +199,7 @@ def test_a_run_is_stopped_and_resumed(cli, opened):
     assert ok(cli("run", "stop", "spring")).endswith("already stopped\n")
     waiting = ok(cli("run", "status", "spring", "--wait", "--timeout", "2m"), 2)
     assert "  harbormaster run resume spring" in waiting
-    assert "but for somebody to resume it" in refused(cli("approve", "spring"))
+    assert "but for a user to resume it" in refused(cli("approve", "spring"))
     assert "run spring: Waiting" in ok(cli("run", "resume", "spring", "--wait", "--timeout", "2m"), 2)
     assert ok(cli("run", "resume", "spring")).endswith("already running\n")
 
@@ -314,13 +314,13 @@ class TestApprove:
 
     def test_a_run_that_waits_for_none(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
-        assert "run spring waits for no approval now, but for somebody to start it" in refused(cli("approve", "spring"))
+        assert "run spring waits for no approval now, but for a user to start it" in refused(cli("approve", "spring"))
 
     def test_a_run_that_is_over(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
         ok(cli("approve", "spring"))
         ok(cli("run", "status", "spring", "--wait", "--timeout", "2m"))
-        assert "run spring is over (Succeeded" in refused(cli("approve", "spring"))
+        assert "run spring is finished (Succeeded" in refused(cli("approve", "spring"))
 
     def test_another_stage(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
@@ -370,7 +370,7 @@ class TestReject:
 
     def test_a_reason_is_needed(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
-        assert "the reason is empty" in refused(cli("reject", "spring", "--reason", " "))
+        assert "the reason must not be empty" in refused(cli("reject", "spring", "--reason", " "))
         assert opened.get(STAGED_RUN, "spring")["spec"]["state"] == "Run"
 
 
@@ -398,7 +398,7 @@ class TestUndo:
             "state": "Run",
         }
         assert "rolls back run second" in ok(cli("run", "status", "second-undo"))
-        assert "run second-undo takes back run second already" in refused(cli("undo", "second"))
+        assert "run second-undo already undoes run second" in refused(cli("undo", "second"))
 
     def test_a_run_that_newer_ones_have_followed_is_taken_back_only_by_force(self, cli, opened):
         for value, name in (("1", "first"), ("2", "second"), ("3", "third")):
@@ -406,20 +406,20 @@ class TestUndo:
             finished(cli, opened, name)
             opened.pass_time(minutes=1)
         said = refused(cli("undo", "second"))
-        assert "run second is not the newest: the placement has been changed since by third, and that would be" in said
+        assert "run second is not the newest: the placement was changed since then by third, which would be" in said
         assert "second-undo created: it rolls back second" in ok(cli("undo", "second", "--force"))
 
     def test_a_run_that_has_changed_nothing(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
-        assert "run spring has changed no cluster, so there is nothing to undo" in refused(cli("undo", "spring"))
+        assert "run spring has changed no cluster: nothing to undo" in refused(cli("undo", "spring"))
 
     def test_a_run_that_is_under_way_is_stopped_first(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
-        assert "run spring is not over (Waiting): stop it first" in refused(cli("undo", "spring"))
+        assert "run spring is not finished (Waiting). Stop it first" in refused(cli("undo", "spring"))
 
     def test_the_first_run_of_a_placement_has_nothing_to_go_back_to(self, cli, opened):
         finished(cli, opened)
-        assert "no resource snapshot before other than 0: nothing to go back to" in refused(cli("undo", "spring"))
+        assert "no earlier resource snapshot than 0" in refused(cli("undo", "spring"))
 
 
 def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):

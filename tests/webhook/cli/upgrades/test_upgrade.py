@@ -123,7 +123,7 @@ def test_an_approval_that_the_loop_has_not_taken_in_is_not_asked_for_again(cli, 
     with opened.held_up("cluster_upgrade"):
         ok(cli("approve", gate))
         shown = ok(cli("upgrade", "status", "r"))
-        assert f'waits for gate {gate} "fine?" after stage test: approved, the run is about to go on' in shown
+        assert f'waits for gate {gate} "fine?" after stage test: approved, the run is about to continue' in shown
         assert "harbormaster approve" not in shown
         assert cli("upgrade", "status", "r", "--wait", "--timeout", "0s").exit_code == 3
     assert ok(cli("upgrade", "status", "r", "--wait", "--timeout", "2m")).splitlines()[-1] == "run r: Completed"

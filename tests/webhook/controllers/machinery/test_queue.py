@@ -320,7 +320,7 @@ def test_a_terminal_error_waits_for_the_next_event(caplog):
 
     bench = Bench(failing(lambda: TerminalError("no way"), times=9)).run(script)
     assert bench.times == [0, 1000]
-    assert [record.error for record in caplog.records if record.msg == "waits for a change"] == ["no way", "no way"]
+    assert [record.error for record in caplog.records if record.msg == "waiting for a change"] == ["no way", "no way"]
 
 
 def test_an_event_during_a_failing_reconcile_is_not_lost():

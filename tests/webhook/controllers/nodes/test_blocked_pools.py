@@ -174,8 +174,9 @@ async def test_a_window_of_more_than_a_day_is_told_a_day_after_it_began_and_when
         [(document, event)] = world.told
         assert (document["metadata"]["name"], event.type) == ("a", "Warning")
         assert event.message == (
-            "No node may be disrupted (Underutilized, Empty, Drifted, Unhealthy), for more than a day now, because of "
-            'budgets[0] (nodes "0", schedule "30 18 * * 5", duration 62h); that ends at 2026-06-15T08:30:00Z'
+            "Budgets have allowed 0 disruptions (Underutilized, Empty, Drifted, Unhealthy) for more than a day, "
+            'because of budgets[0] (nodes "0", schedule "30 18 * * 5", duration 62h), until '
+            "2026-06-15T08:30:00Z"
         )
         await world.walk(datetime(2026, 6, 19, 12, tzinfo=UTC))
         assert [reason for reason, _ in world.events] == ["DisruptionBlocked", "DisruptionUnblocked"]
@@ -201,7 +202,7 @@ async def test_what_is_told_once_is_not_told_at_every_look(harbour):
             await world.look(hours=12)
     [(reason, message)] = world.events
     assert reason == "DisruptionBlocked"
-    assert message.endswith('because of budgets[0] (nodes "0"); that does not end by itself')
+    assert message.endswith('because of budgets[0] (nodes "0"), until its budgets change')
 
 
 async def test_who_takes_over_repeats_nothing_at_once(harbour):
@@ -230,8 +231,8 @@ async def test_reasons_for_other_causes_are_told_apart(harbour):
         await world.look(hours=24)
     [(_, message)] = world.events  # further ones would only be counted
     assert sorted(sentence.partition(",")[0] for sentence in message.split(". ")) == [
-        "No node may be disrupted (Drifted)",
-        "No node may be disrupted (Empty)",
+        "Budgets have allowed 0 disruptions (Drifted) for more than a day",
+        "Budgets have allowed 0 disruptions (Empty) for more than a day",
     ]
 
 
@@ -240,7 +241,7 @@ async def test_a_budget_that_cannot_be_used_is_told_with_its_mistake(harbour):
         await world.look()
         await world.look(hours=24)
     [(_, message)] = world.events
-    assert 'budgets[0] (nodes "1", schedule "soon", duration 1h), which cannot be used: ' in message
+    assert 'budgets[0] (nodes "1", schedule "soon", duration 1h), which is invalid: ' in message
 
 
 async def test_a_pool_that_is_opened_by_hand_is_told_to_be_open(harbour):

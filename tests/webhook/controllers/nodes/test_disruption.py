@@ -80,7 +80,7 @@ async def test_where_nobody_can_tell_whether_karpenter_runs_nothing_is_done(node
         await process.look()
         condition = await nodes.condition()
         assert condition["reason"] == "NotActing"
-        assert "nobody can tell whether Karpenter runs" in condition["message"]
+        assert "cannot determine whether Karpenter is running" in condition["message"]
         await process.play(passes=14)
     assert await nodes.names(NODE) == ["a"]
     assert await nodes.tainted() == []
@@ -93,7 +93,9 @@ async def test_a_table_that_lacks_what_nodes_are_is_not_used(nodes, tmp_path):
     async with nodes.process(prices=path) as process:
         await process.play(passes=8)
     assert await nodes.names(NODE) == ["a"]
-    assert "they lack what nodes are: large in z1 as on-demand (1 nodes)" in (await nodes.condition())["message"]
+    assert (
+        "they lack types of existing nodes: large in z1 as on-demand (1 nodes)" in (await nodes.condition())["message"]
+    )
 
 
 async def test_two_cheap_nodes_become_one(nodes, tmp_path):
@@ -128,7 +130,7 @@ async def test_what_holds_nodes_is_said(nodes):
         await process.look()
     condition = await nodes.condition()
     assert (condition["status"], condition["reason"]) == ("False", "Held")
-    assert condition["message"] == "nodes that stay by what keeps them: Budget 1"
+    assert condition["message"] == "nodes that are not disrupted, by blocker: Budget 1"
     assert ("NodePool", "general", "DisruptionBlocked") in {told[:3] for told in nodes.told}
 
 
@@ -208,7 +210,7 @@ async def test_karpenter_keeps_it_from_acting(nodes):
         condition = await nodes.condition()
         assert (condition["status"], condition["reason"]) == ("False", "NotActing")
         assert "karpenter-1 holds the Lease kube-system/karpenter-leader-election" in condition["message"]
-        assert "it only advises: Empty: delete a" in condition["message"]
+        assert "advice only: Karpenter is running: " in condition["message"]
         assert "DisruptionRefused" in {told[2] for told in nodes.told}
         assert process.mortal.log == ["status NodePool general"]
         nodes.pass_by(seconds=30)

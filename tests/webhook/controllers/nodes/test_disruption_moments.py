@@ -61,7 +61,7 @@ async def test_a_karpenter_that_comes_in_the_middle_of_a_drain_ends_it(nodes):
         assert [each for each in process.mortal.log[len(wrote) :] if "NodePool" not in each] == []
         condition = await nodes.condition()
         assert (condition["status"], condition["reason"]) == ("False", "NotActing")
-        assert condition["message"].endswith("begun in mode Act, and left as they are: a")
+        assert condition["message"].endswith("Started in mode Act and left unchanged: a")
 
 
 async def test_what_was_begun_is_left_as_it_is_in_mode_advise_and_that_is_said(nodes):
@@ -82,7 +82,7 @@ async def test_what_was_begun_is_left_as_it_is_in_mode_advise_and_that_is_said(n
         assert {each for each in process.mortal.log if "NodePool" not in each} == set()
         condition = await nodes.condition()
         assert condition["reason"] != "Disrupting"
-        assert condition["message"].endswith("begun in mode Act, and left as they are: a")
+        assert condition["message"].endswith("Started in mode Act and left unchanged: a")
     after = [await nodes.get(NODE, name) for name in "ab"], await nodes.items(NODE_CLAIM), await nodes.items(POD)
     assert after == before
     async with nodes.process() as process:

@@ -279,7 +279,7 @@ async def test_what_the_gate_cannot_answer_is_a_refusal(nodes, what, monkeypatch
     errors = {
         "full": TooManyReservationsError("they do not fit"),
         "pool": UnknownObjectError("there is no node pool"),
-        "node": MistakenQuestionError("/nodes/0", "unknown-node", "'a' is no node of NodePool general"),
+        "node": MistakenQuestionError("/nodes/0", "unknown-node", "'a' is not a node of NodePool general"),
     }
 
     async def answer(*_):
@@ -290,7 +290,7 @@ async def test_what_the_gate_cannot_answer_is_a_refusal(nodes, what, monkeypatch
     async with nodes.process() as process:
         await process.play(passes=14)
         assert await nodes.tainted() == []
-        assert any("the gate says no" in told[3] for told in nodes.told)
+        assert any("refused by the gate" in told[3] for told in nodes.told)
 
 
 async def test_no_replacement_is_made_while_its_pool_is_beyond_its_limits(nodes):
@@ -300,7 +300,7 @@ async def test_no_replacement_is_made_while_its_pool_is_beyond_its_limits(nodes)
     async with nodes.process() as process:
         await process.play(passes=6)
         assert await nodes.tainted() == []
-        assert any("has more than its limits" in told[3] for told in nodes.told)
+        assert any("would exceed its limits" in told[3] for told in nodes.told)
 
 
 async def test_a_pool_that_cannot_be_read_says_so(nodes):

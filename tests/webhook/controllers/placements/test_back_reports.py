@@ -125,7 +125,7 @@ async def test_a_placement_on_two_clusters_is_told_once_for_every_new_reason(sto
         pytest.param(
             Served(replace(DEPLOYMENT, versions=("v2",))), None, "does not serve the kind", id="version-not-served"
         ),
-        pytest.param(Served(replace(DEPLOYMENT, has_status=False)), None, "no subresource", id="no-status-subresource"),
+        pytest.param(Served(replace(DEPLOYMENT, has_status=False)), None, "subresource", id="no-status-subresource"),
         pytest.param(SERVED, ForbiddenError("may not"), "Deployment shop/web: may not", id="forbidden"),
         pytest.param(SERVED, InvalidObjectError("is wrong"), "Deployment shop/web: is wrong", id="refused"),
     ],

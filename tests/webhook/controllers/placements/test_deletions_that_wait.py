@@ -69,7 +69,7 @@ async def delete(world):
 async def test_it_names_the_cluster_and_the_work_and_goes_when_the_agent_is_back(world):
     await delete(world)
     assert reported(world) == (
-        "waits until its Works are deleted: a: Work web-work: the agent has not removed the content yet"
+        "waiting until its Works are deleted: a: Work web-work: the agent has not removed the content yet"
     )
     await world.until(lambda: world.events("PlacementNotRemoved"))
     assert world.events("PlacementNotRemoved") == ["a: Work web-work: the agent has not removed the content yet"]

@@ -96,7 +96,7 @@ async def test_an_eviction_reserves_its_member_until_the_binding_is_gone(store):
         assert await conditions(store, name) == [VALID, EXECUTED]
         assert (await reserved(store))["a"] == ["eviction/off-a"]
         (hold,) = gate.holds.active_disruptions("a")
-        assert hold.message == "eviction off-a is taking placement web off member a"
+        assert hold.message == "eviction off-a is removing placement web from member a"
         before = store.resource_version
         await gate.controller.reconcile(name)
         assert store.resource_version == before

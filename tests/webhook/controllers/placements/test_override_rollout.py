@@ -74,7 +74,7 @@ async def test_an_override_that_makes_an_object_too_large_leaves_it_and_the_rest
         await world.add(make_override("grown", rule(large, "west", "/data/one"), rule(large, "west", "/data/two")))
         await world.until(lambda: lists(world) == [["grown-0"], [], []] and is_available(world))
         said = world.condition("p", "ObjectsTooLarge")["message"]
-        assert said == "larger than etcd takes: on a: ConfigMap shop/rates (1.7 MB, keeps its last content)"
+        assert said == "larger than the limit of etcd: on a: ConfigMap shop/rates (1.7 MB, keeps its last content)"
         assert world.view("p")["why"] == said
         await edit(world.store, CONFIG_MAP, Key("others", "shop"), lambda found: {**found, "data": {"b": "2"}})
         await world.until(lambda: placed_works(world) == {"p-1-snapshot"} and is_available(world))

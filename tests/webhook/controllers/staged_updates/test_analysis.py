@@ -45,7 +45,7 @@ async def test_a_number_that_is_right_approves_the_stage_and_the_run_goes_on():
         await world.until(lambda: said(world, "Succeeded") == DONE)
         assert server.asked == ["errors"]
         assert shown(world, "Approved") == "True AnalysisPassed"
-        assert told(world, "Approved") == "main gives 0.25, wanted is below 5"
+        assert told(world, "Approved") == "main returned 0.25, must be below 5"
         assert {each["type"] for each in conditions_of(request(world))} == {"Analyzed", "Approved", "ApprovalAccepted"}
 
 
@@ -71,7 +71,7 @@ async def test_a_wrong_number_keeps_the_run_waiting_and_the_request_says_so():
         server.value = "7.5"
         await world.add(analysed(test={"query": QUERY}))
         await world.until(lambda: shown(world) == "False NotMet")
-        assert told(world).startswith("main gives 7.5, wanted is below 5")
+        assert told(world).startswith("main returned 7.5, must be below 5")
         assert said(world, "Progressing") == WAITS
         server.value = "1"
         pass_time(world, seconds=30)

@@ -167,7 +167,7 @@ async def test_a_request_that_nobody_has_taken_up_is_closed_once_it_is_given_up(
     async with handing_off() as desk:
         assert (await desk.observe(minutes(59))).unclaimed
         assert (await desk.observe(minutes(61), given_up=True)).state is OperationState.CANCELLED
-        assert (desk.status()["phase"], desk.status()["message"]) == ("Cancelled", "nobody has taken it up in time")
+        assert (desk.status()["phase"], desk.status()["message"]) == ("Cancelled", "no upgrader accepted it in time")
 
 
 async def test_a_request_that_somebody_has_taken_up_stays_his():

@@ -444,7 +444,7 @@ async def test_a_run_without_a_strategy_that_is_there_says_so():
 async def test_a_run_that_cannot_be_read_says_which_field_is_wrong():
     async with upgrading() as world:
         await world.add(make_upgrade_run(state="Sideways"))
-        field = "cluster_upgrade controller fails again and again: spec.state: "
+        field = "cluster_upgrade controller keeps failing: spec.state: "
 
         def told():
             return [each["note"] for each in world.store.objects(KINDS["events.k8s.io", "Event"])]
@@ -500,7 +500,7 @@ async def test_the_guard_keeps_a_placement_from_losing_too_many_clusters_at_once
         await world.until(lambda: sorted(states(world).values()) == ["Pending", "Pending", "Running"])
         waiting = [entry for entry in entries(world).values() if entry["state"] == "Pending"]
         assert {entry["reason"] for entry in waiting} == {"PlacementGuard"}
-        assert waiting[0]["message"] == "placement web may have at most 1 cluster in upgrade at once"
+        assert waiting[0]["message"] == "placement web allows at most 1 cluster in upgrade concurrently"
         await world.add(BUDGET)
         world.again()
         await world.until(lambda: sorted(states(world).values()) == ["Pending", "Running", "Running"])

@@ -100,8 +100,8 @@ def analysed(message):
 
 async def test_a_run_says_how_the_analysis_goes_that_it_waits_for():
     async with serving() as port, port.dial() as connection:
-        port.cache.of_kind(NAMESPACED.approval_request).put(analysed("main gives 7.5, wanted is below 5 [0a1b2c3d]"))
-        told = "approval of r-before-all before stage all: main gives 7.5, wanted is below 5"
+        port.cache.of_kind(NAMESPACED.approval_request).put(analysed("main returned 7.5, must be below 5 [0a1b2c3d]"))
+        told = "approval of r-before-all before stage all: main returned 7.5, must be below 5"
         listed = (await connection.get("/v1/runs")).json["items"][1]
         assert [wait["message"] for wait in listed["waits"]] == [told]
         found = (await connection.get("/v1/runs/sur/shop/cart-1")).json

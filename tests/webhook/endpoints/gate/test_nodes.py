@@ -212,7 +212,7 @@ async def test_an_unknown_node(caller, nodes, pointer):
     for where, (path, body) in bodies.items():
         answer = await caller.ask("POST", path, body)
         assert of(answer) == (404, "not-found", [where])
-        assert answer.json["detail"] == f"{nodes[-1]!r} is no node of NodePool batch"
+        assert answer.json["detail"] == f"{nodes[-1]!r} is not a node of NodePool batch"
 
 
 async def test_every_mistake_is_named(caller):

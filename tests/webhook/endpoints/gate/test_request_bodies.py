@@ -61,7 +61,7 @@ def test_a_mistake_stands_where_its_question_stands(code, shown):
 
 
 def test_a_node_that_is_not_there_is_not_found_like_a_pool():
-    error = MistakenQuestionError("/nodes/0", "unknown-node", "'who' is no node of NodePool batch", position=3)
+    error = MistakenQuestionError("/nodes/0", "unknown-node", "'who' is not a node of NodePool batch", position=3)
     found = told(error, lambda at: f"/questions/{at}")
-    assert (found.problem, found.detail) == (Problem.NOT_FOUND, "'who' is no node of NodePool batch")
+    assert (found.problem, found.detail) == (Problem.NOT_FOUND, "'who' is not a node of NodePool batch")
     assert found.mistakes == (Mistake("/questions/3/nodes/0", "unknown", found.detail),)

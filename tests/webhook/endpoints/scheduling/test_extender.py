@@ -140,7 +140,7 @@ async def test_what_is_no_json_object_is_malformed(port, verb, body):
         pytest.param("filter", {"Pod": pod(), "Nodes": []}, "Nodes must be an object, not a list", id="nodes-list"),
         pytest.param("prioritize", {}, "no Pod is given", id="prioritize-nothing"),
         pytest.param("prioritize", {"Pod": None, "NodeNames": []}, "no Pod is given", id="prioritize-no-pod"),
-        pytest.param("prioritize", {"Pod": {}}, "neither Nodes nor NodeNames is given", id="prioritize-no-nodes"),
+        pytest.param("prioritize", {"Pod": {}}, "Nodes or NodeNames must be set", id="prioritize-no-nodes"),
         pytest.param("preempt", {"NodeNameToMetaVictims": {}}, "no Pod is given", id="preempt-no-pod"),
         pytest.param("preempt", {"Pod": {}, "NodeNameToVictims": []}, "must be an object", id="victims-list"),
         pytest.param("filter", {"Pod": "\u202e\x1b[31m"}, r"not '\u202e\x1b[31m'", id="control-characters-are-shown"),

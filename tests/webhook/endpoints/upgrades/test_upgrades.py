@@ -407,7 +407,7 @@ async def test_a_run_that_is_going_on_is_not_started_again(world, port, monkeypa
     monkeypatch.setattr(world.store, "replace_status", held)
     assert (await ask(port, "/v1/upgrade/runs/going:stop")).json["changed"] is True
     early = assert_problem(await ask(port, "/v1/upgrade/runs/going:start"), "conflict", 409)
-    assert "told to stop" in early["detail"]
+    assert "ordered to stop" in early["detail"]
     slow.set()
     await world.until(lambda: state(world, "going") == "Stopped")
     await end(world, "going")
@@ -502,7 +502,7 @@ async def test_an_order_that_is_refused_is_told_on_the_run():
         ] == [(API, "ClusterUpgradeRun", "told", run["metadata"]["uid"], "CommandRefused", "Warning")] * 2
         (stop, reject) = (event.message for _, event in told)
         assert stop == f"what {OWNER_NAME} has ordered is refused: run told is {state(world, 'told')}"
-        assert f"gate {gate} is Completed: only one that is Pending is answered" in reject
+        assert f"gate {gate} is Completed: only a Pending gate can be answered" in reject
 
 
 @pytest.mark.parametrize("denied", ["get clusterupgraderuns", "update clusterupgraderuns"])

@@ -70,7 +70,7 @@ async def test_the_fifth_change_in_a_row_is_reported(cluster):
     for store, kind in ((cluster.hub, "Work"), (cluster.member, "AppliedWork")):
         (event,) = (await store.list(EVENT)).items
         assert (event["reason"], event["regarding"]["kind"], event["type"]) == ("AnotherWriter", kind, "Warning")
-        assert "ConfigMap web/settings: another writer changes the object" in event["note"]
+        assert "ConfigMap web/settings: another client keeps changing the object" in event["note"]
     await cluster.meddle()
     await cluster.a_pass()
     assert len((await cluster.hub.list(EVENT)).items) == 1
@@ -242,10 +242,10 @@ IMAGE = {"f:spec": {"f:containers": {'k:{"name":"web"}': {"f:image": {}}}}}
     ("managed", "expected"),
     [
         pytest.param([entry("meddler", {"f:data": {"f:level": {}}})], "field manager meddler", id="one"),
-        pytest.param([entry("work-api-agent", {"f:data": {"f:level": {}}})], "does not name", id="ours"),
-        pytest.param([entry("tagger", {"f:data": {"f:more": {}}})], "does not name", id="another-field"),
+        pytest.param([entry("work-api-agent", {"f:data": {"f:level": {}}})], "an unknown client", id="ours"),
+        pytest.param([entry("tagger", {"f:data": {"f:more": {}}})], "an unknown client", id="another-field"),
         pytest.param([entry("hpa", {"f:data": {}}, subresource="scale")], "field manager hpa", id="the-whole-map"),
-        pytest.param([entry("kubelet", {"f:status": {"f:x": {}}})], "does not name", id="status"),
+        pytest.param([entry("kubelet", {"f:status": {"f:x": {}}})], "an unknown client", id="status"),
         pytest.param([entry("operator", IMAGE)], "field manager operator", id="item-of-a-list"),
         pytest.param(
             [
@@ -258,7 +258,7 @@ IMAGE = {"f:spec": {"f:containers": {'k:{"name":"web"}': {"f:image": {}}}}}
         ),
         pytest.param([entry("m" * 999, {"f:data": {}})], f"field manager {'m' * 128}", id="long"),
         pytest.param([{}, {"manager": None, "fieldsV1": None}], "field manager ", id="malformed"),
-        pytest.param([], "does not name", id="none"),
+        pytest.param([], "an unknown client", id="none"),
     ],
 )
 def test_the_other_writer_is_named_by_the_fields_that_both_write(managed, expected):

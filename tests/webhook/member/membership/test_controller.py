@@ -188,7 +188,7 @@ async def test_it_waits_until_the_hub_wants_it(world, caplog):
         assert await world.joined() == "True"
         assert (world.applying, world.collected) == (1, 1)
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
-        "waiting for the hub to let this cluster join"
+        "waiting for the hub to admit this cluster"
     ]
     assert world.applying == 0
 

@@ -216,9 +216,9 @@ async def test_of_two_agents_that_renew_at_once_none_writes_over_the_other(hub, 
     [
         pytest.param({"token": None}, "data.token is missing", id="no-token"),
         pytest.param({"server": ""}, "data.server is missing", id="no-address"),
-        pytest.param({"token": "%"}, "data.token: is no base64 of a text", id="no-base64"),
+        pytest.param({"token": "%"}, "data.token: must be base64 of a text", id="no-base64"),
         pytest.param(
-            {"token": base64.b64encode(b"a\nb").decode()}, "data.token: contains a line break", id="two-lines"
+            {"token": base64.b64encode(b"a\nb").decode()}, "data.token: must not contain line breaks", id="two-lines"
         ),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_secret_that_cannot_be_used_is_refused_by_key(change, complaint):
 
 
 async def test_the_secret_of_another_member_is_not_used(hub, member):
-    with pytest.raises(ConfigurationError, match="`harbormaster join berlin` writes it"):
+    with pytest.raises(ConfigurationError, match="run `harbormaster join berlin`"):
         await read_access(member, KEY, "berlin")
     hub.url = "https://hub:6443"
     await write(member, access_to(hub))

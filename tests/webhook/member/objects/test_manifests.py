@@ -33,7 +33,7 @@ def config_map(name="c", namespace="app", **metadata):
         pytest.param(
             {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}},
             ManifestReason.DECODING_ERRED,
-            "does not know the kind Thing example.com/v1",
+            "does not serve kind Thing example.com/v1",
             id="unknown-kind",
         ),
         pytest.param(

@@ -61,7 +61,7 @@ def test_an_empty_annotation_says_nothing():
 @pytest.mark.parametrize(
     ("stage", "told"),
     [
-        pytest.param({"name": "other"}, '"test" is no stage of the strategy', id="unknown"),
+        pytest.param({"name": "other"}, '"test" is not a stage of the strategy', id="unknown"),
         pytest.param({"afterStageTasks": []}, "stage test has no Approval", id="no-task"),
         pytest.param({"afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}]}, "has no Approval", id="a-wait"),
     ],

@@ -53,11 +53,11 @@ def test_a_failure_policy_that_can_be_read_passes(made, annotations):
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("on_failure", "rollback", "'rollback' is neither Stop nor Rollback"),
-        ("max_failures", "-1", "'-1' is no integer"),
-        ("max_failures", "1e3", "'1e3' is no integer"),
-        ("max_failures", "٣", "is no integer"),
-        ("max_failures", "20%", "'20%' is no integer"),
+        ("on_failure", "rollback", "'rollback': must be Stop or Rollback"),
+        ("max_failures", "-1", "'-1': must be an integer"),
+        ("max_failures", "1e3", "'1e3': must be an integer"),
+        ("max_failures", "٣", "must be an integer"),
+        ("max_failures", "20%", "'20%': must be an integer"),
         ("cluster_deadline", "soon", "'soon' is not a duration"),
         ("cluster_deadline", "0s", "'0s' is not positive"),
         ("cluster_deadline", "9999999999h", "'9999999999h' is longer than 2562047h"),

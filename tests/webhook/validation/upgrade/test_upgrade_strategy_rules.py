@@ -91,7 +91,7 @@ def test_a_stored_mistake_does_not_keep_the_labels_of_a_strategy_from_changing()
     old = make_strategy({"name": "s"})
     new = {**old, "metadata": {"name": "x", "labels": {"team": "a"}}}
     assert warnings(new, old) == [
-        "spec.stages[0]: Required value: groups or memberSelector must be set (left as it is)"
+        "spec.stages[0]: Required value: groups or memberSelector must be set (unchanged, not refused)"
     ]
     worse = {**old, "spec": {"stages": [{"name": "s"}, make_stage("t")]}}
     assert refusal(worse, old) == [("C-07", "spec.stages[0]")]
