@@ -64,9 +64,9 @@ def test_the_page_has_the_line_that_makes_a_dump():
 
 def test_the_page_explains_every_heading_that_needs_it():
     text = PAGE.read_text(encoding="utf-8")
-    assert all(f"`{each}`" in text for each in ("WAITED FOR", "SAVES", "NEW NODES"))
-    assert {"WAITED FOR", "SAVES", "NEW NODES"} < set(HEADERS)
-    assert "HELD BY" in HELD_HEADERS
+    assert all(f"`{each}`" in text for each in ("DELAYED BY", "SAVES", "NEW NODES"))
+    assert {"DELAYED BY", "SAVES", "NEW NODES"} < set(HEADERS)
+    assert "BLOCKED BY" in HELD_HEADERS
 
 
 def test_the_page_explains_whatever_can_hold_a_node():

@@ -162,7 +162,7 @@ def test_the_fleet_is_admitted(document):
         pytest.param(
             "ClusterResourcePlacement/reports", "metricSorter is now propertySorter", id="old-sorter-and-label"
         ),
-        pytest.param("ClusterResourcePlacement/east-cache", "is an old name of", id="old-node-count"),
+        pytest.param("ClusterResourcePlacement/east-cache", "is a deprecated name of", id="old-node-count"),
         pytest.param("NodePool/default", "was copied to spec.template.spec.expireAfter", id="old-expire-after"),
     ],
 )
@@ -513,7 +513,7 @@ def test_budgets_are_those_of_seed_002(name):
         ),
         pytest.param(
             "step-wise-as-published",
-            "spec.disruption.budgets: outside the windows disruption is not limited: every budget has a schedule",
+            "spec.disruption.budgets: outside the windows, disruption is unlimited: every budget has a schedule",
             "step-wise-corrected",
             id="step-wise",
         ),

@@ -401,7 +401,7 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
             id="zero-for-the-same-reasons",
         ),
         pytest.param(
-            make_node_pool(budgets=[{"reasons": []}]), f"{BUDGET}.reasons", "no reason at all", id="no-reason"
+            make_node_pool(budgets=[{"reasons": []}]), f"{BUDGET}.reasons", "applies to no reason", id="no-reason"
         ),
         pytest.param(
             make_node_pool(budgets=[{"schedule": "0 0 31 2 *", "duration": "1h"}]),
@@ -412,7 +412,7 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
         pytest.param(
             make_node_pool(budgets=[{"nodes": "5"}, {"nodes": "0", "schedule": "@daily", "duration": "0m"}]),
             "spec.disruption.budgets[1].duration",
-            '"0m" is no time at all',
+            '"0m" is zero',
             id="window-without-length",
         ),
         pytest.param(
@@ -467,7 +467,7 @@ STEPS = [
         pytest.param(
             STEPS,
             [
-                "spec.disruption.budgets: outside the windows disruption is not limited: every budget has a schedule",
+                "spec.disruption.budgets: outside the windows, disruption is unlimited: every budget has a schedule",
                 'spec.disruption.budgets: add {nodes: "3"}',
             ],
             id="seed-002-step-wise-increase",
@@ -475,7 +475,7 @@ STEPS = [
         pytest.param(
             [{"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}],
             [
-                "spec.disruption.budgets: outside the windows disruption is not limited: every budget has a schedule",
+                "spec.disruption.budgets: outside the windows, disruption is unlimited: every budget has a schedule",
                 'spec.disruption.budgets: add {nodes: "10%"}',
             ],
             id="business-hours-alone",
