@@ -45,9 +45,13 @@ class NodeRights:
         """Yield the rules for the whole cluster."""
         if self.mode is NodeDisruptionMode.OFF:
             return
-        yield from _reading("which nodes could go: pools, claims, nodes, pods and what guards them", _NEEDED)
-        yield from _reading("where their pods could run: daemons, namespaces, volumes", _HELPFUL)
-        yield _rule("what would be disrupted is said on its pool", ("update",), kinds.NODE_POOL, "status")
+        yield from _reading(
+            "candidates for disruption: pools, claims, nodes, pods and their disruption budgets", _NEEDED
+        )
+        yield from _reading("where their pods could run: DaemonSets, namespaces, volumes", _HELPFUL)
+        yield _rule(
+            "the status of a pool reports which nodes would be disrupted", ("update",), kinds.NODE_POOL, "status"
+        )
         yield _rule("Events on pools, claims, nodes and pods", ("create", "get", "update"), EVENT)
         if self.mode is NodeDisruptionMode.ACT:
             yield from self._acting()
@@ -60,24 +64,30 @@ class NodeRights:
         """
         if self.mode is NodeDisruptionMode.OFF:
             return
-        yield _rule("to look at nodes first; create cannot be limited to a name", ("create",), kinds.LEASE)
+        yield _rule(
+            "to acquire the Lease of node disruption; create cannot be limited to a name", ("create",), kinds.LEASE
+        )
         resources = (RbacResource.of(kinds.LEASE),)
-        yield PolicyRule("one agent looks at nodes", ("get", "update"), resources, (lease,))
+        yield PolicyRule("leader election: one agent at a time evaluates nodes", ("get", "update"), resources, (lease,))
         if self.mode is NodeDisruptionMode.ACT:
             verbs = ("create", "delete", "get", "list", "update", "watch")
-            yield PolicyRule("nodes are reserved by Leases before they go", verbs, resources)
+            yield PolicyRule("Leases reserve nodes before they are disrupted", verbs, resources)
 
     def _acting(self) -> Iterator[PolicyRule]:
-        yield _rule("mode Act: nodes are tainted, and deleted where no claim is left", ("delete", "update"), kinds.NODE)
+        yield _rule("mode Act: nodes are tainted, and deleted if they have no claim", ("delete", "update"), kinds.NODE)
         yield _rule("mode Act: pods are evicted", ("create",), kinds.POD, "eviction")
-        yield _rule("mode Act: pods are deleted when the time of a drain is over", ("delete",), kinds.POD)
+        yield _rule("mode Act: pods are deleted when a drain times out", ("delete",), kinds.POD)
         verbs = ("create", "delete", "patch")
-        yield _rule("mode Act: claims are deleted, and made in their place", verbs, kinds.NODE_CLAIM)
-        yield _rule("mode Act: why a claim goes is said on it", ("update",), kinds.NODE_CLAIM, "status")
+        yield _rule("mode Act: claims are deleted, and replacements are created", verbs, kinds.NODE_CLAIM)
+        yield _rule(
+            "mode Act: the status of a claim reports why it is disrupted", ("update",), kinds.NODE_CLAIM, "status"
+        )
         reason = "mode Act: claims block the deletion of their pool, which OwnerReferencesPermissionEnforcement checks"
         yield _rule(reason, ("update",), kinds.NODE_POOL, "finalizers")
         resources = (RbacResource.of(kinds.LEASE),)
-        yield PolicyRule("mode Act: whether Karpenter runs", ("get", "list"), resources, (self.karpenter_lease,))
+        yield PolicyRule(
+            "mode Act: whether Karpenter holds its Lease", ("get", "list"), resources, (self.karpenter_lease,)
+        )
 
 
 def _reading(reason: str, kinds: Iterable[Kind]) -> Iterator[PolicyRule]:

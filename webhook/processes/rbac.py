@@ -190,7 +190,7 @@ def _reserving() -> PolicyRule:
 
     Their Leases have hashes as names, which no rule can list.
     """
-    return PolicyRule("what the gate lets through is reserved by Leases", OWN, (RbacResource.of(kinds.LEASE),))
+    return PolicyRule("Leases reserve the disruptions that the gate allows", OWN, (RbacResource.of(kinds.LEASE),))
 
 
 def _remembering() -> PolicyRule:
@@ -199,7 +199,7 @@ def _remembering() -> PolicyRule:
     Its ConfigMaps have times as names, which no rule can list.
     """
     verbs = ("create", "delete", "get", "list", "update")
-    return PolicyRule("what has happened is kept in ConfigMaps", verbs, (RbacResource.of(CONFIG_MAP),))
+    return PolicyRule("the history is kept in ConfigMaps", verbs, (RbacResource.of(CONFIG_MAP),))
 
 
 def reconcile_roles(
@@ -225,7 +225,7 @@ def reconcile_roles(
     """
     rules = [
         *_reconcile_rules(),
-        *_pool_rules("Events of node pools that stay shut: their nodes are counted", COUNTED_KINDS),
+        *_pool_rules("Events of node pools that allow no disruption: their nodes are counted", COUNTED_KINDS),
         *_reading(selected),
         *_grouped("their conditions may approve a stage of a run", ("get",), _sorted(map(_named, analysis_kinds))),
     ]
@@ -236,11 +236,11 @@ def reconcile_roles(
     rules += nodes.rules()
     leading_rules = (
         PolicyRule(
-            "to lead for the first time; create cannot be limited to a name",
+            "to acquire the leader Lease; create cannot be limited to a name",
             ("create",),
             (RbacResource.of(kinds.LEASE),),
         ),
-        PolicyRule("to go on leading", ("get", "update"), (RbacResource.of(kinds.LEASE),), (lease,)),
+        PolicyRule("to renew the leader Lease", ("get", "update"), (RbacResource.of(kinds.LEASE),), (lease,)),
         PolicyRule(
             "the keys that sign Works are created once, and create cannot be limited to a name",
             ("create",),
@@ -268,43 +268,43 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
         PLACEMENTS,
         "finalizers",
     )
-    yield _rule("snapshots and bindings: all of them are made here", OWN, made_kinds)
-    yield _rule("what has become of placements, decisions and bindings", ("update",), reported_kinds, "status")
+    yield _rule("snapshots and bindings: the loop creates all of them", OWN, made_kinds)
+    yield _rule("status of placements, decisions and bindings", ("update",), reported_kinds, "status")
     overrides = [family.override for family in FAMILIES]
     yield _rule("overrides: read, and their finalizers kept", KEPT, overrides)
-    yield _rule("evictions: read, and what is meant noted on them", KEPT, [kinds.EVICTION])
-    yield _rule("what has become of evictions", ("update",), [kinds.EVICTION], "status")
+    yield _rule("evictions: read and annotated", KEPT, [kinds.EVICTION])
+    yield _rule("status of evictions", ("update",), [kinds.EVICTION], "status")
     runs = [family.run for family in FAMILIES]
     requests = [family.approval_request for family in FAMILIES]
     yield _rule("staged update strategies: read", READ, [family.strategy for family in FAMILIES])
     yield _rule(
-        "staged update runs: read, finalizers and notes kept; one that takes another back is made here",
+        "staged update runs: read, finalizers and annotations kept; the loop creates rollback runs",
         (*KEPT, "create"),
         runs,
     )
-    yield _rule("approval requests: all of them are made here", OWN, requests)
-    yield _rule("what has become of runs and approval requests", ("update",), [*runs, *requests], "status")
+    yield _rule("approval requests: the loop creates all of them", OWN, requests)
+    yield _rule("status of runs and approval requests", ("update",), [*runs, *requests], "status")
     yield from _upgrading()
     own = (*made_kinds, *runs, kinds.EVICTION, kinds.UPGRADE_RUN)
     seen_kinds = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in own]
-    reason = "what else holds a member: one kind of disruption waits for the other"
+    reason = "other disruptions of a member: only one kind runs at a time"
     yield from _grouped(reason, READ, _sorted(map(RbacResource.of, seen_kinds)))
     yield _rule(
-        "budgets of placements are asked for when something is evicted, and when an upgrade run looks at placements",
+        "budgets of placements are read for evictions, and for upgrade runs that protect placements",
         ("get", "list"),
         [kinds.DISRUPTION_BUDGET],
     )
-    yield _rule("Works: all of them are made here", OWN, [kinds.WORK])
+    yield _rule("Works: the loop creates all of them", OWN, [kinds.WORK])
     yield _rule(
         "the status of a placement, copied into the namespace that it selects",
         ("create", "get", "list", "update", "watch"),
         [kinds.PLACEMENT_STATUS],
     )
     yield _rule("members: read, and their finalizers kept", KEPT, [kinds.MEMBER_CLUSTER])
-    yield _rule("maintenance windows, outside of which members are left alone", READ, [kinds.MAINTENANCE_WINDOW])
-    yield _rule("what has become of members", ("update",), [kinds.MEMBER_CLUSTER], "status")
-    yield _rule("what the hub and a member's agent tell each other", OWN, [kinds.INTERNAL_MEMBER_CLUSTER])
-    yield _rule("every member has a namespace of its own here", OWN, [kinds.NAMESPACE])
+    yield _rule("maintenance windows: members are not disrupted outside of them", READ, [kinds.MAINTENANCE_WINDOW])
+    yield _rule("status of members", ("update",), [kinds.MEMBER_CLUSTER], "status")
+    yield _rule("the state that the hub and a member's agent exchange", OWN, [kinds.INTERNAL_MEMBER_CLUSTER])
+    yield _rule("every member has its own namespace on the hub", OWN, [kinds.NAMESPACE])
     yield _rule(
         "every member's agent has a Role there",
         ("create", "get", "list", "update"),
@@ -317,7 +317,7 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
     )
     for rule in agent_rules():
         resources = tuple(RbacResource(rule["apiGroups"][0], plural) for plural in rule["resources"])
-        yield PolicyRule("held to be passed on: what that Role gives an agent", tuple(sorted(rule["verbs"])), resources)
+        yield PolicyRule("held only to be granted: the rights of that Role", tuple(sorted(rule["verbs"])), resources)
     yield _rule("events on placements and members", ("create", "get", "update"), [EVENT])
     yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
 
@@ -326,15 +326,15 @@ def _upgrading() -> Iterator[PolicyRule]:
     """Yield the rules for upgrades of members. Back ends that change the clusters themselves have their own roles."""
     profile, strategy, catalog = kinds.UPGRADE_PROFILE, kinds.UPGRADE_STRATEGY, kinds.VERSION_CATALOG
     run, gate, request = kinds.UPGRADE_RUN, kinds.UPGRADE_GATE, kinds.UPGRADE_REQUEST
-    yield _rule("what upgrades follow: sequences, profiles, published versions", READ, [strategy, profile, catalog])
+    yield _rule("inputs of upgrades: strategies, profiles, published versions", READ, [strategy, profile, catalog])
     yield _rule(
-        "upgrade runs: read, finalizers and notes kept; those of profiles are made here, old ones are removed",
+        "upgrade runs: read, finalizers and annotations kept; the loop creates those of profiles and deletes old ones",
         (*KEPT, "create", "delete"),
         [run],
     )
-    yield _rule("gates, and requests to external upgraders: all of them are made here", OWN, [gate, request])
+    yield _rule("gates, and requests to external upgraders: the loop creates all of them", OWN, [gate, request])
     reported_kinds = [run, gate, request, strategy, profile]
-    yield _rule("what has become of upgrades", ("update",), reported_kinds, "status")
+    yield _rule("status of upgrades", ("update",), reported_kinds, "status")
 
 
 def _of_cluster_api() -> Iterator[PolicyRule]:
@@ -343,7 +343,7 @@ def _of_cluster_api() -> Iterator[PolicyRule]:
     plurals = ("clusterclasses", "machinedeployments", "machinepools")
     yield PolicyRule("Cluster API: clusters are upgraded by their topology", ("get", "update"), (clusters,))
     yield PolicyRule(
-        "Cluster API: how far an upgrade is",
+        "Cluster API: progress of an upgrade",
         ("get", "list"),
         tuple(RbacResource(CLUSTER_API_GROUP, plural) for plural in plurals),
     )
@@ -379,14 +379,14 @@ def serve_roles(
     runs = [family.approval_request for family in FAMILIES]
     readable = (*WATCHED, *GATED_KINDS, *history, *runs, *UPGRADE_KINDS)
     watched_resources = {RbacResource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *readable)}
-    rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched_resources)))
+    rules = list(_grouped("inputs of admission, plans, gates and the extender", READ, _sorted(watched_resources)))
     if node_pools:
-        rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
+        rules += _pool_rules("nodes of pools are counted, and pods that block their disruption", POOL_KINDS)
     if networking_agents:
-        subject = "a member that still exports services is not to leave"
+        subject = "a member that still exports services must not leave"
         rules.append(_rule(subject, READ, [INTERNAL_SERVICE_EXPORT]))
     rules += [
-        PolicyRule("whose a bearer token is", ("create",), (RbacResource("authentication.k8s.io", "tokenreviews"),)),
+        PolicyRule("the user of a bearer token", ("create",), (RbacResource("authentication.k8s.io", "tokenreviews"),)),
         PolicyRule(
             "what a caller, or the author of a placement, may do",
             ("create",),
@@ -396,12 +396,16 @@ def serve_roles(
     rules.append(_rule("a plan respects the budgets of placements", ("list",), [kinds.DISRUPTION_BUDGET]))
     orders = (
         _rule("runs are started, stopped and generated for callers who may", ("create", "update"), [kinds.UPGRADE_RUN]),
-        _rule("who answers a gate is noted on it", ("patch",), [kinds.UPGRADE_GATE]),
+        _rule("the user who answers a gate is recorded on it", ("patch",), [kinds.UPGRADE_GATE]),
         _rule("gates are answered for callers who may", ("update",), [kinds.UPGRADE_GATE], "status"),
     )
     rules += orders if upgrade_orders else ()
     rules.append(
-        _rule("Events tell of orders that are refused, and of an authority", ("create", "get", "update"), [EVENT])
+        _rule(
+            "Events report refused orders, and rotations of the certificate authority",
+            ("create", "get", "update"),
+            [EVENT],
+        )
     )
     if hand_off:
         subject = "what upgraders report over HTTPS, signed"
@@ -430,8 +434,8 @@ def _followed(reason: str, configuration: str, verbs: tuple[str, ...]) -> Policy
 def _keeping(secret: str) -> tuple[PolicyRule, ...]:
     resources = (RbacResource.of(SECRET),)
     return (
-        PolicyRule("the certificate authority is made; create cannot be limited to a name", ("create",), resources),
-        PolicyRule("it is followed and renewed", ("get", "update", "watch"), resources, (secret,)),
+        PolicyRule("the certificate authority is created; create cannot be limited to a name", ("create",), resources),
+        PolicyRule("it is watched and renewed", ("get", "update", "watch"), resources, (secret,)),
     )
 
 
@@ -452,18 +456,18 @@ def agent_roles(
     """
     rules = [
         _rule("what was applied for which Work", OWN, [kinds.APPLIED_WORK]),
-        _rule("what of it is there", ("update",), [kinds.APPLIED_WORK], "status"),
+        _rule("which of its objects are applied", ("update",), [kinds.APPLIED_WORK], "status"),
         _rule(
             "applied objects block the deletion of their owner, which OwnerReferencesPermissionEnforcement checks",
             ("update",),
             [kinds.APPLIED_WORK],
             "finalizers",
         ),
-        _rule("properties of the member: nodes and what they have left", READ, [kinds.NODE, kinds.POD]),
+        _rule("properties of the member: nodes and their available resources", READ, [kinds.NODE, kinds.POD]),
         _rule("the namespaces of the member", READ, [kinds.NAMESPACE]),
-        _rule("which kinds the member knows", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
-        _rule("events on what is kept although its Work has gone", ("create",), [EVENT]),
-        PolicyRule("whether the member is well, and its version", ("get",), paths=("/readyz", "/version")),
+        _rule("which kinds the member serves", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
+        _rule("Events on objects that are kept although their Work was deleted", ("create",), [EVENT]),
+        PolicyRule("whether the member is healthy, and its version", ("get",), paths=("/readyz", "/version")),
     ]
     rules += _touching("what placements place on this member", APPLY, applied)
     if apply_rbac:
@@ -498,13 +502,13 @@ def checked_applied(applied: SelectedResources) -> SelectedResources:
 
 
 def _reading(selected: SelectedResources) -> Iterator[PolicyRule]:
-    yield from _touching("placements select these", READ, selected)
+    yield from _touching("kinds that placements select", READ, selected)
 
 
 def _touching(reason: str, verbs: tuple[str, ...], selected: SelectedResources) -> Iterator[PolicyRule]:
     """Yield one rule per group. Secrets have their own rule, so that it can be removed."""
     if selected.everything:
-        yield PolicyRule(f"{reason}: every kind there is, Secrets too", verbs, (EVERYTHING,))
+        yield PolicyRule(f"{reason}: every kind, including Secrets", verbs, (EVERYTHING,))
         return
     secrets = RbacResource.of(SECRET)
     yield from _grouped(reason, verbs, [resource for resource in selected.resources if resource != secrets])

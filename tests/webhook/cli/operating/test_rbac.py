@@ -18,7 +18,7 @@ rules:
 - apiGroups: ["placement.kubernetes-fleet.io"]
   resources: ["appliedworks"]
   verbs: ["create", "delete", "get", "list", "update", "watch"]
-# what of it is there
+# which of its objects are applied
 - apiGroups: ["placement.kubernetes-fleet.io"]
   resources: ["appliedworks/status"]
   verbs: ["update"]
@@ -26,7 +26,7 @@ rules:
 - apiGroups: ["placement.kubernetes-fleet.io"]
   resources: ["appliedworks/finalizers"]
   verbs: ["update"]
-# properties of the member: nodes and what they have left
+# properties of the member: nodes and their available resources
 - apiGroups: [""]
   resources: ["nodes", "pods"]
   verbs: ["get", "list", "watch"]
@@ -34,15 +34,15 @@ rules:
 - apiGroups: [""]
   resources: ["namespaces"]
   verbs: ["get", "list", "watch"]
-# which kinds the member knows
+# which kinds the member serves
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
   verbs: ["get", "list", "watch"]
-# events on what is kept although its Work has gone
+# Events on objects that are kept although their Work was deleted
 - apiGroups: ["events.k8s.io"]
   resources: ["events"]
   verbs: ["create"]
-# whether the member is well, and its version
+# whether the member is healthy, and its version
 - nonResourceURLs: ["/readyz", "/version"]
   verbs: ["get"]
 # what placements place on this member
