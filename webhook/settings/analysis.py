@@ -73,12 +73,12 @@ class AnalysisSettings(Settings):
     )
     analysis_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of those endpoints in PEM, read at every query. Unset: those of the "
-        "system.",
+        description="Certificate authorities of the endpoints in `HARBORMASTER_ANALYSIS_ENDPOINTS`, in PEM, read on "
+        "every query. Unset: the system's.",
     )
     analysis_token_file: Path | None = Field(
         default=None,
-        description="File of a bearer token for all those endpoints, read at every query. Requires https.",
+        description="File of a bearer token for all these endpoints, read on every query. Requires https.",
     )
     analysis_seconds: SecondsWithin = Field(default=10, ge=1, le=60, description="Timeout of a query.")
 

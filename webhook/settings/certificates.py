@@ -62,8 +62,8 @@ class CertificateSettings(Settings):
     tls_key: Path | None = Field(default=None, description="Private key of that certificate in PEM.")
     tls_ca: Path | None = Field(
         default=None,
-        description="Authority of that certificate in PEM, for the server's check of its own listener. Unset: the "
-        "last certificate in its file.",
+        description="Authority of the certificate in `HARBORMASTER_TLS_CERT`, in PEM. The server checks its own "
+        "listener against it. Unset: the last certificate in that file.",
     )
     dns_names: Words = Field(
         default=("localhost",),

@@ -20,7 +20,8 @@ class InstallationSettings(Settings):
     )
     service_account: Name = Field(
         default="harbormaster-reconcile",
-        description="ServiceAccount of the reconcile loop in that namespace. Rules about users exempt its writes.",
+        description="ServiceAccount of the reconcile loop in that namespace. Admission rules that depend on the user "
+        "exempt it.",
     )
     loop_user: str = Field(
         default="",

@@ -60,14 +60,14 @@ class ListenerSettings(Settings):
     connections: int = Field(
         default=1000,
         gt=0,
-        description="Maximum number of open connections of a listener. Another one closes the connection that has "
-        "been idle longest.",
+        description="Maximum number of open connections per listener. At the limit, a new connection closes the one "
+        "that has been idle longest.",
     )
     handshakes_per_address: int = Field(
         default=200,
         gt=0,
-        description="Maximum number of connections from one address in the TLS handshake. Another one closes the "
-        "oldest.",
+        description="Maximum number of connections from one address in the TLS handshake. At the limit, a new "
+        "connection closes the oldest.",
     )
     handshake_seconds: Seconds = Field(default=3, gt=0, description="Timeout of a TLS handshake.")
 

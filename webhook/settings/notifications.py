@@ -54,12 +54,11 @@ class NotificationSettings(Settings):
     )
     notifications_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one per line, read at every notification. The first one signs.",
+        description="File of secrets, one per line, read on every notification. The first one signs.",
     )
     notifications_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the receiver in PEM, read at every notification. Unset: those of the "
-        "system.",
+        description="Certificate authorities of the receiver in PEM, read on every notification. Unset: the system's.",
     )
     notifications_reasons: Annotated[tuple[Reason, ...], COMMAS] = Field(
         default=NEED_A_PERSON,

@@ -76,7 +76,7 @@ class SignInSettings(Settings):
     oidc_client_id: str = Field(default="", max_length=512, description="OAuth client ID.")
     oidc_client_secret_file: Path | None = Field(
         default=None,
-        description="File of the OAuth client secret, read at every sign-in.",
+        description="File of the OAuth client secret, read on every sign-in.",
     )
     oidc_session_secret_file: Path | None = Field(
         default=None,
@@ -91,7 +91,7 @@ class SignInSettings(Settings):
     )
     oidc_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the provider in PEM, read at every call. Unset: those of the system.",
+        description="Certificate authorities of the provider in PEM, read on every call. Unset: the system's.",
     )
     oidc_scopes: Words = Field(
         default=("openid", "profile", EMAIL),

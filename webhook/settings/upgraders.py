@@ -90,7 +90,7 @@ class UpgraderSettings(Settings):
     )
     handoff_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of that upgrader in PEM, read at every call. Unset: those of the system.",
+        description="Certificate authorities of that upgrader in PEM, read on every call. Unset: the system's.",
     )
 
     @field_validator("upgraders")

@@ -52,7 +52,7 @@ def plan_files(
         now: The instant of the evaluation. None: unset, see `webhook.cli.offline.hub.store`.
         clock: The time of day.
         only: The run to plan. None: unset, all placements and all unfinished runs.
-        settings: The switches of admission. None: unset, the defaults.
+        settings: The admission settings. None: unset, the defaults.
 
     Returns:
         The plan, and the placements and runs that its verdicts of admission are about, in that order.

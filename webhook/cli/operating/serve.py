@@ -21,8 +21,8 @@ HELP = """Run the HTTPS server: admission webhooks, scheduler extender and /v1 A
 
 The server reads the hub through a kubeconfig, or with the ServiceAccount of its pod. It writes only the Leases of
 reservations, unless --reconcile makes it run the reconcile loop as well. Register it with `harbormaster
-webhook-configuration`. Every setting is also an environment variable HARBORMASTER_<NAME>. The switches of admission,
-such as HARBORMASTER_PLACEMENT_AUTHORIZATION, have no option. `harbormaster settings` prints all settings.
+webhook-configuration`. Every setting is also an environment variable HARBORMASTER_<NAME>. Admission settings, such as
+HARBORMASTER_PLACEMENT_AUTHORIZATION, have no command-line option. `harbormaster settings` prints all settings.
 
 Changed certificate files are reloaded without a signal. Without files, all replicas share a certificate authority in
 the Secret that HARBORMASTER_CERTIFICATE_SECRET names, and make the API server trust it. On SIGTERM, the server drains:

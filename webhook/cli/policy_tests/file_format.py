@@ -198,7 +198,7 @@ class AdmissionQuestion(_Shape):
     @model_validator(mode="after")
     def _deletes_what_is_stored(self) -> "AdmissionQuestion":
         if self.operation == "delete" and self.patch is not None:
-            raise ValueError("must not be set for a deletion: the stored object is deleted")
+            raise ValueError("patch must not be set when operation is delete")
         return self
 
 
@@ -317,7 +317,7 @@ class PolicyTest:
         fleet: Paths of the files of the hub.
         objects: Paths of the files that are applied to it.
         now: The default instant of its cases.
-        settings: The switches of admission.
+        settings: The admission settings.
         cases: The cases.
     """
 
@@ -445,7 +445,7 @@ def _doubled(cases: Sequence[PlacedCase]) -> Iterator[FieldError]:
 
 
 def _read_settings(document: JsonObject) -> AdmissionSettings:
-    """Return the switches of admission. Raises `SettingsError`."""
+    """Return the admission settings. Raises `SettingsError`."""
     values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in document.items()}
     return ReviewSettings.read({}, **values).admission()
 
