@@ -202,7 +202,7 @@ class ApprovalRequestStatus(ApiModel):
 
 
 class ClusterApprovalRequest(ApiObject):
-    """Asks a person to let a ClusterStagedUpdateRun continue."""
+    """Requests approval for a ClusterStagedUpdateRun to continue."""
 
     spec: ApprovalRequestSpec
     """The requesting stage and run, immutable."""
@@ -211,4 +211,4 @@ class ClusterApprovalRequest(ApiObject):
 
 
 class ApprovalRequest(ClusterApprovalRequest):
-    """Asks a person to let a StagedUpdateRun continue."""
+    """Requests approval for a StagedUpdateRun to continue."""

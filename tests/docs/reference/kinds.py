@@ -38,9 +38,9 @@ object around it is given. `[]` stands for each item of a list or each value of 
 def _section(kind: Kind, told: dict[str, Kind]) -> Iterator[str]:
     schema = structural_schema(kind)
     versions = ", ".join(code(f"{kind.group}/{version}") for version in kind.versions)
-    short = f"; for short {', '.join(map(code, kind.short_names))}" if kind.short_names else ""
+    short = f"; short name {', '.join(map(code, kind.short_names))}" if kind.short_names else ""
     yield f"## {kind.kind}\n"
-    yield f"{schema['description']} {versions}; {'in a namespace' if kind.namespaced else 'cluster-scoped'}{short}.\n"
+    yield f"{schema['description']} {versions}; {'namespaced' if kind.namespaced else 'cluster-scoped'}{short}.\n"
     fields = {
         name: field for name, field in schema["properties"].items() if name not in ("apiVersion", "kind", "metadata")
     }
