@@ -73,7 +73,7 @@ class UnknownOrderError(Exception):
 
 
 class NotAllowedError(Exception):
-    """The caller may not give this order. The message names the missing right."""
+    """The caller lacks a right that the order requires. The message names the right."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class Reconciliation:
             await asyncio.wait([history_task])
 
     async def run_in_shared_process(self) -> None:
-        """Do the same in a process with other duties: a bug ends the term, but not the process."""
+        """Call `run` in a process that also serves: an unexpected exception ends the term, but not the process."""
         while True:
             try:
                 await self.run()

@@ -109,7 +109,8 @@ RULES: Final = (
     deny("K-14", "No two of taints and startupTaints together have the same key and effect.", _RUNTIME),
     schema(
         "K-15",
-        "Times are sums of hours, minutes and seconds within 64 bits. expireAfter and consolidateAfter may be Never.",
+        "Durations consist of whole hours, minutes and seconds such as 1h30m, at most 2562047h. expireAfter and "
+        "consolidateAfter may be Never.",
         _CRD,
         f"{_NODE}.expireAfter",
         f"{_NODE}.terminationGracePeriod",

@@ -67,7 +67,7 @@ class SnapshotGroup:
         return parse_left_out(annotation(self.master or {}, RELEASE))
 
     def identifiers(self) -> list[JsonObject]:
-        """Return ``status.selectedResources`` of the group's content."""
+        """Return the entries of a placement's ``status.selectedResources`` for the objects of the group."""
         return [resource_identifier(content) for content in self.objects()]
 
 

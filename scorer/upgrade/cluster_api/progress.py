@@ -253,8 +253,9 @@ def _machines(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
         yield _ROLLING_CONTROL_PLANE
     version = version_of(parts.cluster)
     for machines in (*parts.deployments, *parts.pools) if workers else ():
-        if versions_of(machines) != version:
-            yield f"{name_of(machines)} is at {versions_of(machines) or 'no version'}"
+        machines_version = versions_of(machines)
+        if machines_version != version:
+            yield f"{name_of(machines)} {f'is at {machines_version}' if machines_version else 'has no version'}"
         elif not is_seen(machines) or not is_complete(machines):
             yield f"{name_of(machines)} is being rolled out"
 

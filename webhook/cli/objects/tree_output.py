@@ -373,7 +373,7 @@ class TreeChangeLog:
 
 
 def _entries(tree: JsonObject, *, everything: bool) -> Iterator[tuple[str, str]]:
-    """Yield every line that can change, by its subject. A cluster may have several bindings, old and new."""
+    """Yield the key and the text of every line that can change. A cluster may have several bindings, old and new."""
     placement = tree["placement"]
     yield placement["ref"], _TreeNode(placement_line(placement)).text
     if missing := tree["missing"]:

@@ -208,7 +208,7 @@ class Scene:
         old = objects_by_identity.get(item.identity)
         if old is None:
             place = f"{item.namespace}/{item.name}" if item.namespace else item.name
-            raise UserError(f"{item.kind.kind} {place}: only what is in the fleet can be {question.operation}d")
+            raise UserError(f"{item.kind.kind} {place} is not in the fleet and cannot be {question.operation}d")
         if question.operation == "delete":
             return admit_deletion(old, context), context
         document, _ = as_written(ProposedObject(old.kind, document), old.document, context.now)

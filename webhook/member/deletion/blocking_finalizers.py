@@ -64,7 +64,7 @@ async def report_refusal(work: JsonObject, reason: str, hub: Store, now: datetim
         now: The time of a transition.
 
     Raises:
-        StoreError: The hub did not answer.
+        StoreError: The hub refused the request or did not answer.
     """
     message = f"Work {name_of(work)}: the agent may not remove its content: {reason}"
     await _report(work, "ForbiddenByMember", message, hub, now)

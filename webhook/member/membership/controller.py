@@ -156,7 +156,7 @@ class Membership:
         """Read the hub's state of this member.
 
         Raises:
-            StoreError: The hub did not answer.
+            StoreError: The hub refused the request or did not answer.
         """
         return await read_member_state(self._hub, self._key.name, self._rhythm.now())
 

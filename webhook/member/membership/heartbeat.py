@@ -173,13 +173,13 @@ async def report(
 ) -> JsonObject:
     """Write one heartbeat into the status of the object, and return the object as stored.
 
-    API servers store a custom object only at the version that was read. A concurrent write by another client therefore
-    costs a retry with a fresh read, and the hub's part of the status is never overwritten with an older one.
+    The write carries the resourceVersion that was read. If another client wrote in between, the hub rejects it, and the
+    heartbeat is retried on a fresh read. It therefore never overwrites the hub's part of the status with an older one.
 
     Raises:
         NotFoundError: The object was deleted: the member has left.
         ConflictError: Other clients wrote the object during every attempt.
-        StoreError: The hub did not answer.
+        StoreError: The hub refused the request or did not answer.
     """
     for _ in range(MOST_ATTEMPTS - 1):
         try:

@@ -47,7 +47,7 @@ async def read_member_state(hub: Store, cluster: str, now: datetime) -> HubMembe
         now: The time of day.
 
     Raises:
-        StoreError: The hub did not answer.
+        StoreError: The hub refused the request or did not answer.
     """
     space = member_namespace(cluster)
     try:

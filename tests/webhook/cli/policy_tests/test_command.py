@@ -161,7 +161,7 @@ FORGED = {"name": "c", "admission": {"object": APPROVAL, "user": MALLORY}}
             "actual   allowed",
             id="deletion",
         ),
-        pytest.param(ASKED, {"allowed": False}, {"allowed": True}, "lets 0 of 9 nodes go", id="gate"),
+        pytest.param(ASKED, {"allowed": False}, {"allowed": True}, "allows 0 of 9 nodes to be disrupted", id="gate"),
         pytest.param(ASKED, {"verdict": "WindowClosed"}, {"verdict": "InFlight"}, "WindowClosed", id="verdict"),
         pytest.param(ASKED, {"granted": 0}, {"granted": ["a"]}, "actual   0", id="granted"),
         pytest.param(
@@ -234,7 +234,7 @@ def test_settings_are_those_of_admission(cli, fleet):
         pytest.param({key: ASKED[key] for key in ("name", "gate")}, "now: required", id="instant"),
         pytest.param(
             {**WRITTEN, "admission": {"operation": "update", "object": {**WEB, "metadata": {"name": "new"}}}},
-            "only what is in the fleet can be updated",
+            "is not in the fleet and cannot be updated",
             id="nothing-to-update",
         ),
     ],
