@@ -109,8 +109,7 @@ RULES: Final = (
     deny("K-14", "No two of taints and startupTaints together have the same key and effect.", _RUNTIME),
     schema(
         "K-15",
-        "Durations consist of whole hours, minutes and seconds such as 1h30m, at most 2562047h. expireAfter and "
-        "consolidateAfter may be Never.",
+        "Durations are whole hours, minutes and seconds, such as 1h30m. expireAfter and consolidateAfter may be Never.",
         _CRD,
         f"{_NODE}.expireAfter",
         f"{_NODE}.terminationGracePeriod",

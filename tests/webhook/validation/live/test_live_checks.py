@@ -449,9 +449,11 @@ def analysed(text=CHECK, **more):
     ("run", "old", "hub", "told"),
     [
         pytest.param(analysed(), None, [make_strategy(ASKS)], [], id="well"),
-        pytest.param(analysed(), None, [make_strategy({"name": "live"})], ['"test" is no stage'], id="no-such-stage"),
+        pytest.param(
+            analysed(), None, [make_strategy({"name": "live"})], ['"test" is not a stage'], id="no-such-stage"
+        ),
         pytest.param(analysed(), None, [make_strategy({"name": "test"})], ["stage test has no App"], id="no-approval"),
-        pytest.param(analysed(), make_run(), [make_strategy()], ['"test" is no stage'], id="added-later"),
+        pytest.param(analysed(), make_run(), [make_strategy()], ['"test" is not a stage'], id="added-later"),
         pytest.param(analysed(), analysed(), [make_strategy()], [], id="untouched"),
         pytest.param(
             analysed(status={"stagedUpdateStrategySnapshot": {"stages": [ASKS]}}),
