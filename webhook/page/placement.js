@@ -240,7 +240,7 @@ export class PlacementView {
     if (isNews(this.sub, [numbers(placement), placement.decidedAt, placement.stalledSince, placement.judgedAgain])) {
       this.sub.replaceChildren(numbers(placement),
         ...(Number.isNaN(decided) ? [] : [" · ", ticking(decided, "decided ", " ago")]),
-        ...(placement.judgedAgain ? [" · being judged again"] : []),
+        ...(placement.judgedAgain ? [" · being evaluated again"] : []),
         ...(Number.isNaN(stalled) ? [] : [" · ", ticking(stalled, "stalled, no progress for ", "")]));
     }
     this.json.hidden = false;

@@ -200,7 +200,7 @@ def test_until_an_attempt_that_was_given_up_ends_the_cluster_is_busy():
     assert found["attempts"] == {"a": 1}
 
 
-GIVEN_UP = "run run has given up upgrade uid/a/1, and upgrader simulated has not reported its end"
+ABANDONED = "run run has abandoned upgrade uid/a/1, and upgrader simulated has not reported its completion"
 
 
 def without_answers(hub, now):
@@ -220,7 +220,7 @@ def test_other_runs_leave_a_member_alone_until_its_attempt_has_ended(tolerated):
     given_up = hub.evaluate(at("1h")).run
     assert given_up.status.state == ("Completed" if tolerated else "Failed")
     ((name, said),) = occupied_members(given_up)
-    assert (name, said.partition(":")[0]) == ("a", GIVEN_UP)
+    assert (name, said.partition(":")[0]) == ("a", ABANDONED)
     moment = hub.evaluate(at("2h"))
     assert (moment.step.changed, moment.step.in_flight, list(members_to_observe(moment.run.status))) == (
         *(False, True, ["uid/a/1"]),
@@ -239,7 +239,7 @@ def test_a_back_end_that_does_not_answer_has_not_reported_an_end():
     step = without_answers(hub, at("61m"))
     waiting = step.status.stages[0].groups[0].members[0]
     assert (waiting.state, waiting.reason, waiting.attempt) == ("Pending", "ClusterBusy", 1)
-    assert waiting.message.startswith(GIVEN_UP)
+    assert waiting.message.startswith(ABANDONED)
     assert not step.actions
 
 

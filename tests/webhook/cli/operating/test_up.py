@@ -150,7 +150,7 @@ def test_clients_find_it_until_a_signal_stops_it(cli, files, tmp_path, monkeypat
         assert "dover" in cli("get", "cluster").stdout
         assert (data / "kubeconfig").stat().st_mode & 0o077 == 0
         words = cli("explain", "crp/web", "dover", "faro").stdout
-        assert "dover: stays" in words
+        assert "dover: kept" in words
         assert "preference 1, weight 40: kubernetes-fleet.io/node-count is 2" in words
         answer = json.loads(cli("explain", "crp/web", "-o", "json").stdout)
         assert {item["cluster"] for item in answer["items"]} == {"dover", "faro"}

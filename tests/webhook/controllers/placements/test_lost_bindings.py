@@ -10,6 +10,7 @@ from scorer.api.kinds import (
     NAMESPACE,
     NAMESPACED_BINDING,
     NAMESPACED_OVERRIDE,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
     PLACEMENT,
     RESOURCE_PLACEMENT,
 )
@@ -78,7 +79,7 @@ def contents(world):
 @pytest.mark.parametrize("its", [rule("own", path="/data/value", op="replace"), delete()], ids=["patch", "delete"])
 async def test_the_overrides_that_were_in_force_stay_so(world, its):
     await world.add(make_override("its", its, placement="web"))
-    await world.until(lambda: bool(world.cache.list(NAMESPACED_OVERRIDE)))
+    await world.until(lambda: bool(world.cache.list(NAMESPACED_OVERRIDE_SNAPSHOT)))
     await start(world, strategy=ONE_AT_A_TIME)
     seen = contents(world)
     before, works = set(seen), [work["metadata"]["resourceVersion"] for work in world.works()]
@@ -93,15 +94,15 @@ async def test_overrides_that_have_changed_meanwhile_wait_for_the_rollout(world)
     """No cluster may be taken away, so nothing may change before somebody lets it."""
     old, new = (rule(value, path="/data/value", op="replace") for value in ("old", "new"))
     await world.add(make_override("its", old, placement="web"))
-    await world.until(lambda: bool(world.cache.list(NAMESPACED_OVERRIDE)))
+    await world.until(lambda: bool(world.cache.list(NAMESPACED_OVERRIDE_SNAPSHOT)))
     await start(world, strategy=HELD)
     await world.change(NAMESPACED_OVERRIDE, "its", "shop", policy={"overrideRules": [new]})
-    await world.until(lambda: all("waits" in str(binding["status"]) for binding in bindings(world)))
+    await world.until(lambda: all("RolloutNotStartedYet" in str(binding["status"]) for binding in bindings(world)))
     seen = contents(world)
     assert "new" not in str(seen)
     before = set(seen)
     await delete_bindings(world)
-    await world.until(lambda: all("waits" in str(binding.get("status")) for binding in bindings(world)))
+    await world.until(lambda: all("RolloutNotStartedYet" in str(binding.get("status")) for binding in bindings(world)))
     assert (seen, len(bindings(world))) == (before, 3)
     await world.change(PLACEMENT, "web", strategy=ONE_AT_A_TIME)
     await world.until(lambda: is_available(world) and all("new" in str(work["spec"]) for work in world.works()))

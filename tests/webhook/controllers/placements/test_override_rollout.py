@@ -50,6 +50,9 @@ async def test_every_cluster_gets_its_own():
                 "own", rule("${MEMBER-CLUSTER-LABEL-KEY-zone}-${MEMBER-CLUSTER-NAME}", "west", "/data/value", "replace")
             ),
         )
+        await world.until(
+            lambda: world.cache.list(OVERRIDE_SNAPSHOT) and world.cache.list(NAMESPACED_OVERRIDE_SNAPSHOT)
+        )
         await world.add(make_placement("p"))
         await world.until(lambda: is_available(world))
         assert await placed(world, "a") == {"value": "west-a"}

@@ -187,7 +187,7 @@ async def test_an_upgrade_that_hangs_is_given_up_in_time_and_holds_the_member_un
         assert entries(world)["t1"]["reason"] == "UpgradeTimeout"
         await world.change(UPGRADE_RUN, "r", restartToken="again")
         await world.until(lambda: states(world)["t1"] == "Pending")
-        assert f"given up upgrade {entries(world)['t1']['operationID']}" in entries(world)["t1"]["message"]
+        assert f"abandoned upgrade {entries(world)['t1']['operationID']}" in entries(world)["t1"]["message"]
 
 
 GIVES_UP = {"memberUpgradeSeconds": 300}
@@ -215,7 +215,7 @@ async def test_another_run_waits_for_what_a_run_has_given_up_and_says_so(tolerat
         await world.until(lambda: states(world, "s").get("t1") == "Pending")
         waiting = entries(world, "s")["t1"]
         assert waiting["reason"] == "ClusterBusy"
-        assert f"run r has given up upgrade {request['spec']['operationID']}" in waiting["message"]
+        assert f"run r has abandoned upgrade {request['spec']['operationID']}" in waiting["message"]
         await world.store.delete(UPGRADE_RUN, Key("r"))  # the way out, whatever the upgrader does
         await world.until(lambda: states(world, "s")["t1"] == "Running")
 
