@@ -88,7 +88,7 @@ def test_the_kubectl_plugin_works_on_the_hub_of_the_kubeconfig_and_no_other(hub,
     created = plugin(hub, tmp_path, "apply", "-f", "-", given=placement("web"))
     assert "web created" in created
     assert f"asking {hub.url} (context " in created
-    assert "for the hub of harbormaster up: --data" in created
+    assert "For the hub of harbormaster up: --data" in created
     assert plugin(hub, tmp_path, "get", "crp", "web", "-o", "json")["spec"]["policy"]["numberOfClusters"] == 2
     explained = plugin(hub, tmp_path, "explain", "crp/web", "-o", "json")
     assert (explained["wanted"], explained["found"]) == (2, 0)

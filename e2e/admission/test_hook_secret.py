@@ -217,7 +217,7 @@ def test_a_release_that_registers_no_hooks_has_no_secret_and_says_what_that_mean
     said = release.helm(
         "install", "harbormaster", HUB, "--set=webhook.enabled=false", "--set=crds.harbormaster.install=false"
     )
-    assert "Any client that reaches the HTTPS port is taken for the API server" in said
+    assert "Any client that reaches the HTTPS port is treated as the API server" in said
     assert Objects(release.hub).find(KINDS["", "Secret"], "harbormaster-hooks", HOME) is None
 
 

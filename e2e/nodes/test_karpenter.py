@@ -128,7 +128,7 @@ def test_what_a_window_holds_back_is_refused_with_the_instant_at_which_it_opens(
         assert "(Forbidden)" in refused.stderr
         assert f'.disruption.validate.harbormaster.dev" denied the request: {deed}' in refused.stderr
         assert f'NodePool "{name}": budgets[0] (nodes "0", schedule' in refused.stderr
-        assert f"the next may go at {format_time(opening)}" in refused.stderr
+        assert f"The next disruption is allowed at {format_time(opening)}" in refused.stderr
     assert not pools.is_going(names[0])
     pools.set_budgets(name, {"nodes": "1"})
     wait_until("the other budget is known", lambda: _refusal(pools, names[0]))
@@ -152,7 +152,7 @@ def test_within_the_budget_nodes_go_and_beyond_it_the_refusal_names_them(
     refused = _refusal(pools, names[2])
     for node in names[:2]:
         assert f"{node} (being deleted)" in refused
-    assert "the next may go when one of them is done" in refused
+    assert "The next disruption is allowed when one of them is done" in refused
     pools.finish(names[0])
     pools.finish(names[1])
     settle(name, total=1)

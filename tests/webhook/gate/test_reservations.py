@@ -173,9 +173,9 @@ async def test_a_list_that_was_edited_by_hand_holds_everything(store, clock, tex
         lease["metadata"]["annotations"][RESERVATIONS] = text
         stored = await store.create(LEASE, lease)
         await until(lambda: reservations._cache.get(LEASE, *KEY) is not None)
-        with pytest.raises(UnreadableReservationsError, match="holds reservations that cannot be read"):
+        with pytest.raises(UnreadableReservationsError, match="has reservations that cannot be read"):
             reservations.cached(*POOL)
-        with pytest.raises(UnreadableReservationsError, match="holds reservations that cannot be read"):
+        with pytest.raises(UnreadableReservationsError, match="has reservations that cannot be read"):
             await reservations.change(*POOL, adding(entry(clock, "n1")))
         await reservations.clear()
         assert await store.get(LEASE, KEY) == stored

@@ -348,10 +348,10 @@ async def test_a_list_that_cannot_be_read_is_no_empty_list(caller):
             await asyncio.sleep(0.01)
     await until(lambda: caller.up.services.disruption.desk.reservations.listed()[1])
     listed = (await caller.ask("GET", RESERVE)).json
-    assert (listed["items"], "holds reservations that cannot be read" in listed["unreadable"][0]) == ([], True)
+    assert (listed["items"], "has reservations that cannot be read" in listed["unreadable"][0]) == ([], True)
     for answer in (asked_again, await caller.ask("POST", RESERVE, wanted())):
         assert (answer.status, answer.json["type"].rpartition(":")[2]) == (503, "not-ready")
-        assert "holds reservations that cannot be read" in answer.json["detail"]
+        assert "has reservations that cannot be read" in answer.json["detail"]
     assert (await caller.ask("POST", GATE, asked(pool="shut"))).status == 200
     await store.delete(kinds.LEASE, Key(lease["metadata"]["name"], NAMESPACE))
     async with asyncio.timeout(PATIENCE_SECONDS):

@@ -452,7 +452,7 @@ async def test_a_gate_is_answered():
         again = await ask(port, f"/v1/upgrade/gates/{name}:approve")
         assert again.json["changed"] is False
         rejected = assert_problem(await ask(port, f"/v1/upgrade/gates/{name}:reject"), "conflict", 409)
-        assert "only one that is Pending" in rejected["detail"]
+        assert "only a Pending gate" in rejected["detail"]
 
 
 async def test_an_answer_that_admission_refuses_leaves_no_note(world, port, monkeypatch):
