@@ -242,7 +242,7 @@ def test_a_crash_after_any_write_of_either_command_is_repaired_by_the_next_run(p
         pytest.param(
             ["--hub-namespace=elsewhere"], "hub (context 'hub'): has no namespace 'elsewhere'", id="not-installed-there"
         ),
-        pytest.param(["--label=region"], "--label 'region': write KEY=VALUE", id="no-label"),
+        pytest.param(["--label=region"], "--label 'region': must be KEY=VALUE", id="no-label"),
         pytest.param(["--label=a b=c"], 'metadata.labels: Invalid value: "a b"', id="label-that-the-hub-refuses"),
         pytest.param(["--hub-server=nowhere"], "--hub-server 'nowhere'", id="no-address"),
         pytest.param(["--apply=roles"], "--apply 'roles': placing roles takes more rights", id="roles"),

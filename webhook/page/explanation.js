@@ -175,7 +175,7 @@ function runWords(run) {
   const turnedAway = Object.entries(counts ?? {});
   if (turnedAway.length) out.push(`Not picked: ${turnedAway.map(([category, n]) => `${number(n)} ${category}`).join(", ")}.`);
   if (snapshot) out.push(`Policy snapshot ${snapshot}.`);
-  if (evaluatedAt && out.length) out.push(`Judged at ${evaluatedAt}.`);
+  if (evaluatedAt && out.length) out.push(`Evaluated at ${evaluatedAt}.`);
   return out.join(" ");
 }
 

@@ -429,7 +429,7 @@ async def test_why_it_was_decided_is_said_in_a_line(hub, open_page, message, lin
     assert shown[0] == f"Last decided because: {line}."
     assert shown[1].startswith(
         "12 clusters in the fleet; it already has all the clusters it wants, so none was evaluated again. "
-        "Not picked: 1 ClusterLeaving. Policy snapshot shop-0. Judged at "
+        "Not picked: 1 ClusterLeaving. Policy snapshot shop-0. Evaluated at "
     )
     in_full = opened.page.locator(".run details")
     assert await in_full.count() == (line != message)

@@ -14,7 +14,7 @@ async def test_a_refusal_is_a_status_with_its_rule_for_the_audit_log():
     status = response["status"]
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert status["details"] == {"name": "n1", "group": "", "kind": "Node"}
-    assert 'deleting Node "n1" goes beyond' in status["message"]
+    assert 'deleting Node "n1" exceeds' in status["message"]
     assert "2026-06-10T17:00:00Z" in status["message"]
 
 
