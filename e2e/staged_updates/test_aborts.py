@@ -104,9 +104,9 @@ def test_another_label_of_a_member_ends_the_runs_whose_stages_it_changes(fleet, 
     }
     causes = {
         "e2e-stage": "stages-changed: stage one has lost cluster smartfish",
-        "e2e-place": "stages-changed: stage all has another order",
+        "e2e-place": "stages-changed: stage all has a different order",
         "e2e-sort": "sorting-label-invalid: label e2e-sort",
-        "e2e-more": "stages-changed: stage all has got cluster smartfish",
+        "e2e-more": "stages-changed: stage all has gained cluster smartfish",
     }
     label_all(fleet, LABELS)
     fleet.on_hub.patch(MEMBER_CLUSTER, "smartfish", {"metadata": {"labels": {"e2e-in": "no"}}})

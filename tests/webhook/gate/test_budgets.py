@@ -164,7 +164,7 @@ def test_a_calendar_has_bounds():
         CalendarMaker(101, FRIDAY, 14)
     CalendarMaker(MOST_POOL_DAYS, FRIDAY, 1)
     often = pool({"nodes": "0", "schedule": "*/2 * * * *", "duration": "1m"}, name="restless")
-    with pytest.raises(TooLargeError, match=r"more than 100000 spans, as the budgets of restless change often"):
+    with pytest.raises(TooLargeError, match=r"more than 100000 spans, because the budgets of restless change often"):
         calendar_of(FRIDAY, 60, often)
     calendar_of(FRIDAY, 14, often)
 
