@@ -386,7 +386,7 @@ class StagedUpdateController:
         questions = self._asks(ref, run)
         for request, message in questions.items():
             if request not in known_requests:
-                self._record(run, Event(APPROVAL_NEEDED, f"waits for {message}"))
+                self._record(run, Event(APPROVAL_NEEDED, f"waiting for {message}"))
         self._asked[ref] = frozenset(questions)
         self._observer.needs_action(ref.family.run, ref, still=bool(questions))
 

@@ -50,7 +50,7 @@ async def test_a_run_of_another_profile_is_no_run_of_this_one():
         await world.until(lambda: profile(world, "p").get("lastTriggerStatus") == "Failed")
         found = profile(world, "p")
         assert (found["lastTriggerError"]["code"], found.get("currentRun", "")) == ("RunNameTaken", "")
-        assert f"run {wanted} is there already, and profile q has made it" in found["lastTriggerMessage"]
+        assert f"run {wanted} already exists, created by profile q" in found["lastTriggerMessage"]
         failure = ("Warning", "TriggerFailed", found["lastTriggerMessage"])
         await world.until(lambda: failure in told(world, "p"))
         stored = world.cache.get(UPGRADE_PROFILE, "p")
