@@ -36,6 +36,7 @@ myst_enable_extensions = ["attrs_inline"]
 highlight_language = "none"  # most blocks are calls with what they print
 
 html_theme = "furo"
+html_show_copyright = False  # the licence is in the repository
 html_title = f"harbormaster {release}"
 html_extra_path = ["extra"]
 html_static_path = ["static"]
