@@ -1,4 +1,4 @@
-"""Rules on kinds that only controllers and agents write: snapshots, bindings, Works, InternalMemberClusters.
+"""Rules on the kinds that only controllers and agents write: snapshots, bindings, Works, InternalMemberClusters.
 
 Source: placement-api.md 7.10 and 10.4.
 """
@@ -62,9 +62,9 @@ OVERRIDE_SNAPSHOT_RULES: Final = (
 def _rule_set(
     rules: tuple[Rule, ...], model: type[Object], *checks: Callable[[Object, Object | None], Iterator[FieldError]]
 ) -> Validate:
-    """Make the validation of a kind: its shape, its metadata, and *checks* of the new and the stored object.
+    """Return the validation of a kind: its shape, its metadata, and *checks* of the new and the stored object.
 
-    The first of *rules* is the one about the shape.
+    The first of *rules* is the rule about the shape.
     """
     shape = shape_rules((*METADATA_RULES, rules[0]))
 
@@ -87,7 +87,7 @@ def _rule_set(
 
 
 def validate_unchanged_spec(new: ApiObject, old: ApiObject | None) -> Iterator[FieldError]:
-    """The spec of a snapshot never changes (X-95); the reference documents this but does not check it."""
+    """The spec of a snapshot never changes (X-95). The reference documents this, but does not check it."""
     if old is not None and not json_equal(_spec(new), _spec(old)):
         yield FieldError(SPEC, Cause.FORBIDDEN, "a snapshot cannot be changed", "X-95")
 
@@ -99,7 +99,7 @@ def _spec(view: ApiObject) -> Any:
 def validate_snapshot_policy(
     new: ClusterSchedulingPolicySnapshot, old: ClusterSchedulingPolicySnapshot | None
 ) -> Iterator[FieldError]:
-    """The policy is checked against the schema only, not against the matrix of placement types (N-01)."""
+    """Only the schema applies to the policy, not the rules on fields of a placement type (N-01)."""
     del old
     policy = new.spec.policy
     if policy is None:

@@ -99,14 +99,14 @@ def _judge(new: MemberCluster, old: MemberCluster | None, context: Context) -> I
 
 
 def validate_own_name_label(cluster: MemberCluster) -> Iterator[FieldError]:
-    """The label for the member's name has that name (X-91); another value would mislead overrides."""
+    """The label with the member's name is correct (X-91). Otherwise, overrides would select the wrong member."""
     label = cluster.metadata.labels.get(MEMBER_NAME)
     if label is not None and cluster.metadata.name and label != cluster.metadata.name:
         yield invalid(METADATA / "labels" / MEMBER_NAME, label, "must be the name of the member cluster", "X-91")
 
 
 def validate_identity(identity: Identity) -> Iterator[FieldError]:
-    """The identity can be the subject of a role binding (X-90); otherwise the member could never join."""
+    """The identity is a valid subject of a role binding (X-90). Otherwise, the member could never join."""
     at = SPEC / "identity"
     if not identity.name:
         yield FieldError(at / "name", Cause.REQUIRED, "must not be empty", "X-90")
@@ -138,7 +138,7 @@ def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
 
 
 def warn_about_windows(now: Mapping[str, str], before: Mapping[str, str]) -> Iterator[FieldWarning]:
-    """A new list of maintenance windows can be read (X-98); one that cannot counts as absent."""
+    """A changed list of maintenance windows is readable (X-98). An unreadable list is ignored."""
     text = now.get(UPGRADE_WINDOWS, "")
     if before.get(UPGRADE_WINDOWS) == text:
         return
@@ -150,7 +150,7 @@ def warn_about_windows(now: Mapping[str, str], before: Mapping[str, str]) -> Ite
 
 
 def warn_about_upgrades(now: ObjectMeta, before: ObjectMeta) -> Iterator[FieldWarning]:
-    """What a member newly says about its upgrades can be read (C-53); what cannot be read counts as absent."""
+    """Changed annotations and labels about upgrades of a member are readable (C-53). Unreadable ones are ignored."""
     for key, parse in _ABOUT_UPGRADES.items():
         text = now.annotations.get(key, "")
         if not text or before.annotations.get(key) == text:
@@ -178,10 +178,10 @@ _ABOUT_UPGRADES: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant: datetime) -> Iterator[FieldWarning]:
-    """A new external score is readable and has not expired (X-27).
+    """A changed external score is readable and has not expired (X-27).
 
-    A warning, not a refusal: a broken or expired score must not keep an agent from reporting. The engine treats a
-    broken score as an unreadable property and an expired one as absent.
+    A warning, not a refusal, because an invalid or expired score must not prevent other changes of the member. The
+    engine treats an invalid score as an unreadable property, and an expired one as absent.
     """
     for name in score_names(now):
         if before.get(name) == now[name]:
@@ -199,9 +199,9 @@ def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant
 
 @enforces(*DELETION_RULES)
 def refuse_deletion(old: JsonObject, context: Context) -> str:
-    """Return why a member cannot leave now, empty when it can.
+    """Return why a member must not leave now, empty if it may.
 
-    With networking agents, a service that the member still exports prevents it, unless its delete options skip the
+    With networking agents, a member that still exports a service must not leave, unless its delete options skip the
     check (M-09).
     """
     if not context.settings.networking_agents or _skips_validation(old):

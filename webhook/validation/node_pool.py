@@ -1,8 +1,8 @@
 """Admission of NodePools: all checks of the reference in one answer.
 
-The reference refuses some mistakes by schema and CEL, reports others in a condition later, and notices a
-broken schedule only when it evaluates a budget. Here admission refuses all of them, so that a pool that can never
-work, or that silently blocks all disruption, is never stored (nodepool-disruption.md 2.1).
+The reference refuses some mistakes by schema and CEL, reports others in a condition later, and detects an invalid
+schedule only when it evaluates a budget. Here, admission refuses all of them. A pool that can never work, or that
+silently blocks all disruption, is therefore never stored (nodepool-disruption.md 2.1).
 
 Source: nodepool-disruption.md 1, 2, 4.6, 8 and 16; Karpenter ``pkg/apis/v1/nodepool_validation.go``.
 """
@@ -174,15 +174,16 @@ _INSTANT: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
 )
 _MOST_FINDINGS: Final = 1000
-"""Far more than an answer shows; it stops the search in a list with a million mistakes."""
+"""Maximum number of findings. Far more than an answer shows, but it bounds the search in a list of mistakes."""
 
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Judge a NodePool as a whole.
+    """Yield everything that is wrong or suspicious about a NodePool.
 
-    An update that does not change ``spec``, or comes after the deletion has begun, is always allowed, because writes of
-    finalizers and status must keep working. If the unchanged spec is invalid by today's rules, a warning says so.
+    A pool that is being deleted is not checked, so that its finalizers can be removed. On an update that does not
+    change ``spec``, only changed metadata is checked. If the unchanged spec is invalid by the present rules, that is a
+    warning.
     """
     if old is not None and value_at(document, FieldPath.of("metadata", "deletionTimestamp")) is not None:
         return
@@ -217,7 +218,7 @@ def _findings(document: JsonObject, old: JsonObject | None) -> Iterator[Finding]
 
 
 def validate_spec(spec: NodePoolSpec, at: FieldPath) -> Iterator[Finding]:
-    """Apply every rule about the object alone."""
+    """Apply every rule that needs only the new spec."""
     template, disruption = at / "template", at / "disruption"
     node, place = spec.template.spec, template / "spec"
     yield from validate_labels(spec.template.metadata.labels, template / "metadata" / "labels")
@@ -238,7 +239,7 @@ def validate_spec(spec: NodePoolSpec, at: FieldPath) -> Iterator[Finding]:
 
 
 def validate_update(spec: NodePoolSpec, old: JsonObject, at: FieldPath) -> Iterator[FieldError]:
-    """A pool stays static or dynamic, and keeps the group and kind of its node class (nodepool-disruption.md 2.7)."""
+    """A pool remains static or dynamic, and keeps group and kind of its node class (nodepool-disruption.md 2.7)."""
     replicas = at / "replicas"
     was_static, is_static = value_at(old, replicas) is not None, spec.replicas is not None
     if was_static is not is_static:
@@ -253,7 +254,7 @@ def validate_update(spec: NodePoolSpec, old: JsonObject, at: FieldPath) -> Itera
 
 
 def validate_old_places(document: JsonObject) -> Iterator[FieldWarning]:
-    """Warn about two fields that have moved; other unknown fields are dropped silently."""
+    """Warn about two fields that have moved. Other unknown fields are pruned silently."""
     expire_after, kubelet = SPEC / "disruption" / "expireAfter", SPEC / "template" / "spec" / "kubelet"
     if value_at(document, expire_after) is not None:
         yield FieldWarning(expire_after, "is ignored. Set spec.template.spec.expireAfter instead", "K-35")
@@ -271,7 +272,7 @@ def validate_labels(labels: dict[str, str], at: FieldPath) -> Iterator[FieldErro
 
 
 def _validate_key(key: str, at: FieldPath, grammar: str) -> Iterator[FieldError]:
-    """A label key may be used (K-05) and is well formed; *grammar* is the id of the latter rule."""
+    """A label key is not restricted (K-05), and is well formed. *grammar* is the id of the rule on its syntax."""
     if error := restricted_key_error(key):
         yield invalid(at, key, error, "K-05")
     elif error := qualified_name_error(key):
@@ -279,10 +280,10 @@ def _validate_key(key: str, at: FieldPath, grammar: str) -> Iterator[FieldError]
 
 
 def restricted_key_error(key: str) -> str:
-    """Return why a pool may not use a label key, empty when it may.
+    """Return why a pool must not use a label key, empty if it may.
 
-    As in the reference, the domain is compared as a mere suffix: ``mykarpenter.sh/x`` and the bare key
-    ``karpenter.sh`` are refused as well (nodepool-disruption.md 2.4).
+    As in the reference, the domain is compared as a suffix of the text: ``mykarpenter.sh/x`` and the key
+    ``karpenter.sh`` without a name are refused as well (nodepool-disruption.md 2.4).
     """
     if key in {NODE_POOL_LABEL, HOSTNAME}:
         return "is set by the system and cannot be used"
@@ -292,7 +293,7 @@ def restricted_key_error(key: str) -> str:
 
 
 def validate_node_class(reference: NodeClassReference, at: FieldPath) -> Iterator[FieldError]:
-    """All three parts must be set; the group has no version."""
+    """Group, kind and name must be set, and the group must not include a version."""
     for member, value in (("group", reference.group), ("kind", reference.kind), ("name", reference.name)):
         if not value:
             yield FieldError(at / member, Cause.REQUIRED, "may not be empty", "K-01")
@@ -326,7 +327,7 @@ def validate_requirement(requirement: Requirement, at: FieldPath) -> Iterator[Fi
 
 
 def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Finding]:
-    """Check what applies only to ``In``: that it has values, enough of them, and known ones."""
+    """Check the values of an ``In`` requirement: there are enough of them, and capacity types are known."""
     values, wanted = requirement.values, requirement.min_values
     if not values:
         yield FieldError(at / "values", Cause.REQUIRED, "must not be empty when operator is In", "K-07")
@@ -353,7 +354,7 @@ def _is_bound(value: str) -> bool:
 
 
 def validate_taints(taints: Iterable[tuple[FieldPath, NodeTaint]]) -> Iterator[FieldError]:
-    """Check each taint, and that no key appears twice with the same effect in the two lists together."""
+    """Check each taint. No two taints, even of different lists, may have the same key and effect."""
     first: dict[tuple[str, str], FieldPath] = {}
     for at, taint in taints:
         if not taint.key:

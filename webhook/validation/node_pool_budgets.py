@@ -26,16 +26,16 @@ from webhook.validation.framework.field import (
 from webhook.validation.framework.reading import Finding
 
 _ONE_FIELD: Final = 2
-"""Length of the path of a lint that is about one field of one budget."""
+"""Length of the path of a lint about one field of one budget."""
 _REASONS: Final = tuple(word.value for word in DisruptionReason)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetWarning(FieldWarning):
-    """What is suspicious about budgets.
+    """Warning about suspicious budgets.
 
     Args:
-        fix: The corrected list of budgets, as documents; None when there is no obvious one.
+        fix: The corrected list of budgets, as documents. None: unknown, because no correction is obvious.
     """
 
     fix: tuple[JsonObject, ...] | None = field(default=None, compare=False)
@@ -43,15 +43,15 @@ class BudgetWarning(FieldWarning):
 
 @dataclass(frozen=True, slots=True)
 class BudgetHint(FieldWarning):
-    """What to write instead, on one line, right after the warning that it belongs to.
+    """Correction of a budget on one line, right after its warning.
 
-    It is a separate warning because warnings are cut off: at the end of a longer one, the correction would be lost. If
-    the correction alone is too long, the hint names the command that prints it, because half a correction is useless.
+    The hint is a separate warning, because long warnings are truncated and would lose a correction at their end. If the
+    correction alone is too long, the hint names the command that prints it, because half a correction is useless.
     """
 
 
 def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Finding]:
-    """Check each budget and, if all are valid, what they mean together."""
+    """Check each budget and, if all are valid, their combination."""
     understood = True
     for index, budget in enumerate(budgets):
         for finding in validate_budget(budget, at / index):
@@ -61,7 +61,7 @@ def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Findi
 
 
 def validate_budget(budget: Budget, at: FieldPath) -> Iterator[FieldError]:
-    """Check one budget; refuse what the engine could not evaluate."""
+    """Check that the engine can evaluate a budget."""
     try:
         allowed_disruptions(budget, 0)
     except ValueError:
@@ -111,7 +111,7 @@ def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[
     Args:
         budgets: As written.
         at: Their path.
-        whole: All of them are valid; only then are there warnings about what they mean together.
+        whole: Whether all of them are valid. If False, there are no warnings about their combination.
     """
     for lint in lint_budgets(budgets):
         if not whole and len(lint.at) != _ONE_FIELD:
@@ -122,7 +122,7 @@ def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[
 
 
 def _hint(fix: Sequence[JsonObject], budgets: Sequence[Budget], room: int) -> str:
-    """Say in at most *room* characters what to write: what to add, the whole list, or the command that prints it."""
+    """Return a correction of at most *room* characters: an addition, the whole list, or the command that prints it."""
     new = [budget for budget in fix if Budget.read(budget) not in budgets]
     added = len(fix) == len(budgets) + len(new)
     hint = f"add {flow_style(new)[1:-1]}" if added else f"write {flow_style(fix)}"

@@ -1,9 +1,9 @@
 """Rules on the annotations that confirm removals of content from members, or switch confirmation off.
 
-A confirmation that cannot be read, or that has expired, confirms nothing: its author would believe otherwise. Only a
-value that the write sets is judged, so that an expired one blocks no edit. On creation only the form is judged: nothing
-can be confirmed yet, and a fleet that is recreated from Git must not fail on a confirmation that expired there. A
-placement that is being deleted may wait for its confirmation, so the rules hold for it, too.
+An unreadable or expired confirmation has no effect, and its author would not notice. Only a value that the write
+changes is checked, so an expired one does not block other changes. On creation, only the syntax is checked: a fleet
+that is recreated from Git must not fail on a confirmation that has expired there. The rules also apply to a placement
+that is being deleted, because its deletion may wait for the confirmation.
 
 Source: docs/specifications/removal.md 5 and 10.
 """
@@ -34,7 +34,7 @@ _FORM: Final = "must be DIGEST[,DIGEST…]@EXPIRY, as `harbormaster confirm` wri
 def validate_removal_annotations(
     document: Mapping[str, Any], old: Mapping[str, Any] | None, context: Context
 ) -> Iterator[FieldError]:
-    """Yield what is wrong with the annotations that a write sets (X-84, X-85)."""
+    """Yield the errors in the annotations that a write changes (X-84, X-85)."""
     new, before = _annotations(document), _annotations(old or {})
     text = new.get(CONFIRM_REMOVAL)
     if isinstance(text, str) and text and text != before.get(CONFIRM_REMOVAL):

@@ -1,13 +1,13 @@
 """What admission rules may read besides the object itself.
 
-All of it is passed in: the kinds that the hub serves, the other objects on it, the user, the switches and the
-time. A `Context()` is an empty hub, with harbormaster's own controller as the user.
+All of it is passed in: the kinds that the hub serves, the other objects on it, the user, the settings of admission and
+the time. A `Context()` is an empty hub, with harbormaster's own controller as the user.
 
-Rules that deny read `Context.existing`, where an unknown object counts as absent. Live checks, which only warn,
-read `Context.hub`, which raises `UnknownStateError` for unknown objects: they then yield nothing.
+Rules that deny read `Context.existing`, where an unknown object counts as absent. Live checks, which only warn, read
+`Context.hub`. It raises `UnknownStateError` for unknown objects, and the check then yields nothing more.
 
-Both are views of a cache, which lags behind the store, and two writes may be reviewed at the same time. So a rule
-about other objects prevents mistakes; it cannot guarantee an invariant, and controllers must not rely on it.
+Both are views of a cache, which lags behind the store, and two writes may be reviewed concurrently. A rule about other
+objects therefore prevents mistakes but cannot guarantee an invariant, and controllers must not rely on it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -38,8 +38,8 @@ class HubKinds:
 
     Args:
         custom: By group and kind, from discovery or CustomResourceDefinitions.
-        complete: False: discovery was not available, so a kind that is not listed may still exist.
-        remedy: How to make an unlisted kind known, for messages. Empty: the user cannot.
+        complete: Whether every kind is listed. If False, as without discovery, an unlisted kind may still exist.
+        remedy: Action that makes an unlisted kind known, for messages. Empty: the user has none.
     """
 
     custom: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: _NO_KINDS)
@@ -50,12 +50,12 @@ class HubKinds:
     def of_definitions(
         cls, definitions: Iterable[JsonObject], *, complete: bool = True, remedy: str = ""
     ) -> "HubKinds":
-        """Return the kinds that CustomResourceDefinition objects define; unreadable ones are left out."""
+        """Return the kinds that CustomResourceDefinitions define. Unreadable definitions are skipped."""
         kinds = (_kind_of_definition(definition) for definition in definitions)
         return cls({kind.group_kind: kind for kind in kinds if kind}, complete, remedy)
 
     def find(self, group: str, kind: str) -> Kind | None:
-        """Return a kind of any version."""
+        """Return a kind regardless of its versions."""
         return KINDS.get((group, kind)) or self.custom.get((group, kind))
 
     def find_served(self, group: str, version: str, kind: str) -> Kind | None:
@@ -66,7 +66,7 @@ class HubKinds:
         return built_in if built_in is not None and version in built_in.versions else None
 
     def may_serve(self, group: str) -> bool:
-        """Return whether the hub may serve unlisted kinds of *group*; of Kubernetes' own groups, all are listed."""
+        """Return whether the hub may serve unlisted kinds of *group*. Kubernetes' own groups are listed completely."""
         return not self.complete and group not in _BUILT_IN_GROUPS
 
 
@@ -87,29 +87,29 @@ def _kind_of_definition(definition: JsonObject) -> Kind | None:
 
 
 class UnknownStateError(Exception):
-    """A live check asks about something unknown, and so has no verdict."""
+    """A live check needs an unknown object, and so has no verdict."""
 
 
 class OutOfTimeError(Exception):
-    """The time for live checks is over: the remaining checks have no verdict."""
+    """The live checks of a review have timed out: the remaining ones have no verdict."""
 
 
 class HubView(Protocol):
-    """What is known of the hub. Documents are shared, read-only and unchecked.
+    """The known objects of the hub. Documents are shared, read-only and unchecked.
 
     Every method raises `UnknownStateError` if the answer is not known, which differs from an empty answer.
     """
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, None when there is none."""
+        """Return one object, or None if it does not exist."""
         ...
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
-        """Return the objects of *kind*, of one namespace when it is given, in any order."""
+        """Return the objects of *kind* in any order, optionally of one namespace."""
         ...
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
-        """Return the objects of *kind* with an indexed label, of one namespace or, with none, cluster-scoped.
+        """Return the objects of *kind* with an indexed label, in one namespace. Empty: cluster-scoped objects.
 
         The label may also be `SELECTED_OBJECTS`, with a `selection_key` as its value, or `PLACED_CONTENT`, with a value
         of `placed_in` or `placed_of`.
@@ -123,7 +123,7 @@ class HubView(Protocol):
 
 
 class UnknownHub:
-    """A hub about which nothing is known."""
+    """A hub of which every object is unknown."""
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
@@ -144,9 +144,9 @@ class UnknownHub:
 
 
 class DocumentHub:
-    """A hub with the objects of some files. A kind without an object in them is unknown.
+    """A hub with the objects of some files. A kind without an object in the files is unknown.
 
-    Each index is made once, so that reviewing all objects of the files takes time linear in their number.
+    Each index is made once, so that a review of all objects takes time linear in their number.
     """
 
     def __init__(self, documents: Mapping[tuple[str, str], Sequence[JsonObject]]) -> None:
@@ -159,7 +159,7 @@ class DocumentHub:
         """See `HubView.get`."""
         documents = self._of(kind)
         if (index := self._named.get(kind.group_kind)) is None:
-            # Reversed: the first of several objects of a name counts.
+            # Reversed: the first of several objects with the same name counts.
             index = {(name_of(document), namespace_of(document)): document for document in reversed(documents)}
             self._named[kind.group_kind] = index
         return index.get((name, namespace))
@@ -194,7 +194,7 @@ class DocumentHub:
 
     @cached_property
     def fleet(self) -> Fleet:
-        """See `HubView.fleet`; a member that cannot be read is left out."""
+        """See `HubView.fleet`. Members that cannot be parsed are skipped."""
         return Fleet.of(filter(None, map(_read_member, self.list(MEMBER_CLUSTER))))
 
 
@@ -244,14 +244,14 @@ class Context:
 
     Args:
         kinds: The kinds that the hub serves.
-        existing: Returns the objects of a kind on the hub; a rule that finds none does not deny for that.
+        existing: Returns the objects of a kind on the hub. No rule denies a write because the result is empty.
         user: The user who sent the request.
-        settings: The switches.
+        settings: The settings of admission.
         now: The time of the request.
         hub: The view of the hub for live checks.
-        clock: Seconds that have passed, to limit the time of live checks. By default no time passes.
-        on_failure: Called with the name of a live check that raised an error; by default the error is raised again.
-        deadline: When the time for live checks ends, by *clock*.
+        clock: Monotonic clock in seconds, for the timeout of live checks. By default, no time passes.
+        on_failure: Called with the name of a live check that failed, and its error. By default, raises the error.
+        deadline: End of the time for live checks, on *clock*.
     """
 
     kinds: HubKinds = field(default_factory=HubKinds)
@@ -279,11 +279,11 @@ class Context:
 
         Args:
             objects: The objects of the hub.
-            user: The user who sends requests. None: unset, so harbormaster's own controller.
-            settings: The switches. None: unset, so the defaults.
-            now: The time of requests. None: unset, so that of a `Context()`.
+            user: The user who sends requests. None: unset, harbormaster's own controller.
+            settings: The settings of admission. None: unset, the defaults.
+            now: The time of requests. None: unset, `UNKNOWN_TIME`.
             on_failure: See the class.
-            kinds: The kinds that the hub serves. None: unset, so those of its CustomResourceDefinitions.
+            kinds: The kinds that the hub serves. None: unset, the kinds of the CustomResourceDefinitions in *objects*.
         """
         by_kind: dict[tuple[str, str], list[JsonObject]] = {}
         for document in objects:
@@ -303,7 +303,7 @@ class Context:
         return self._with(user, self.deadline)
 
     def for_unverified_caller(self) -> "Context":
-        """Return the context for a review that may not come from the API server: it discloses nothing about the hub."""
+        """Return the context for a review of unverified origin. It discloses nothing about the hub."""
         return Context(_UNKNOWN_KINDS, settings=self.settings, now=self.now, on_failure=self.on_failure)
 
     @property
@@ -312,11 +312,11 @@ class Context:
         return self.user.username in self.settings.controllers
 
     def started(self) -> "Context":
-        """Return the same context, with the time for live checks starting now."""
+        """Return the same context with a deadline for live checks, counted from now."""
         return self._with(self.user, self.clock() + self.settings.live_seconds)
 
     def _with(self, user: UserInfo, deadline: float) -> "Context":
-        """Return a copy; faster than `dataclasses.replace`, and called twice per review."""
+        """Return a copy. Called twice per review, and faster than `dataclasses.replace`."""
         return Context(
             self.kinds,
             self.existing,

@@ -1,8 +1,8 @@
-"""What is wrong with a field: the shared vocabulary of all admission rules.
+"""Field errors and field warnings, the findings of all admission rules.
 
-A rule yields `FieldError` and `FieldWarning` and never raises, so that one answer lists every
-mistake. Messages are plain text that begins with the offending value, if there is one; the phrase of the
-cause ("Invalid value: ") is prepended when an answer is written.
+A rule yields `FieldError` and `FieldWarning` and never raises, so that one answer lists every mistake. Messages are
+plain text that starts with the offending value, if any. The phrase of the cause ("Invalid value: ") is prepended when
+the answer is written.
 
 Source: serving.md 1.6; Kubernetes apimachinery ``pkg/util/validation/field``.
 """
@@ -20,7 +20,7 @@ from scorer.api.values.quoting import printable, quote
 
 SPEC: Final = FieldPath.of("spec")
 LONGEST_WARNING: Final = 119
-"""Characters of a warning, its path included (placement-api.md 11)."""
+"""Maximum number of characters of a warning, including its path (placement-api.md 11)."""
 
 
 class Cause(StrEnum):
@@ -38,7 +38,7 @@ class Cause(StrEnum):
 
     @property
     def phrase(self) -> str:
-        """The phrase that every message of this cause begins with."""
+        """The phrase that every message of this cause starts with."""
         return _PHRASES[self]
 
 
@@ -62,10 +62,10 @@ class FieldError:
     Args:
         field: The invalid field, as the user wrote it.
         cause: Kind of mistake.
-        message: Plain text, without the phrase of the cause; see `quote` for values.
+        message: Plain text, without the phrase of the cause. Values are formatted by `quote`.
         rule: Id of the rule in the reference, such as ``P-25``.
-        parts: The fields that the verdict depends on, if that is not *field* alone. An update that changes none of them
-            need not repair an old mistake (X-21), and a verdict that depends on a broken part is dropped.
+        parts: The fields that the verdict depends on. Empty: only *field*. An update that changes none of them may
+            keep an old mistake (X-21), and a verdict that depends on a broken part is dropped.
     """
 
     field: FieldPath
@@ -75,7 +75,7 @@ class FieldError:
     parts: tuple[FieldPath, ...] = ()
 
     def text(self) -> str:
-        """Return the message as the user reads it, phrase first, fit for a terminal."""
+        """Return the message with the phrase of the cause, safe to print on a terminal."""
         return printable(f"{self.cause.phrase}: {self.message}" if self.message else self.cause.phrase)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class FieldWarning:
-    """Something allowed that the user probably did not intend."""
+    """An allowed value that the user probably did not intend."""
 
     field: FieldPath
     message: str
@@ -95,12 +95,12 @@ class FieldWarning:
 
 
 def invalid(field: FieldPath, value: object, why: str, rule: str = "", parts: tuple[FieldPath, ...] = ()) -> FieldError:
-    """Return the error of a value that breaks its grammar or range."""
+    """Return the error of a value with invalid syntax or out of range."""
     return FieldError(field, Cause.INVALID, f"{quote(value)}: {why}", rule, parts)
 
 
 def not_supported(field: FieldPath, value: object, supported: Iterable[str], rule: str = "") -> FieldError:
-    """Return the error of a word outside its list."""
+    """Return the error of a value that is not one of *supported*."""
     words = ", ".join(quote(word) for word in supported)
     return FieldError(field, Cause.NOT_SUPPORTED, f"{quote(value)}: supported values: {words}", rule)
 
@@ -121,9 +121,9 @@ def too_long(field: FieldPath, value: str, limit: int, rule: str = "") -> FieldE
 
 
 def shape_errors(error: pydantic.ValidationError) -> list[FieldError]:
-    """Turn the errors of the model parser into field errors, sorted by path.
+    """Convert the errors of the model parser to field errors, sorted by path.
 
-    A list that is only too short because its items are broken is not reported.
+    A list that is too short only because of its broken items is not reported.
     """
     details = error.errors(include_url=False)
     locations = [detail["loc"] for detail in details]
@@ -139,7 +139,7 @@ def path_order(finding: FieldError | FieldWarning) -> tuple[Any, ...]:
 
 
 def path_of(location: Iterable[int | str]) -> FieldPath:
-    """Return the path of a parser's location, without the mark that the parser adds for a bad map key."""
+    """Return the path of a parser's location, without the marker that the parser adds for an invalid map key."""
     return FieldPath(tuple(part for part in location if part != "[key]"))
 
 
@@ -207,7 +207,7 @@ def _items(count: int) -> str:
 
 
 def _words(expected: str) -> list[str]:
-    """Split the parser's list of allowed words: ``'A', 'B' or 'C'``."""
+    """Split the parser's list of allowed values, such as ``'A', 'B' or 'C'``."""
     return re.findall(r"'([^']*)'", expected)
 
 

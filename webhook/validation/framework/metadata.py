@@ -1,6 +1,6 @@
 """Rules on ``metadata`` that apply to every kind.
 
-The API server checks names, labels and annotations itself; objects that come without one get the same
+The API server checks names, labels and annotations itself. Objects that are checked without an API server get the same
 verdict here. X-97 is about the reserved prefix.
 """
 
@@ -55,11 +55,11 @@ KNOWN_FLEET_KEYS: Final = frozenset(
         )
     }
 )
-"""The labels and annotations with the system's prefix that have a meaning (placement-api.md 2.9)."""
+"""The known labels and annotations with the system's prefix (placement-api.md 2.9)."""
 
 
 def validate_metadata(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[FieldError]:
-    """Name (A-01), labels (A-02) and annotation keys (A-03) have the grammar that the API server requires.
+    """Name (A-01), labels (A-02) and annotation keys (A-03) have the syntax that the API server requires.
 
     Source: placement-api.md 2.1. On an update, only changes are checked.
     """
@@ -70,7 +70,7 @@ def validate_metadata(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[Field
 
 
 def validate_labels_and_annotations(new: ObjectMeta, old: ObjectMeta | None) -> Iterator[FieldError]:
-    """Labels (A-02) and annotation keys (A-03) have the grammar that the API server requires.
+    """Labels (A-02) and annotation keys (A-03) have the syntax that the API server requires.
 
     Source: placement-api.md 2.1. On an update, only changes are checked.
     """

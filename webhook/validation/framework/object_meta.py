@@ -19,7 +19,7 @@ LONGEST_ANNOTATIONS: Final = 256 * 1024
 
 
 def validate_type(kind: Kind, document: JsonObject) -> Iterator[FieldError]:
-    """``kind`` and ``apiVersion`` must be those of the kind, in any served version."""
+    """``kind`` must match the kind, and ``apiVersion`` must be its group with any of its versions."""
     if document.get("kind") != kind.kind:
         yield invalid(FieldPath.of("kind"), document.get("kind"), f"must be {kind.kind}")
     if document.get("apiVersion") != kind.api_version:
@@ -55,11 +55,11 @@ def _validate_name(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
 
 
 def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldError]:
-    """Labels, annotations, finalizers and owners have the right type and grammar.
+    """Labels, annotations, finalizers and owner references have the right type and syntax.
 
     Args:
         metadata: Without nulls.
-        old: The stored metadata, empty for a new object; members equal to it were checked when they were stored.
+        old: The stored metadata, empty for a new object. Unchanged members are not checked again.
     """
     for member, rules in _RULES.items():
         if member in metadata and metadata[member] != old.get(member):
@@ -67,7 +67,7 @@ def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldErr
 
 
 def validate_version(kind: Kind, resource_version: object) -> Iterator[FieldError]:
-    """An update of a custom object must carry the resourceVersion that it is based on; a built-in one need not.
+    """An update of a custom object requires a resourceVersion. An update of a built-in object does not.
 
     Source: Kubernetes, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go, AllowUnconditionalUpdate. Some
         built-in kinds do not allow it either; here all of them do.
@@ -80,7 +80,7 @@ def validate_update(metadata: JsonObject, old: JsonObject) -> Iterator[FieldErro
     """An update cannot mark an object for deletion, and cannot add a finalizer to an object that is being deleted.
 
     Args:
-        metadata: Without nulls; an absent member keeps its stored value, and ``creationTimestamp`` always does.
+        metadata: Without nulls. An absent member keeps its stored value, and so does ``creationTimestamp`` in any case.
         old: The stored metadata.
     """
     for member in ("deletionTimestamp", "deletionGracePeriodSeconds"):

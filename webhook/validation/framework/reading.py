@@ -1,9 +1,9 @@
 """Read an object through its model, even if parts of it are broken.
 
-A broken part must not hide mistakes elsewhere: each value that the model refuses is reported and replaced by the
-smallest valid one, and the object is read again, so that the rules between fields still see the rest. Findings about
-a replaced part, or about a field that contains one, are dropped. A list that is too long is cut before the object is
-read: that is one mistake, and the items beyond the limit cost nothing.
+A broken part must not hide mistakes elsewhere. Each value that the model refuses is reported and replaced by the
+smallest valid one. The object is then read again, so that the rules between fields still check its other parts.
+Findings about a replaced part, or about a field that contains one, are dropped. A list that is too long is cut before
+the object is read: that is one mistake, and the items beyond the limit cost nothing.
 """
 
 import math
@@ -28,13 +28,13 @@ Finding: TypeAlias = FieldError | FieldWarning
 Model = TypeVar("Model", bound=ApiModel)
 
 DEEPEST: Final = 100
-"""Levels of nesting: far more than any real object has, and few enough for recursive functions."""
+"""Maximum nesting depth: far more than any real object has, and little enough for recursive functions."""
 _MOST_ROUNDS: Final = 4
-"""How often an object is repaired and read again; a repair may reveal mistakes that the broken part hid."""
+"""Maximum number of rounds of reading and repair. A repair may reveal mistakes that the broken part has hidden."""
 _MOST_MISTAKES: Final = 200
-"""With more mistakes than this, an object is not repaired: no answer shows as many."""
+"""Maximum number of mistakes of an object that is repaired. No answer shows more."""
 _MOST_VALUES: Final = 250
-"""How many JSON values of such an object are read for the mistakes to report."""
+"""Number of JSON values that are read of an object with more mistakes than that, to report some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class PartialObject(Generic[Model]):
     """The readable parts of an object.
 
     Args:
-        view: The object with its broken parts replaced; None when it is beyond repair.
-        errors: What the model refused.
+        view: The object with its broken parts replaced. None: unknown, the object cannot be repaired.
+        errors: The errors of the model.
         broken: The paths of the replaced parts.
     """
 
@@ -52,7 +52,7 @@ class PartialObject(Generic[Model]):
     broken: tuple[FieldPath, ...] = field(default=())
 
     def trusted(self, findings: Iterable[Finding]) -> Iterable[Finding]:
-        """Leave out findings about broken parts and about fields that contain them."""
+        """Return *findings* without those about broken parts and about fields that contain them."""
         return self._trusted(findings) if self.broken else findings
 
     def _trusted(self, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ class PartialObject(Generic[Model]):
         around = {parts[:length] for parts in broken for length in range(len(parts) + 1)}
         for finding in findings:
             parts = (finding.parts if isinstance(finding, FieldError) else ()) or (finding.field,)
-            # A field that must be absent is a mistake even if a part of it is broken.
+            # A field that must be absent is a mistake even if it has a broken part.
             forbidden = isinstance(finding, FieldError) and finding.cause is Cause.FORBIDDEN
             if not any(_is_within(part, broken) or (not forbidden and part.parts in around) for part in parts):
                 yield finding
@@ -74,13 +74,13 @@ def read_object(
 ) -> PartialObject[Model]:
     """Read *document* as *model*.
 
-    ``status`` and ``managedFields`` are ignored: they are not part of what the user wants.
+    ``status`` and ``managedFields`` are ignored, because they are not part of the user's desired state.
 
     Args:
         model: The model of the kind.
         document: The object.
-        rules: Ids of the rules that the model enforces, by path with ``*`` for a list position or map key; a
-            mistake gets the id of the longest path that leads to it.
+        rules: Ids of the rules that the model enforces, by path. A list position or map key is ``*``. A mistake gets
+            the id of the longest path that is a prefix of its own.
     """
     errors: list[FieldError] = []
     limits = _limits_of(model)
@@ -96,7 +96,7 @@ def read_object(
 
 
 def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return *document* without what is not the user's wish: ``status`` and ``managedFields``."""
+    """Return the user's desired state: *document* without ``status`` and ``managedFields``."""
     if "status" in document:
         document = {key: value for key, value in document.items() if key != "status"}
     metadata = document.get("metadata")
@@ -114,9 +114,9 @@ def _read_around(
     errors: list[FieldError],
     broken: list[FieldPath],
 ) -> PartialObject[Model]:
-    """Read *document* despite *error*; *errors* and *broken* hold what was found before and are added to.
+    """Read *document* despite *error*, and append further findings to *errors* and *broken*.
 
-    If the document has more mistakes than an answer can show, only its beginning is read, and it has no view.
+    If the document has more than `_MOST_MISTAKES` mistakes, only its start is read, and the result has no view.
     """
     if error.error_count() > _MOST_MISTAKES:
         try:
@@ -141,12 +141,12 @@ def _read_around(
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """The parts of a model that lead to a list or a map of limited length.
+    """Length limits of the lists and maps in a part of a model.
 
     Args:
-        most: The largest number of items of a list, or of members of a map.
-        members: The limits of an object's members, by name.
-        items: The limits of every item of a list, or of every value of a map.
+        most: The maximum number of items of a list, or of members of a map.
+        members: The limits in an object's members, by name.
+        items: The limits in every item of a list, or in every value of a map.
     """
 
     most: float
@@ -175,7 +175,7 @@ def _limits(annotation: Any) -> _Limits | None:
 
 
 def _shortened(value: Any, limits: _Limits, at: FieldPath, errors: list[FieldError], rules: Mapping[str, str]) -> Any:
-    """Return *value* with lists and maps cut to the length that the model allows; mistakes are added to *errors*."""
+    """Return *value* with lists and maps cut to the length that the model allows. Mistakes are appended to *errors*."""
     if not isinstance(value, dict | list):
         return value
     if len(value) > limits.most:
@@ -205,7 +205,7 @@ def _new_errors(
 
 
 def _is_within(path: FieldPath, broken: Set[tuple[str | int, ...]]) -> bool:
-    """Whether *path* is a broken part or inside one; looked up by prefix, because there may be thousands of them."""
+    """Return whether *path* is a broken part or inside one. Looks up prefixes, as there may be thousands of parts."""
     return any(path.parts[:length] in broken for length in range(len(path.parts) + 1))
 
 
@@ -242,7 +242,7 @@ def _beginning(value: Any, budget: list[int]) -> Any:
 
 
 def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
-    """Replace the value of one parser error by a valid one; say whether that was possible."""
+    """Replace the value of one parser error by a valid one. Return whether that was possible."""
     location = [part for part in detail["loc"] if part != "[key]"]
     if not location:
         return False
@@ -270,7 +270,7 @@ def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
 
 
 def _below(annotation: Any, part: str | int) -> tuple[Any, bool]:
-    """Return the type of a member or item, and whether it is optional; (None, False) when unknown."""
+    """Return the type of a member or item, and whether it is optional. (None, False): unknown."""
     annotation = _bare(annotation)
     if isinstance(annotation, type) and issubclass(annotation, ApiModel):
         info = _by_alias(annotation).get(str(part))
@@ -340,7 +340,7 @@ def _bounds(annotation: Any, name: str) -> Iterator[int]:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Say whether *value* nests deeper than *levels*; level by level instead of by recursion."""
+    """Return whether *value* nests deeper than *levels*. Not recursive, because its input may be of any depth."""
     level = [value]
     for _ in range(levels):
         level = [
@@ -355,7 +355,7 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Say whether *value* holds more than *most* JSON values; stops counting there."""
+    """Return whether *value* contains more than *most* JSON values. Stops counting at the first one above."""
     pending, count = [value], 0
     while pending:
         container = pending.pop()
@@ -368,7 +368,7 @@ def has_more_values(value: Any, most: int) -> bool:
 
 
 def value_at(document: JsonObject, path: FieldPath) -> object:
-    """Return the value at *path*, None when there is none."""
+    """Return the value at *path*, or None if it does not exist."""
     value: Any = document
     for part in path.parts:
         try:

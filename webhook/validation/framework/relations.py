@@ -1,6 +1,6 @@
 """Related objects on the hub: a placement with its snapshots and bindings, a run with the objects it names.
 
-Documents may have any shape.
+Documents may have any structure.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,14 +16,14 @@ from webhook.validation.framework.context import Context, UnknownStateError
 WRITTEN: Final[Mapping[tuple[str, str], Family]] = {
     kind.group_kind: family for family in FAMILIES for kind in (family.placement, family.strategy, family.run)
 }
-"""The family of each kind that live checks review."""
+"""The family of each placement, strategy and run kind, by group and kind."""
 
 
 def family_of(document: JsonObject) -> Family:
     """Return the kinds around a placement, strategy or run.
 
     Raises:
-        UnknownStateError: It is none of these; only a forged review contains a stored object of another kind.
+        UnknownStateError: The document has another kind, which as a stored object occurs only in forged reviews.
     """
     family = WRITTEN.get(group_kind(document))
     if family is None:
@@ -42,14 +42,14 @@ def cluster_of(binding: JsonObject) -> str:
 
 
 def holds_cluster(binding: JsonObject) -> bool:
-    """Say whether a binding holds its cluster: scheduled or bound, and not being deleted."""
+    """Return whether a binding holds its cluster: it is Scheduled or Bound, and not being deleted."""
     return text_at(binding, "spec", "state") in {"Scheduled", "Bound"} and not is_deleting(binding)
 
 
 def is_unfinished(run: JsonObject) -> bool:
-    """Say whether a run may still change something: it has not succeeded, failed, been refused or been deleted.
+    """Return whether a run may still make changes: not finished, not failed to initialize, and not being deleted.
 
-    Generations do not matter: a finished run stays finished, whatever state a user sets.
+    Generations are ignored: a finished run remains finished, even if a user sets another state.
     """
     status = {
         str(condition.get("type")): condition.get("status") for condition in dicts_at(run, "status", "conditions")
@@ -59,17 +59,17 @@ def is_unfinished(run: JsonObject) -> bool:
 
 
 def is_same_object(document: JsonObject, other: JsonObject) -> bool:
-    """Return whether two documents of a kind are the same object; a document without a name is a new one."""
+    """Return whether two documents of a kind are the same object. A document without a name is a new object."""
     name = name_of(document)
     return bool(name) and (name, namespace_of(document)) == (name_of(other), namespace_of(other))
 
 
 def placements_named(name: str, placements: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the placement of that name, if there is one."""
+    """Yield the placements with this name."""
     return (placement for placement in placements if name_of(placement) == name)
 
 
 def placement_type_of(placement: Mapping[str, Any]) -> str:
-    """Return the type of a stored placement; without a policy or a type, that is PickAll."""
+    """Return the type of a stored placement. The default is PickAll."""
     kind = dict_at(placement, "spec", "policy").get("placementType")
     return kind if isinstance(kind, str) else "PickAll"

@@ -1,8 +1,8 @@
-"""What an admission rule is, and how it is linked to the code that enforces it.
+"""Admission rules, and their links to the functions that enforce them.
 
 Every module lists its rules next to the functions that enforce them, and `enforces` links the list to the function that
-the registry of kinds calls. `webhook.admission.catalogue` follows the registry, so that kinds and operations are
-defined only there. Errors of the model parser get their ids from the same list (`shape_rules`).
+the registry of kinds calls. `webhook.admission.catalogue` reads kinds and operations from the registry, so that they
+are defined only once. Errors of the model parser get their ids from the list of the module, too (`shape_rules`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ DELETE: Final = frozenset({"DELETE"})
 
 
 class Severity(StrEnum):
-    """What a rule does to a write."""
+    """Effect of a rule on a write."""
 
     DENY = "deny"
     WARN = "warn"
@@ -37,15 +37,15 @@ class Rule:
     """One rule.
 
     Args:
-        id: Stable name, such as ``P-25``; the letter is the group.
-        severity: What it does; more than one where it depends on the case.
-        what: What it requires, in one plain sentence.
-        source: Where it comes from.
-        fields: The fields that it is about, with ``*`` for a list position or map key. An error of the model parser
-            there gets this id; a default is looked up there in the schema.
+        id: Stable name, such as ``P-25``. The letter is the group.
+        severity: Its effects. More than one if the effect depends on the write.
+        what: The requirement, in one sentence of plain text.
+        source: Origin of the rule, such as a section of a specification or the reference.
+        fields: The fields that it is about. A list position or map key is ``*``. An error of the model parser at such
+            a field gets this id, and the schema at such a field has the value of a default.
         in_schema: Whether the schema of the CRD enforces it, too.
-        operations: The operations it applies to, if not all for which its function is called.
-        only: The kinds it applies to, if not all for which its function is called.
+        operations: The operations it applies to. Empty: all for which its function is called.
+        only: The kinds it applies to. Empty: all for which its function is called.
     """
 
     id: str
@@ -79,7 +79,7 @@ def warn(rule_id: str, what: str, source: str = OURS, *, on: frozenset[str] = fr
 
 
 def default(rule_id: str, what: str, source: str, *fields: str) -> Rule:
-    """Return a rule that fills in what a write leaves out."""
+    """Return a rule that sets a field that a write omits."""
     return Rule(rule_id, (Severity.DEFAULT,), what, source, fields)
 
 
@@ -114,5 +114,5 @@ def pick(rules: Iterable[Rule], *ids: str) -> tuple[Rule, ...]:
 
 
 def shape_rules(rules: Iterable[Rule]) -> Mapping[str, str]:
-    """Return the ids of *rules* by field, for `webhook.validation.framework.reading`; the later of two."""
+    """Return the ids of *rules* by field, for `webhook.validation.framework.reading`. The last rule of a field wins."""
     return {field: rule.id for rule in rules for field in rule.fields}

@@ -1,4 +1,4 @@
-"""Rules on selectors: label queries, property requirements and sorters, and the grammar of property names.
+"""Rules on selectors: label selectors, property requirements and sorters, and the syntax of property names.
 
 Source: placement-api.md 2.1, 2.2, 2.6, 7.2 and the rules P-27 to P-36.
 """
@@ -49,7 +49,7 @@ def validate_label_selector(selector: LabelSelector, at: FieldPath, rule: str) -
 
 
 def validate_label_requirement(requirement: LabelSelectorRequirement, at: FieldPath, rule: str) -> Iterator[FieldError]:
-    """One expression over a label; In and NotIn have values, Exists and DoesNotExist have none."""
+    """One match expression: In and NotIn require values, Exists and DoesNotExist take none."""
     if error := qualified_name_error(requirement.key):
         yield invalid(at / "key", requirement.key, error, rule)
     operator, values = requirement.operator, requirement.values
@@ -65,7 +65,7 @@ def validate_label_requirement(requirement: LabelSelectorRequirement, at: FieldP
 
 
 def validate_requirements(requirements: Sequence[PropertySelectorRequirement], at: FieldPath) -> Iterator[Finding]:
-    """Each comparison is well formed, and no two on one property contradict each other.
+    """Each requirement is well formed, and the requirements on one property do not contradict each other.
 
     Source: placement-api.md P-31 to P-35.
     """
@@ -81,7 +81,7 @@ def validate_requirements(requirements: Sequence[PropertySelectorRequirement], a
 
 
 def validate_requirement(requirement: PropertySelectorRequirement, at: FieldPath) -> Iterator[Finding]:
-    """One comparison: a property, a known operator (P-32), and exactly one value (P-33) that is a quantity (P-34)."""
+    """A requirement has a property name, a known operator (P-32), and exactly one value (P-33), a quantity (P-34)."""
     yield from validate_property_name(requirement.name, at, "P-31")
     if requirement.operator not in OPERATORS:
         yield not_supported(at / "operator", requirement.operator, OPERATORS, "P-32")
@@ -98,7 +98,7 @@ def validate_requirement(requirement: PropertySelectorRequirement, at: FieldPath
 
 
 def validate_property_name(name: str, at: FieldPath, rule: str) -> Iterator[Finding]:
-    """The name has the grammar of properties; a name that the user probably did not intend gives a warning.
+    """The name has the syntax of properties. A name that the user probably did not intend causes a warning.
 
     Source: placement-api.md 2.2, X-09, X-19.
     """
@@ -121,7 +121,7 @@ def validate_sorter(sorter: PropertySorter, at: FieldPath) -> Iterator[Finding]:
 
 
 def contradiction(bounds: Sequence[tuple[str, Quantity]]) -> str:
-    """Return which of the comparisons of one property exclude each other, empty when they may all hold.
+    """Return which requirements on one property exclude each other, empty if a value can meet all of them.
 
     Source: placement-api.md 7.2.
     """
@@ -168,9 +168,11 @@ CAPACITY_TYPES: Final = ("total", "allocatable", "available")
 
 @cache_verdicts
 def property_name_error(name: str) -> str:
-    """Return why *name* cannot be the name of a property, empty when it can.
+    """Return why *name* is not the name of a property, empty if it is one.
 
-    Source: placement-api.md 2.2. As there, resource properties are split only at the first dash.
+    Resource properties are split only at the first dash.
+
+    Source: placement-api.md 2.2.
     """
     if len(name) > LONGEST_PROPERTY_NAME:
         return f"must have at most {LONGEST_PROPERTY_NAME} characters"

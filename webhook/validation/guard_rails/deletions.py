@@ -1,12 +1,12 @@
-"""Guard rails around deletions that would remove a member's content by mistake.
+"""Guard rails against accidental deletions of objects that members depend on.
 
-Deleting a member's namespace deletes the Works of that member, and deleting one of our definitions deletes all objects
-of its kind: both tell members what to keep. Deleting the namespace of the installation deletes the loop, the server and
-the accounts of all agents. A user who intends the deletion annotates the object first. Guard rails do not apply to our
-own controllers, which delete the namespace of a member that has left.
+Deleting a member's namespace deletes the Works of that member. Deleting one of our definitions deletes all objects of
+its kind. Deleting the namespace of the installation deletes the loop, the server and the accounts of all agents. A user
+who intends the deletion annotates the object first. Guard rails do not apply to our own controllers, which delete the
+namespace of a member that has left.
 
-The annotation is no confirmation of a removal (removal.md 5). Members keep their content in all three cases, so no
-placement loses anything that a digest could name. The fleet's own objects are lost: the right to delete them is enough.
+The annotation does not confirm a removal (removal.md 5). Members keep their content in all three cases, so no placement
+loses content that a digest could name. Only the fleet's own objects are lost, and the right to delete them is enough.
 
 Source: placement-api.md 8, whose table these three rows extend.
 """
@@ -58,7 +58,7 @@ def guard_own_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]
 
 @enforces(*pick(RULES, "G-18"))
 def guard_definition_in_use(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Deleting a definition deletes all its objects, so it stays while there are any (G-18)."""
+    """Users do not delete a definition that still has objects, which would be deleted with it (G-18)."""
     name = name_of(write.subject)
     kind = _BY_DEFINITION.get(name)
     if kind is None or not _is_guarded(write, context):
@@ -72,22 +72,22 @@ def guard_definition_in_use(write: ReviewedWrite, context: Context) -> Iterator[
 
 
 def _is_guarded(write: ReviewedWrite, context: Context) -> bool:
-    """Say whether a write starts a deletion that no user has allowed."""
+    """Return whether a write starts a deletion without the annotation that allows it."""
     old = write.old or {}
-    # The stored object is asked, not the cache: its annotation may be newer than what the cache has seen.
+    # Read from the stored object in the review: the cached one may still lack the annotation.
     return (
         context.settings.protect_deletions
         and write.operation == "DELETE"
         and not write.subresource
         and annotation(old, ALLOW_DELETION) != "true"
-        and not is_deleting(old)  # the deletion has begun: refusing another DELETE would not stop it
+        and not is_deleting(old)  # refusing a second DELETE would not stop the deletion
     )
 
 
 def _in_use(kind: Kind, context: Context) -> str:
-    """Describe the objects of a kind, empty when there are none.
+    """Return why the definition of a kind is in use, empty if it is not.
 
-    A kind that is not in the cache counts as in use while the fleet has members.
+    If the kind is not cached, its definition counts as in use while the fleet has members.
     """
     try:
         count = len(context.hub.list(kind))

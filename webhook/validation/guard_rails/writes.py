@@ -1,9 +1,9 @@
-"""Guard rails: which user may write which object, whatever its content.
+"""Guard rails: which user may write which object, regardless of its content.
 
 They are separate from validity: a refusal is "forbidden", not "invalid", and applies to finalizer updates and deletions
-too. All are off by default, except the protection of Works and of approvals: a forged Work is code execution on a
-member, an approval created in advance bypasses the gate. `webhook.validation.guard_rails.deletions` has the guard rails
-against accidental deletions.
+too. All are off by default, except the protection of Works and bindings, which is on, and of approvals, which has no
+setting. A forged Work executes code on a member, and an approval that is created in advance bypasses the gate.
+`webhook.validation.guard_rails.deletions` has the guard rails against accidental deletions.
 
 Source: docs/specifications/placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users
     that count as admins are a setting, service accounts as such are not trusted (every agent is one), G-10 applies to
@@ -39,7 +39,7 @@ TRUSTED_USERS: Final = (
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:namespace-controller",
 )
-"""Components of Kubernetes that write any object. kube-controller-manager runs as the last two."""
+"""Components of Kubernetes that may write any object. kube-controller-manager runs as the last two."""
 _FLEET_GROUPS: Final = frozenset(
     {CLUSTER_GROUP, PLACEMENT_GROUP, "networking.fleet.azure.com", "multicluster.x-k8s.io"}
 )
@@ -121,12 +121,12 @@ LEFT_TO_OTHERS: Final = (
     _left_to_others("G-14", "Only trusted users write service accounts in reserved namespaces", _POLICIES),
     _left_to_others("G-15", "Pods and ReplicaSets are not created on the hub", _POLICIES),
 )
-"""Guard rails of the reference that are not implemented here, on purpose."""
+"""Guard rails of the reference that are intentionally not implemented here."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewedWrite:
-    """One write, as a guard rail sees it; *old* is None on CREATE, *new* on DELETE."""
+    """One write, as guard rails receive it. *old* is None on CREATE, *new* is None on DELETE."""
 
     operation: str
     new: JsonObject | None
@@ -135,7 +135,7 @@ class ReviewedWrite:
 
     @property
     def subject(self) -> JsonObject:
-        """The object written, the stored one on DELETE."""
+        """The new object, or the stored one on DELETE."""
         return self.new or self.old or {}
 
 
@@ -154,14 +154,14 @@ def is_trusted(user: UserInfo, context: Context) -> bool:
 
 @enforces(*pick(RULES, "G-01", "G-02"))
 def guard_workload(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """No Pods and ReplicaSets on the hub, outside reserved namespaces (G-01, G-02)."""
+    """No new Pods and ReplicaSets on the hub, outside reserved and exempt namespaces (G-01, G-02)."""
     if context.settings.block_workloads and _is_in_user_namespace(write, context):
         yield "workloads must not run on the hub. Place them on member clusters"
 
 
 @enforces(*pick(RULES, "G-03"))
 def guard_pod_disruption_budget(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """No PodDisruptionBudgets on the hub, outside reserved namespaces (G-03)."""
+    """No new PodDisruptionBudgets on the hub, outside reserved and exempt namespaces (G-03)."""
     if context.settings.block_pod_disruption_budgets and _is_in_user_namespace(write, context):
         yield "a PodDisruptionBudget has no effect on the hub. To place it on members, put it in a ResourceEnvelope"
 
@@ -193,10 +193,10 @@ def guard_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-11"))
 def guard_member_work(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only trusted users write in a member's namespace, except for the agent's status and finalizer (G-11).
+    """Only trusted users write in a member's namespace. Its agent may change the status and its finalizer (G-11).
 
-    The loop acts on the labels and annotations of a Work, and the garbage collector on its owners: an agent that could
-    change them could claim content of other members, or have its Works deleted.
+    The loop acts on the labels and annotations of a Work, and the garbage collector on its owner references. An agent
+    that could change them could claim content of other members, or have its Works deleted.
 
     If the MemberCluster is not in the cache, the write passes: the agent's name is unknown.
     """
@@ -216,14 +216,14 @@ def guard_member_work(write: ReviewedWrite, context: Context) -> Iterator[str]:
 
 
 def _beyond_finalizer(write: ReviewedWrite) -> bool:
-    """Return whether a write changes more of an object than the agent's own finalizer."""
+    """Return whether a write changes more than the agent's finalizer."""
     if write.new is None or write.old is None:
         return True
     return not _equal_without_nulls(_without_finalizer(write.new), _without_finalizer(write.old))
 
 
 def _without_finalizer(document: JsonObject) -> JsonObject:
-    """Return what of an object only the loop may change."""
+    """Return the parts of an object that its agent must not change."""
     metadata = dict_at(document, "metadata")
     finalizers = [name for name in metadata.get("finalizers") or () if name != WORK_CLEANUP]
     remaining = {name: metadata.get(name) or None for name in ("labels", "annotations", "ownerReferences")}
@@ -231,7 +231,7 @@ def _without_finalizer(document: JsonObject) -> JsonObject:
 
 
 def _agent_names(member: JsonObject) -> set[str]:
-    """Return the user names that requests of a member's identity may carry."""
+    """Return the possible user names of the member's identity in requests."""
     identity = dict_at(member, "spec", "identity")
     name, namespace = str(identity.get("name", "")), str(identity.get("namespace") or "fleet-system")
     return {name, f"system:serviceaccount:fleet-system:{name}", f"system:serviceaccount:{namespace}:{name}"} - {""}
@@ -239,7 +239,7 @@ def _agent_names(member: JsonObject) -> set[str]:
 
 @enforces(*pick(RULES, "G-05", "G-06", "G-07", "G-08", "G-09"))
 def guard_member_cluster(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Members with annotations of the managed service belong to that service (G-05 to G-09)."""
+    """Members with annotations of the managed service are reserved for trusted users (G-05 to G-09)."""
     if not context.settings.guard_rail:
         return
     new, old = write.new, write.old
@@ -250,7 +250,7 @@ def guard_member_cluster(write: ReviewedWrite, context: Context) -> Iterator[str
 
 
 def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> Iterator[str]:
-    """G-06, G-07 and G-08 for members that are managed, G-09 for the others."""
+    """Managed members follow G-06, G-07 and G-08, all others follow G-09."""
     trusted = is_trusted(context.user, context)
     if not _fleet_annotations(old):
         if _fleet_annotations(new):
@@ -277,7 +277,7 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
 
 @enforces(*pick(RULES, "G-16"))
 def guard_identity(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """A member's identity may read and write its Works, so only admins may change the identity (G-16)."""
+    """Only admins change a member's identity, because it may read and write the member's Works (G-16)."""
     if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
         return
     new, old = dict_at(write.new, "spec", "identity"), dict_at(write.old, "spec", "identity")
@@ -287,7 +287,7 @@ def guard_identity(write: ReviewedWrite, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-20"))
 def guard_binding_state(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """The state Unscheduled orders the removal of content, so only the loop writes it, no admin by mistake (G-20)."""
+    """Only the loop and allowed users, but no other admins, set Unscheduled, which removes content (G-20)."""
     settings = context.settings
     if not settings.protect_works or write.operation != "UPDATE" or context.user.username in settings.allowed_users:
         return

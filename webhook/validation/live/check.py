@@ -1,8 +1,8 @@
-"""How live checks run, and what they share.
+"""Runner and shared functions of live checks.
 
 A live check is a pure function of (object, stored object, context) that yields warnings. It reads the hub through
-`Context.hub`. A question that the hub cannot answer ends the check without a verdict, and so does the end of the time
-that all checks of one review share. An error in a check is reported through the context and never changes the verdict.
+`Context.hub`. If the hub cannot answer a question, the check ends. At the shared deadline of a review, all remaining
+checks are skipped. An error in a check is reported through the context. In all three cases, earlier warnings are kept.
 
 Source: placement-api.md 10 and 11.
 """
@@ -21,17 +21,19 @@ from webhook.validation.framework.context import Context, OutOfTimeError, Unknow
 from webhook.validation.framework.field import FieldWarning
 
 LiveCheck: TypeAlias = Callable[[JsonObject | None, JsonObject | None, Context], Iterator[FieldWarning]]
-"""Takes the object (None on DELETE) and the stored one (None on CREATE). The object has passed the rules of its kind;
-on an update, parts that were broken before may still be broken."""
+"""Takes the object (None on DELETE), the stored object (None on CREATE) and the context.
+
+The object has passed the rules of its kind. On an update, parts that were already broken may still be broken.
+"""
 
 MOST_FINDINGS: Final = 100
-"""Most warnings of one check; an answer shows fewer."""
+"""Maximum number of warnings of one check. An answer shows fewer."""
 MOST_KNOWN: Final = 256
-"""Results that are remembered, by policy or selector."""
+"""Maximum number of cached results, by policy or selector."""
 LONGEST_KNOWN: Final = 4096
-"""Bytes of the longest of those policies and selectors, as JSON."""
+"""Size limit in bytes of a policy or selector, as JSON, whose results are cached."""
 _STRIDE: Final = 256
-"""How many objects to visit between two looks at the clock."""
+"""Number of objects between two reads of the clock."""
 
 Item = TypeVar("Item")
 
@@ -39,7 +41,7 @@ Item = TypeVar("Item")
 def run_checks(
     checks: Iterable[LiveCheck], document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> list[FieldWarning]:
-    """Return the warnings of *checks* within the time that they share."""
+    """Return the warnings of *checks* until their shared deadline, which is counted from now."""
     context = context.started()
     warnings: list[FieldWarning] = []
     for check in checks:
@@ -57,10 +59,10 @@ def run_checks(
 
 
 def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:
-    """Yield *items*, checking the clock at intervals; for loops over all objects of a kind.
+    """Yield *items*, and check the deadline at intervals. For loops over all objects of a kind.
 
     Raises:
-        OutOfTimeError: The time is over.
+        OutOfTimeError: The deadline has passed.
     """
     for number, item in enumerate(items):
         if number % _STRIDE == 0:
@@ -69,7 +71,7 @@ def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:
 
 
 def selector_of(term: JsonObject) -> LabelSelector:
-    """Return the label selector of a term. The same few repeat, so short ones are read once.
+    """Return the label selector of a term. Short selectors are parsed once and cached, because few differ.
 
     Raises:
         UnknownStateError: It is malformed.
@@ -90,13 +92,13 @@ def _read_selector(text: bytes) -> LabelSelector:
 
 
 def with_names(text: str, names: Collection[str], room: int, total: int | None = None) -> str:
-    """Return ``text: a, b and 3 more``: as many names, in order, as fit in *room* characters.
+    """Return ``text: a, b and 3 more``: as many sorted names as fit in *room* characters.
 
     Args:
-        text: The message about them.
-        names: Those that may be named.
-        room: Characters for the whole text.
-        total: How many there are, named or not; by default as many as *names*.
+        text: The message about the names.
+        names: Names that may be listed.
+        room: Maximum number of characters of the result, if *text* alone fits.
+        total: Number of objects, named or not. None: unset, the number of *names*.
     """
     total = len(names) if total is None else total
     ordered: Sequence[str] = [printable(name) for name in sorted(names)]

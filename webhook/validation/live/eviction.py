@@ -20,7 +20,7 @@ from webhook.validation.live.check import LiveCheck
 
 
 def warn_about_target(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """An eviction of a placement that is not there stays invalid; the user has to create a new one (X-83)."""
+    """An eviction of a missing placement is invalid for good: the user must create a new eviction (X-83)."""
     placement, cluster = text_at(document, "spec", "placementName"), text_at(document, "spec", "clusterName")
     if old is not None or not placement:
         return

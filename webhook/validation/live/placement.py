@@ -64,7 +64,7 @@ WELL_KNOWN: Final = frozenset(
 """Properties that a member may report later, even if none does now (placement-api.md 2.2)."""
 _SIZE_COUNT: Final = re.compile(r"kubernetes\.azure\.com/vm-sizes/[^/]+/count", re.ASCII)
 _MOST_CANDIDATES: Final = 200
-"""How many known property names are compared with one that no member reports."""
+"""Maximum number of property names that are compared with an unknown one, to suggest a correction."""
 _NAMESPACE: Final = ("", "Namespace")
 
 
@@ -92,12 +92,12 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
 
 @lru_cache(maxsize=1)
 def _of_this_fleet(_fleet: Fleet) -> dict[bytes, str]:
-    """Return what `_missing_clusters` has said of policies, short and few of them; forgotten when the fleet changes."""
+    """Return the cached results of `_missing_clusters` by policy. A change of the fleet invalidates all of them."""
     return {}
 
 
 def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet, context: Context) -> str:
-    """Return what is wrong with the number of a PickN policy, empty when there are enough clusters."""
+    """Return the message about the number of a PickN policy, empty if there are enough clusters."""
     failed = fleet.eligibility.failed
     joined = (failed != LEAVING) & (failed != NOT_JOINED)
     count = int(np.count_nonzero(joined))
@@ -122,7 +122,7 @@ def _missing_clusters(policy: JsonObject, text: bytes, wanted: int, fleet: Fleet
 
 
 def _text_of(policy: JsonObject) -> bytes:
-    """Write a policy as JSON: the same few come again and again, so what is found out about short ones is kept."""
+    """Return a policy as JSON, the cache key of results about it. Few policies differ, so results are cached."""
     try:
         return orjson.dumps(policy)
     except orjson.JSONEncodeError as error:
@@ -186,16 +186,16 @@ def _known_strange(text: bytes) -> tuple[tuple[FieldPath, str], ...]:
 
 
 def _strange(policy: JsonObject) -> tuple[tuple[FieldPath, str], ...]:
-    """Return the properties that a policy names and that are not well known, with their paths."""
+    """Return the properties in a policy that are not well known, with their paths."""
     return tuple(
         (at, name) for at, name in _properties(policy) if name not in WELL_KNOWN and not _SIZE_COUNT.fullmatch(name)
     )
 
 
 def _closest(name: str, others: Sequence[str]) -> str:
-    """Return the name among *others* that the user may have meant, empty when there is none.
+    """Return the one of *others* that the user may have meant, empty if none is similar.
 
-    Only the last segments are compared, because the prefixes are much alike.
+    Only the last segments are compared, because most prefixes are similar.
     """
     by_end = {other.rpartition("/")[2]: other for other in others}
     close = get_close_matches(name.rpartition("/")[2], by_end, 1, 0.75)
@@ -203,14 +203,14 @@ def _closest(name: str, others: Sequence[str]) -> str:
 
 
 def _is_reported_otherwise(name: str, fleet: Fleet, context: Context) -> bool:
-    """Say whether some cluster has a resource or an external score of that name: neither is a property in a status."""
+    """Return whether a cluster has a resource or an external score of that name, neither of which is in a status."""
     return name.startswith((RESOURCE_PREFIX, SCORE_PREFIX)) and any(
         read_property(member, name) is not None for member in timed(fleet.members, context)
     )
 
 
 def _properties(policy: JsonObject) -> Iterator[tuple[FieldPath, str]]:
-    """Yield the properties that a policy names, with their paths."""
+    """Yield the names of the properties in a policy, with their paths."""
     affinity = dict_at(policy, "affinity", "clusterAffinity")
     required = dicts_at(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "clusterSelectorTerms")
     for i, term in enumerate(required):
@@ -226,7 +226,7 @@ def _properties(policy: JsonObject) -> Iterator[tuple[FieldPath, str]]:
 def warn_about_empty_selectors(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A selector matches nothing on the hub (X-25): the object may be created later, or its name is misspelt."""
+    """A selector matches no object on the hub (X-25): the object is not created yet, or its name is misspelt."""
     before = dicts_at(old, "spec", "resourceSelectors")
     terms = dicts_at(document, "spec", "resourceSelectors")
     for i, term in enumerate(terms):
@@ -247,7 +247,7 @@ def warn_about_empty_selectors(
 
 
 def selected_home(terms: list[JsonObject]) -> str:
-    """Return the namespace of terms for namespaced kinds in a ClusterResourcePlacement. Empty: unset."""
+    """Return the namespace in which a ClusterResourcePlacement selects namespaced objects. Empty: unset."""
     names = (text_at(term, "name") for term in terms if term.get("selectionScope") == "NamespaceWithResourceSelectors")
     return next(names, "")
 
@@ -267,8 +267,8 @@ def warn_about_shared_objects(
 ) -> Iterator[FieldWarning]:
     """Another placement of the same kind places the same object on some of the same clusters (X-22).
 
-    If both allow co-ownership, they do not conflict. Objects are compared by the names in the selectors; a label
-    selector counts if it matches the labels of the object on the hub.
+    If both placements allow co-ownership, they do not conflict. Only objects that this placement selects by name are
+    compared. The other one may select them by name, or by labels that match those on the hub.
     """
     before = dicts_at(old, "spec", "resourceSelectors")
     named = [
@@ -296,12 +296,12 @@ def warn_about_shared_objects(
 
 
 def _others_selecting(named: JsonObject, document: JsonObject, context: Context) -> Iterator[JsonObject]:
-    """Yield the other placements that select an object by its name, then those that may by labels.
+    """Yield the other placements that select an object by name, then those that select it by labels.
 
     Args:
-        named: The selector of the object.
-        document: The placement of the selector. One that shares the ownership with it is no conflict.
-        context: Knows the placements, by what they select.
+        named: The selector that names the object.
+        document: The placement of the selector. If both allow co-ownership, the other placement is skipped.
+        context: Finds the placements by the objects that they select.
     """
     kind, namespace = family_of(document).placement, namespace_of(document)
     group, selected, name = (text_at(named, part) for part in ("group", "kind", "name"))
@@ -318,7 +318,7 @@ def _shares(placement: JsonObject) -> bool:
 
 
 def _planned(document: JsonObject, context: Context) -> frozenset[str]:
-    """Return the clusters that a first scheduling run would pick for a placement, and those that it holds."""
+    """Return the clusters that a placement holds, and those that its first scheduling run would pick."""
     family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     bindings = children(family.binding, name, namespace, context) if name else ()
     clusters_held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
@@ -329,7 +329,7 @@ def _planned(document: JsonObject, context: Context) -> frozenset[str]:
 
 
 def _fitting(placements: Collection[JsonObject], named: JsonObject, context: Context) -> Iterator[JsonObject]:
-    """Yield the placements with a label selector that fits the object that *named* names."""
+    """Yield the placements with a label selector that matches the object that *named* selects."""
     labels = _labels_on_hub(named, context) if placements else None
     if labels is None:
         return
@@ -349,7 +349,7 @@ def _fits_labels(term: JsonObject, labels: Mapping[str, str]) -> bool:
 
 
 def _labels_on_hub(named: JsonObject, context: Context) -> Mapping[str, str] | None:
-    """Return the labels that a cluster-scoped object has on the hub. None: unknown, or there is no such object."""
+    """Return the labels of a cluster-scoped object on the hub. None: unknown, or the object does not exist."""
     kind = context.kinds.find(text_at(named, "group"), text_at(named, "kind"))
     if kind is None or kind.namespaced:
         return None
@@ -393,7 +393,7 @@ def _history_limit(document: JsonObject | None) -> int:
 
 
 def _surplus(indexes: list[str], limit: int) -> set[str]:
-    """Return the indexes that are pruned when one more snapshot is created."""
+    """Return the indexes that are pruned when another snapshot is created."""
     return set(indexes[: max(0, len(indexes) - limit + 1)])
 
 

@@ -22,7 +22,7 @@ from webhook.validation.placement.rules import SELECTORS
 def warn_about_jobs_with_a_ttl(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A selected Job is deleted on the member after it has finished, and is not created again (X-37)."""
+    """A selected Job with a TTL is deleted on the member after it has finished, and is not created again (X-37)."""
     if not context.hub.list(JOB):
         return
     before = dicts_at(old, "spec", "resourceSelectors")
@@ -38,7 +38,7 @@ def warn_about_jobs_with_a_ttl(
 
 
 def _jobs(term: JsonObject, home: str, context: Context) -> Iterator[JsonObject]:
-    """Yield the Jobs that a term reaches; *home* is the namespace of terms for namespaced kinds."""
+    """Yield the Jobs that a term selects. *home* is the namespace of terms for namespaced kinds."""
     kind = text_at(term, "group"), text_at(term, "kind")
     if kind == JOB.group_kind and home:
         fits = _matcher(term)

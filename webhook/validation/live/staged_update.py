@@ -1,6 +1,6 @@
 """Live checks on staged update strategies and runs.
 
-The mistakes that these find are final for a run: it fails to initialise, and the user has to create a new one.
+Most of these mistakes are final for a run: it fails to initialize, and the user must create a new run.
 
 Source: placement-api.md 10.2; staged-updates.md 3 and 4.
 """
@@ -43,8 +43,8 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
     """Member clusters are in several stages or in none, or cannot be sorted (X-35).
 
-    That matters for the clusters of placements that wait for runs. If there are none, all clusters are checked, and
-    those in no stage pass, because many strategies are for a part of the fleet.
+    Checks the clusters of placements whose strategy type is External. If there are none, all clusters are checked, but
+    may be in no stage, because many strategies are for a part of the fleet.
     """
     if document is None:
         return
@@ -83,7 +83,7 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
 
 
 def _waiting_clusters(document: JsonObject, fleet: Fleet, context: Context) -> BoolColumn | None:
-    """Return the clusters of placements that runs roll out; None: there are none, or it is not known."""
+    """Return the clusters of placements that runs roll out. None: unknown, or there are no such clusters."""
     family, namespace = family_of(document), namespace_of(document)
     try:
         waiting = [
@@ -104,7 +104,7 @@ def _has_integer(fleet: Fleet, key: str) -> BoolColumn:
 
 
 def warn_about_use(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """A strategy is changed or deleted while runs use it; each run keeps the copy it made at its start (X-36)."""
+    """A strategy is changed or deleted while unfinished runs use it (X-36). A started run keeps its own copy."""
     if old is None:
         return
     family, name, namespace = family_of(old), name_of(old), namespace_of(old)
@@ -129,7 +129,7 @@ def warn_about_use(document: JsonObject | None, old: JsonObject | None, context:
 def warn_about_references(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A new run names objects that it will not find (X-41)."""
+    """A new run refers to missing objects, or to a placement whose strategy is not External (X-41)."""
     if document is None or old is not None:
         return
     family, namespace = family_of(document), namespace_of(document)
@@ -163,7 +163,7 @@ def _warn_about_strategy(document: JsonObject, context: Context) -> Iterator[Fie
 def warn_about_analysis(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """The annotation of a run names stages that its strategy does not have, or that wait for no approval (X-54)."""
+    """The analysis of a run names stages that its strategy lacks, or that do not wait for an approval (X-54)."""
     text = annotation(document, ANALYSIS) if document is not None else ""
     if document is None or not text or (old is not None and annotation(old, ANALYSIS) == text):
         return
@@ -173,7 +173,7 @@ def warn_about_analysis(
         snapshot = spec_of(context.hub.get(family_of(document).strategy, name, namespace) or {})
     try:
         problems = stage_problems(read_analysis(text, namespace_of(document)), UpdateStrategySpec.read(snapshot).stages)
-    except ValueError:  # either is refused elsewhere, or X-41 says that there is no strategy
+    except ValueError:  # a malformed analysis is refused elsewhere, and X-41 reports a missing strategy
         return
     for problem in problems:
         yield FieldWarning(FieldPath.of("metadata", "annotations", ANALYSIS), problem, "X-54")
@@ -182,9 +182,9 @@ def warn_about_analysis(
 def warn_about_other_runs(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A run is created or started while another run of the placement is unfinished: the later writer wins (X-43).
+    """A run is created or started while another run of the placement is unfinished: both would abort (X-43).
 
-    Only a warning: the cache may not yet have seen that another run was created, or that one has finished.
+    Only a warning, because the cache may not yet show that another run was created or has finished.
     """
     if document is None or (old is not None and text_at(document, "spec", "state") != "Run"):
         return

@@ -1,4 +1,4 @@
-"""Live checks on upgrade strategies and runs: what they would find on the hub as it is.
+"""Live checks on upgrade strategies and runs, against the present state of the hub.
 
 Source: upgrade-runs.md 4.1 and 4.2.
 """
@@ -38,7 +38,7 @@ _NO_WINDOWS: Final = MemberWindows()
 
 
 def warn_about_groups(document: JsonObject | None, _old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """The groups of a strategy and the labels of members do not fit each other (C-40, C-41, C-42)."""
+    """The groups of a strategy and the labels of members do not match (C-40, C-41, C-42)."""
     if document is None:
         return
     strategy = _read_sequence(spec_of(document))
@@ -50,7 +50,7 @@ def warn_about_groups(document: JsonObject | None, _old: JsonObject | None, cont
 
 
 def _warn_about_labels(strategy: StrategySpec, members: Collection[Member]) -> Iterator[FieldWarning]:
-    """Groups that nobody carries (C-40), and members that carry another (C-41)."""
+    """A group has no member with its label (C-40), or members have the label of an unlisted group (C-41)."""
     named = {
         group.name: SPEC / "stages" / i / "groups" / j
         for i, stage in enumerate(strategy.stages)
@@ -66,7 +66,7 @@ def _warn_about_labels(strategy: StrategySpec, members: Collection[Member]) -> I
 
 
 def _warn_about_several(strategy: StrategySpec, members: Collection[Member], at: FieldPath) -> Iterator[FieldWarning]:
-    """A member is in several groups, so that no run can follow the strategy (C-42)."""
+    """A member is in several groups: no run of the strategy starts (C-42)."""
     try:
         select(strategy, None, members)
     except MemberInMultipleGroupsError:
@@ -76,9 +76,9 @@ def _warn_about_several(strategy: StrategySpec, members: Collection[Member], at:
 
 
 def warn_about_run(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """What a run would find when it starts: its strategy, its members, their versions, other runs (C-42 to C-47, C-56).
+    """The strategy, the members, their versions and other runs prevent or limit a run (C-42 to C-47, C-56).
 
-    One check, since all of it depends on which members they are.
+    One check, because all of these depend on the members of the run.
     """
     if document is None or not _is_asked(document, old):
         return
@@ -102,7 +102,7 @@ def warn_about_run(document: JsonObject | None, old: JsonObject | None, context:
 
 
 def _warn_about_versions(target: str, members: Collection[Member], context: Context) -> Iterator[FieldWarning]:
-    """Members are taken back or too far ahead (C-43, C-44), or to what is not published (C-45, C-46)."""
+    """Members are ahead (C-43) or too far behind (C-44), or the version is a preview (C-45) or unpublished (C-46)."""
     wanted, alias = parse_version(target), is_alias(target)
     documents, requests = _documents(context), _requests(context)
     lower = far = 0
@@ -137,7 +137,7 @@ def _warn_about_publication(target: str, members: Collection[Member], context: C
 
 
 def _offers(region: Region, target: str) -> bool:
-    """Say whether a region has a version, or any patch of a minor version."""
+    """Return whether a region offers a version or, for an alias, any patch of its minor version."""
     if not is_alias(target) or region.kubernetes is None:
         return region.offers(target)
     line = parse_version(target).line
@@ -147,7 +147,7 @@ def _offers(region: Region, target: str) -> bool:
 
 
 def _is_preview(region: Region, target: str) -> bool:
-    """Say whether a region has a version as a preview; what an alias will mean is not known yet."""
+    """Return whether a region lists a version as a preview. False for an alias, whose patch is not known yet."""
     if is_alias(target):
         return False
     return any(
@@ -159,7 +159,7 @@ def _is_preview(region: Region, target: str) -> bool:
 
 
 def _warn_about_other_runs(document: JsonObject, members: Set[str], context: Context) -> Iterator[FieldWarning]:
-    """Another unfinished run upgrades the same members (C-47): each member is upgraded by one of them at a time."""
+    """Another unfinished run has the same members (C-47). Only one run at a time upgrades a member."""
     others = [
         name_of(other)
         for other in timed(context.hub.list(kinds.UPGRADE_RUN), context)
@@ -178,7 +178,7 @@ def _is_unfinished(run: JsonObject) -> bool:
 
 
 def _shares(run: JsonObject, members: Set[str]) -> bool:
-    """Say whether some of *members* are in the record of a run."""
+    """Return whether any of *members* is in the status of a run."""
     return any(
         text_at(member, "name") in members
         for stage in dicts_at(run, "status", "stages")
@@ -188,7 +188,7 @@ def _shares(run: JsonObject, members: Set[str]) -> bool:
 
 
 def _is_asked(document: JsonObject, old: JsonObject | None) -> bool:
-    """Say whether a write sets what a run aims at, or starts it; later nothing of that can be changed."""
+    """Return whether a write creates or starts a run, or changes its goal. A started run cannot change its goal."""
     if old is None:
         return True
     new, stored = spec_of(document), spec_of(old)
@@ -197,7 +197,7 @@ def _is_asked(document: JsonObject, old: JsonObject | None) -> bool:
 
 
 def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
-    """Return the stages that a run would follow. Raises `UnknownStateError` when its strategy is not there."""
+    """Return the stages that a run would follow. Raises `UnknownStateError` if its strategy does not exist."""
     if spec.strategy is not None:
         return spec.strategy
     if spec.strategy_ref is None:
@@ -209,7 +209,7 @@ def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
 
 
 def _narrowed(spec: UpgradeRunSpec, context: Context) -> list[Member]:
-    """Return the members that the selector of a run leaves."""
+    """Return the members that match the selector of a run, or all without a selector."""
     try:
         return [
             member

@@ -55,7 +55,7 @@ def _judge(
 
 
 def validate_one_limit(spec: DisruptionBudgetSpec) -> Iterator[Finding]:
-    """One of the two limits (B-01); with neither, every eviction is blocked (X-80)."""
+    """A budget has only one of the two limits (B-01). Without any, it blocks every eviction (X-80)."""
     if spec.max_unavailable is not None and spec.min_available is not None:
         parts = (SPEC / "maxUnavailable", SPEC / "minAvailable")
         yield FieldError(SPEC, Cause.FORBIDDEN, "maxUnavailable and minAvailable are mutually exclusive", "B-01", parts)
@@ -64,7 +64,7 @@ def validate_one_limit(spec: DisruptionBudgetSpec) -> Iterator[Finding]:
 
 
 def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
-    """A limit is an integer or a percentage; digits in quotes are neither (B-02)."""
+    """A limit is an integer or a percentage. A string of digits is neither (B-02)."""
     for name, value in (("maxUnavailable", spec.max_unavailable), ("minAvailable", spec.min_available)):
         if value is not None and not count_or_percent(value):
             reason = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
@@ -72,7 +72,7 @@ def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
 
 
 def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: Context) -> Iterator[FieldError]:
-    """PickAll has no wanted number of clusters, so only an absolute ``minAvailable`` makes sense there (B-03, B-04).
+    """PickAll has no desired number of clusters, so only an absolute ``minAvailable`` applies to it (B-03, B-04).
 
     A budget without a placement of its name passes (B-05).
     """

@@ -1,6 +1,6 @@
 """Rules on ClusterResourceEnvelope and ResourceEnvelope.
 
-An entry that cannot be placed would fail once per binding; these rules report it when the envelope is written.
+An entry that cannot be placed would fail once per binding. These rules report it when the envelope is written.
 
 Source: placement-api.md 7.8 and 10.3.
 """
@@ -89,7 +89,7 @@ def _judge(
 
 
 def has_ttl(job: Mapping[str, Any]) -> bool:
-    """Return whether a Job is deleted some time after it has finished."""
+    """Return whether a Job is deleted automatically after it has finished."""
     return spec_of(job).get("ttlSecondsAfterFinished") is not None
 
 
@@ -103,13 +103,13 @@ def validate_identity(entry: Mapping[str, Any], at: FieldPath) -> Iterator[Field
 
 
 def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:
-    """No envelope, placement or other fleet object inside an envelope (X-73)."""
+    """An envelope contains no envelope, placement or other fleet object (X-73)."""
     if is_fleet_group(group_kind(entry)[0]):
         yield FieldError(at / "kind", Cause.FORBIDDEN, "must not be a fleet object", "X-73")
 
 
 def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
-    """Envelopes, like selectors, must not contain kinds that are never placed (X-02) or reserved namespaces (X-01)."""
+    """An entry has no kind that is never placed (X-02), and is not in a reserved namespace or one itself (X-01)."""
     group, kind = group_kind(entry)
     name, namespace = name_of(entry), namespace_of(entry)
     if is_fleet_group(group):
@@ -135,7 +135,7 @@ def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Co
 
 
 def validate_own_namespace(entry: Mapping[str, Any], namespace: str, at: FieldPath) -> Iterator[FieldError]:
-    """A ResourceEnvelope holds objects that name its own namespace (X-72)."""
+    """A ResourceEnvelope holds only objects of its own namespace, which they must name (X-72)."""
     path, given = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
     if not given:
         yield FieldError(path, Cause.REQUIRED, "must be the namespace of the envelope", "X-72")

@@ -54,7 +54,7 @@ def _judge(
 
 
 def validate_fixed_fields(new: EvictionSpec, old: EvictionSpec) -> Iterator[FieldError]:
-    """An eviction is one request: what it names cannot change (V-02)."""
+    """An eviction is a single request: its placement and its cluster cannot change (V-02)."""
     if new.placement_name != old.placement_name:
         yield invalid(SPEC / "placementName", new.placement_name, "cannot be changed", "V-02")
     if new.cluster_name != old.cluster_name:
@@ -62,7 +62,7 @@ def validate_fixed_fields(new: EvictionSpec, old: EvictionSpec) -> Iterator[Fiel
 
 
 def validate_placement(spec: EvictionSpec, context: Context) -> Iterator[FieldError]:
-    """The placement is not being deleted (V-03) and not PickFixed (V-04); an unknown one passes (V-05)."""
+    """The placement is not being deleted (V-03) and not PickFixed (V-04). An unknown one is accepted (V-05)."""
     at = SPEC / "placementName"
     for placement in placements_named(spec.placement_name, context.existing(PLACEMENT)):
         if is_deleting(placement):

@@ -28,7 +28,7 @@ KIND_RULE: Final = deny(
 
 
 def is_never_placed(group: str, kind: str, context: Context) -> bool:
-    """Say whether no object of a kind is ever placed (X-02); of our own kinds only envelopes are, for their content."""
+    """Return whether no object of a kind is ever placed (X-02). Of our own kinds, only envelopes are selectable."""
     if group == PLACEMENT_GROUP:
         return kind not in ENVELOPE_KINDS
     if group in BLOCKED_GROUPS or is_fleet_group(group):
@@ -37,23 +37,23 @@ def is_never_placed(group: str, kind: str, context: Context) -> bool:
 
 
 def is_never_placed_namespace(name: str, context: Context) -> bool:
-    """Say whether a namespace is never placed (X-01)."""
+    """Return whether a namespace is never placed (X-01)."""
     return is_reserved_namespace(name) or name in context.settings.skipped_namespaces
 
 
 def is_never_written_to(namespace: str, context: Context) -> bool:
-    """Say whether wrapped objects are never placed in a namespace (X-01).
+    """Return whether wrapped objects are never placed in a namespace (X-01).
 
-    ``default`` itself is never placed, but every member has it, and a ResourcePlacement in it may place its objects.
+    The namespace ``default`` is never placed itself. But it exists on every member, so objects may be placed in it.
     """
     return namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.skipped_namespaces
 
 
 def reserved_reason(group: str, kind: str, name: str) -> str:
-    """Return why an object is never placed although others of its kind are (X-02), empty if it may be placed."""
+    """Return why an object is never placed, unlike others of its kind (X-02). Empty if it may be placed."""
     return "" if is_fleet_group(group) else exclusion_reason(group, kind, name)
 
 
 def is_of_the_fleet(namespace: str, context: Context) -> bool:
-    """Say whether a namespace is the fleet's own, so that nothing in it is placed (X-01)."""
+    """Return whether a namespace belongs to the fleet itself: its objects are never placed (X-01)."""
     return is_fleet_namespace(namespace, context.settings.unblocked_namespaces)

@@ -208,7 +208,7 @@ def validate_cluster_scope(placement: OverridePlacementRef | None) -> Iterator[F
 
 
 def validate_names_only(selectors: Sequence[ResourceSelectorTerm], at: FieldPath) -> Iterator[FieldError]:
-    """Overrides select by name (O-05, O-06)."""
+    """Overrides select objects by name, never by label (O-05, O-06)."""
     for i, selector in enumerate(selectors):
         if selector.label_selector is not None:
             yield FieldError(
@@ -219,7 +219,7 @@ def validate_names_only(selectors: Sequence[ResourceSelectorTerm], at: FieldPath
 
 
 def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPath) -> Iterator[FieldError]:
-    """Version, kind and name are not empty (X-67); the schema only requires the fields."""
+    """Version, kind and name are not empty (X-67). The schema only requires the fields."""
     for i, selector in enumerate(selectors):
         for name, value in (("version", selector.version), ("kind", selector.kind), ("name", selector.name)):
             if not value:
@@ -227,7 +227,7 @@ def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPa
 
 
 def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[FieldError]:
-    """Each object is named once, under any version (O-07, X-61), and is not an envelope (X-60)."""
+    """Each object is selected once, even under different versions (O-07, X-61), and is not an envelope (X-60)."""
     visited: set[tuple[str, str, str]] = set()
     for i, selector in enumerate(selectors):
         if selector.group == PLACEMENT_GROUP and selector.kind in ENVELOPE_KINDS:
@@ -250,8 +250,8 @@ def validate_others(
 ) -> Iterator[FieldError]:
     """No other override of the kind selects the same object (O-08, X-61), and there are at most 100 (O-09).
 
-    Overrides of other namespaces do not count. Two overrides that are created at the same time may both pass, because
-    neither is in the cache yet when the other is reviewed.
+    Overrides of other namespaces do not count. Two overrides that are created concurrently may both be accepted,
+    because neither is in the cache yet when the other is reviewed.
     """
     metadata = new.metadata
     others = [
@@ -270,7 +270,7 @@ def validate_others(
 
 
 def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
-    """Yield what is wrong with the override rules (O-11 to O-19, X-64 to X-66, X-68)."""
+    """Yield the findings about the override rules (O-11 to O-19, X-64 to X-66, X-68)."""
     for i, rule in enumerate(policy.override_rules):
         at = OVERRIDE_RULES / i
         yield from validate_clusters(rule, at / "clusterSelector")
@@ -280,7 +280,7 @@ def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
 
 
 def validate_clusters(rule: OverrideRule, at: FieldPath) -> Iterator[Finding]:
-    """A rule selects clusters by label (O-11 to O-13); without a selector it selects none (X-68)."""
+    """A rule selects clusters by label (O-11 to O-13). Without a selector, it selects none (X-68)."""
     if rule.cluster_selector is None:
         yield FieldWarning(at, "without it, the rule applies to no cluster", "X-68")
         return
@@ -299,7 +299,7 @@ def validate_clusters(rule: OverrideRule, at: FieldPath) -> Iterator[Finding]:
 
 
 def validate_override_type(rule: OverrideRule, here: FieldPath) -> Iterator[FieldError]:
-    """JSONPatch needs patches (O-16), Delete takes none (O-15)."""
+    """JSONPatch requires patches (O-16), Delete takes none (O-15)."""
     at, kind = here / "jsonPatchOverrides", here / "overrideType"
     if rule.override_type is OverrideType.DELETE and rule.json_patch_overrides:
         yield FieldError(at, Cause.FORBIDDEN, "must not be set when overrideType is Delete", "O-15", (at, kind))
@@ -308,7 +308,7 @@ def validate_override_type(rule: OverrideRule, here: FieldPath) -> Iterator[Fiel
 
 
 def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]:
-    """One operation: what it may touch (O-18), how its path is written (X-64), and its value (O-19, X-65, X-66)."""
+    """One operation: the field it may change (O-18), the syntax of its path (X-64), its value (O-19, X-65, X-66)."""
     yield from validate_patch_path(patch.path, at / "path")
     yield from validate_positions(patch, at / "path")
     has_value = "value" in patch.model_fields_set
@@ -322,8 +322,8 @@ def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]
 def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
     """A path is a JSON Pointer below a field that may differ between clusters.
 
-    Identity, type and status may not differ; of metadata, only labels and annotations may. Only the first segments
-    are checked, case-sensitively (O-18). ``~`` is followed by 0 or 1 (X-64).
+    Identity, type and status must not be overridden. Of metadata, only labels and annotations may be. Only the first
+    segments are checked, case-sensitively (O-18). ``~`` is followed by 0 or 1 (X-64).
     """
     head, *segments = path.split("/")
     if head or not segments or not all(segment.strip() for segment in segments):
@@ -339,8 +339,8 @@ def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
 def validate_positions(patch: JsonPatchOverride, at: FieldPath) -> Iterator[FieldError]:
     """List positions are those of RFC 6901 and 6902 (X-64). A patch with others fails on every cluster (DR-11).
 
-    Below labels, annotations and data, it is a key. Elsewhere no field of Kubernetes is written like that. A custom
-    resource may have such a key all the same: the patch can then replace the map around it.
+    Below labels, annotations and data, a segment is a key. No other field of Kubernetes has a name like an invalid
+    position. If a custom resource has such a key nevertheless, a patch can replace the map that contains it.
     """
     segments = patch.path.split("/")[1:]
     for from_last, (parent, segment) in enumerate(pairwise(segments), 2 - len(segments)):
@@ -358,7 +358,7 @@ def validate_positions(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Fiel
 def validate_rbac(
     selectors: Sequence[ResourceSelectorTerm], policy: OverridePolicy, context: Context
 ) -> Iterator[Finding]:
-    """Patching RBAC objects can escalate privileges on members (X-63): a warning, refused in strict mode."""
+    """Patches of RBAC objects may escalate privileges on members (X-63): a warning, in strict mode an error."""
     if not any(selector.group == _RBAC for selector in selectors):
         return
     for i, rule in enumerate(policy.override_rules):
@@ -373,7 +373,7 @@ def validate_rbac(
 
 
 def _validate_variables(value: Any, at: FieldPath) -> Iterator[FieldError]:
-    """A label variable is closed and names a label key (X-65); otherwise the override fails on every cluster."""
+    """A label variable is closed and names a label key (X-65). Otherwise, the override fails on every cluster."""
     for text in _strings(value):
         for rest in text.split(_LABEL_VARIABLE)[1:]:
             key, brace, _ = rest.partition("}")
@@ -410,6 +410,6 @@ def _object(selector: Selector) -> tuple[str, str, str]:
 
 
 def _objects_of(override: JsonObject, field: str) -> Iterator[tuple[str, str, str]]:
-    """Yield what a stored override selects; unreadable selectors are ignored."""
+    """Yield the objects that a stored override selects. Unreadable selectors are skipped."""
     for selector in dicts_at(override, "spec", field):
         yield str(selector.get("group", "")), str(selector.get("kind", "")), str(selector.get("name", ""))

@@ -1,7 +1,6 @@
 """Validation of ClusterResourcePlacement and ResourcePlacement as a whole: on creation, update and deletion.
 
-The model checks the shape (types, bounds, enum values). Both kinds have the same spec; a rule that applies to only one
-of them says so.
+The model checks the shape (types, bounds, enum values). Both kinds have the same spec, and most rules apply to both.
 
 Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/placement.go and the CEL rules of
     its CRDs.
@@ -92,9 +91,9 @@ def _validate(document: JsonObject, old: JsonObject | None, context: Context, *,
 def _judge_in_parts(
     new: Mapping[str, Any], stored: Mapping[str, Any] | None, context: Context, *, namespaced: bool
 ) -> Iterator[Finding] | None:
-    """Judge a placement with plain metadata: its spec by its text, its resource selectors by the hub.
+    """Return the findings about a placement without parsing its model, by `webhook.validation.placement.fast_path`.
 
-    None: unknown, only its model as a whole decides.
+    None: unknown, the model of the whole object must be parsed.
     """
     if not has_plain_metadata(new) or not _JUDGED_ANNOTATIONS.isdisjoint(dict_at(new, "metadata", "annotations")):
         return None
@@ -112,7 +111,7 @@ def _judge_in_parts(
 
 
 def _judge_change(rest: bytes, stored: Mapping[str, Any], *, namespaced: bool) -> Sequence[Finding] | None:
-    """Return what an update must not change. None: unknown, only the whole of the stored object decides."""
+    """Return the errors of changes to fixed fields. None: unknown, the model of the stored object must be parsed."""
     before = rest_of(stored.get("spec"))
     if before == rest:
         return ()
@@ -146,7 +145,7 @@ def _judge(
 
 
 def validate_ignored_overrides(metadata: ObjectMeta, *, namespaced: bool) -> Iterator[FieldError]:
-    """A misspelt value of the annotation would leave the overrides in force without a sign of it (X-69)."""
+    """The annotation has a valid value (X-69). Otherwise, the overrides would silently remain in effect."""
     ignored = metadata.annotations.get(IGNORE_RESOURCE_OVERRIDES)
     at = METADATA / "annotations" / IGNORE_RESOURCE_OVERRIDES
     if ignored is None:
@@ -158,7 +157,7 @@ def validate_ignored_overrides(metadata: ObjectMeta, *, namespaced: bool) -> Ite
 
 
 def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:
-    """Yield what is wrong with a placement's spec alone; *namespaced*: it is a ResourcePlacement."""
+    """Yield the findings that need only the new spec. *namespaced*: of a ResourcePlacement."""
     yield from validate_resource_selectors(spec.resource_selectors, context, namespaced=namespaced)
     yield from validate_reporting_scope(spec, namespaced=namespaced)
     if spec.policy is not None:
@@ -168,7 +167,7 @@ def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) ->
 
 
 def validate_update(new: PlacementSpec, old: PlacementSpec, *, namespaced: bool) -> Iterator[FieldError]:
-    """Yield what an update must not change (U-01 to U-05)."""
+    """Yield the errors of changes to fixed fields (U-01 to U-05)."""
     if old.policy is not None and new.policy is None:
         yield FieldError(POLICY, Cause.FORBIDDEN, "cannot be removed", "U-01")
     else:
@@ -190,7 +189,8 @@ def _type(policy: PlacementPolicy | None) -> PlacementType:
 def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
     """Deleting a placement removes the placed objects, unless its delete strategy abandons them (D-03, X-23).
 
-    Of the status only the names are read: agents report the rest, and could keep the warning away by what they report.
+    Only cluster names are read from the status. Agents report its other fields, which could otherwise suppress the
+    warning.
     """
     try:
         placement = ClusterResourcePlacement.read(wish(old))

@@ -59,7 +59,7 @@ _NOT_WITH: Final[Mapping[PlacementType, tuple[str, tuple[str, ...]]]] = {
 
 
 def validate_policy(policy: PlacementPolicy) -> Iterator[Finding]:
-    """Yield what is wrong with a policy alone (P-20 to P-44, X-06, X-11 to X-13, X-18)."""
+    """Yield the findings that need only the new policy (P-20 to P-44, X-06, X-11 to X-13, X-18)."""
     fixed = policy.placement_type is PlacementType.PICK_FIXED
     yield from validate_policy_matrix(policy)
     yield from validate_number_of_clusters(policy)
@@ -74,7 +74,7 @@ def validate_policy(policy: PlacementPolicy) -> Iterator[Finding]:
 
 
 def validate_policy_matrix(policy: PlacementPolicy) -> Iterator[FieldError]:
-    """Each placement type takes its own fields only; a field counts even if it is empty (P-20, P-23, P-25).
+    """A placement type takes only its own fields. An empty field counts as well (P-20, P-23, P-25).
 
     Source: placement-api.md 5 and 2.8.
     """
@@ -87,9 +87,9 @@ def validate_policy_matrix(policy: PlacementPolicy) -> Iterator[FieldError]:
 
 
 def validate_number_of_clusters(policy: PlacementPolicy) -> Iterator[Finding]:
-    """PickN must say how many clusters to pick (P-25); picking none removes everything (X-06).
+    """PickN requires a number of clusters (P-25). Picking no cluster removes all placed objects (X-06).
 
-    Seed 003 has a PickN example without the field; we side with the reference.
+    Seed 003 has a PickN example without the field. Here, as in the reference, the field is required.
     """
     if policy.placement_type is PlacementType.PICK_N and policy.number_of_clusters is None:
         at, message = POLICY / "numberOfClusters", "must be set when placementType is PickN"
@@ -103,7 +103,7 @@ def validate_number_of_clusters(policy: PlacementPolicy) -> Iterator[Finding]:
 
 
 def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]:
-    """Names of member clusters, each once (P-21, P-22)."""
+    """Names are valid names of member clusters (P-21), and appear once (P-22)."""
     at = POLICY / "clusterNames"
     visited: set[str] = set()
     for i, name in enumerate(cluster_names):
@@ -117,7 +117,7 @@ def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]
 
 
 def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) -> Iterator[Finding]:
-    """Yield what is wrong with the terms that choose clusters (P-24, P-27 to P-36, X-13, X-18, X-28)."""
+    """Yield the findings about the terms that select clusters (P-24, P-27 to P-36, X-13, X-18, X-28)."""
     if (count := requirement_count(affinity)) > MOST_REQUIREMENTS:  # too many to check, and the scheduler refuses them
         yield FieldError(CLUSTER_AFFINITY, Cause.TOO_MANY, too_many_requirements(count), "X-28")
         return
@@ -139,7 +139,7 @@ def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) 
 
 
 def validate_required_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator[Finding]:
-    """A requirement selects by labels and properties; it does not sort (P-27, P-28)."""
+    """A required term selects by labels and properties, and has no sorter (P-27, P-28)."""
     if term.label_selector is not None:
         yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-27")
     if term.property_selector is not None:
@@ -151,7 +151,7 @@ def validate_required_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator
 
 
 def validate_preferred_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator[Finding]:
-    """A preference selects by labels and sorts by a property, under one of its two names (P-27, P-29, P-36, X-18)."""
+    """A preferred term selects by labels. Both names of its sorter, if set, agree (P-27, P-29, P-36, X-18)."""
     if term.label_selector is not None:
         yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-27")
     if term.property_selector is not None:
@@ -190,7 +190,7 @@ def validate_tolerations(tolerations: Sequence[Toleration]) -> Iterator[FieldErr
 
 
 def validate_toleration(toleration: Toleration, at: FieldPath) -> Iterator[FieldError]:
-    """One toleration: Exists has no value, Equal has a key and a label value (P-39 to P-43)."""
+    """A toleration with Exists has no value, and one with Equal has a key and a label value (P-39 to P-43)."""
     if toleration.operator not in {"Equal", "Exists"}:
         yield not_supported(at / "operator", toleration.operator, ("Equal", "Exists"), "P-43")
     if "effect" in toleration.model_fields_set and toleration.effect != "NoSchedule":
@@ -208,7 +208,7 @@ def validate_toleration(toleration: Toleration, at: FieldPath) -> Iterator[Field
 
 
 def validate_kept_tolerations(new: PlacementPolicy | None, old: PlacementPolicy | None) -> Iterator[FieldError]:
-    """Tolerations may be added, not changed or removed; their order does not matter (U-03)."""
+    """Tolerations may be added, but not changed or removed. Their order is irrelevant (U-03)."""
     if old is None or not old.tolerations:
         return
     remaining = {_tuple(toleration) for toleration in new.tolerations} if new is not None else set()
@@ -228,7 +228,7 @@ def _sorters(term: ClusterSelectorTerm) -> dict[str, PropertySorter]:
 
 
 def _selects(term: ClusterSelectorTerm) -> bool:
-    """Say whether a term has any condition or sorter."""
+    """Return whether a term has any condition or sorter."""
     labels, properties = term.label_selector, term.property_selector
     return bool(
         (labels is not None and (labels.match_labels or labels.match_expressions))

@@ -21,7 +21,7 @@ _SELECTOR: Final = tuple(SELECTORS / i for i in range(MOST_ITEMS))
 def validate_resource_selectors(
     terms: Sequence[ResourceSelectorTerm], context: Context, *, namespaced: bool
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the resource selectors (P-04 to P-13, X-01 to X-04)."""
+    """Yield the findings about the resource selectors (P-04 to P-13, X-01 to X-04)."""
     with_selectors = [
         i
         for i, term in enumerate(terms)
@@ -46,7 +46,7 @@ def validate_resource_selectors(
 
 
 def validate_name_or_labels(term: ResourceSelectorTerm, at: FieldPath) -> Iterator[FieldError]:
-    """A term selects by name or by label, not both; an empty ``labelSelector`` counts (P-04)."""
+    """A term selects by name or by label, not by both. An empty ``labelSelector`` counts as set (P-04)."""
     if term.name and term.label_selector is not None:
         yield FieldError(at / "labelSelector", Cause.FORBIDDEN, "name and labelSelector are mutually exclusive", "P-04")
 
@@ -54,17 +54,17 @@ def validate_name_or_labels(term: ResourceSelectorTerm, at: FieldPath) -> Iterat
 def validate_kind_scope(
     term: ResourceSelectorTerm, at: FieldPath, context: Context, *, namespaced: bool, lifted: bool
 ) -> Iterator[Finding]:
-    """The hub serves the kind (P-06), with the scope that this kind of placement takes (P-07, P-08).
+    """The hub serves the kind (P-06), with a scope that this kind of placement can select (P-07, P-08).
 
-    If discovery is not available, a kind of a group that is not Kubernetes' own passes with a warning (P-09), where the
-    reference refuses it.
+    If discovery is not available, an unknown kind outside Kubernetes' own groups only causes a warning (P-09). The
+    reference refuses such a kind.
 
     Args:
         term: The selector.
         at: Its path.
-        context: Knows the kinds.
-        namespaced: The placement is a ResourcePlacement.
-        lifted: Another term selects a Namespace with the objects that the other terms select in it.
+        context: Has the kinds that the hub serves.
+        namespaced: Whether the placement is a ResourcePlacement.
+        lifted: Whether a term selects a Namespace, in which the other terms may select namespaced objects.
     """
     kind = context.kinds.find_served(term.group, term.version, term.kind)
     if kind is None:
@@ -84,9 +84,9 @@ def validate_kind_scope(
 
 
 def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: Context) -> Iterator[Finding]:
-    """Reserved namespaces are never placed: naming one is a mistake (X-01), selecting all skips them (X-03).
+    """A reserved namespace must not be selected by name (X-01). A selector of all namespaces skips them (X-03).
 
-    The reference admits both and then fails forever.
+    The reference admits both, and the placement then fails permanently.
     """
     if never_placed.is_never_placed_namespace(term.name, context):
         yield FieldError(
@@ -109,7 +109,7 @@ def warn_about_definitions(term: ResourceSelectorTerm, at: FieldPath) -> Iterato
 def validate_namespace_with_selectors(
     terms: Sequence[ResourceSelectorTerm], positions: Sequence[int]
 ) -> Iterator[FieldError]:
-    """``NamespaceWithResourceSelectors`` names the only Namespace term (P-11 to P-13)."""
+    """A ``NamespaceWithResourceSelectors`` term is the only Namespace term, and has a name (P-11 to P-13)."""
     for i in positions:
         at = SELECTORS / i
         message = "NamespaceWithResourceSelectors must select one namespace by name"
@@ -128,7 +128,7 @@ def validate_namespace_with_selectors(
 
 
 def validate_distinct_terms(terms: Sequence[ResourceSelectorTerm]) -> Iterator[FieldError]:
-    """No object is listed twice; the rollout would fail with a duplicate resource (X-04)."""
+    """No object is listed twice, because the rollout would fail with a duplicate resource (X-04)."""
     visited: set[tuple[str, str, str, str]] = set()
     for i, term in enumerate(terms):
         if term.label_selector is not None:
@@ -141,7 +141,7 @@ def validate_distinct_terms(terms: Sequence[ResourceSelectorTerm]) -> Iterator[F
 
 
 def validate_reporting_scope(spec: PlacementSpec, *, namespaced: bool) -> Iterator[Finding]:
-    """``NamespaceAccessible`` needs exactly one Namespace term (P-15); a ResourcePlacement has no use for it (X-17)."""
+    """``NamespaceAccessible`` requires exactly one Namespace term (P-15), except in a ResourcePlacement (X-17)."""
     if spec.status_reporting_scope != "NamespaceAccessible":
         return
     at = SPEC / "statusReportingScope"

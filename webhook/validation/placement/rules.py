@@ -41,7 +41,7 @@ ROLLING_UPDATE: Final = STRATEGY / "rollingUpdate"
 TOLERATIONS: Final = POLICY / "tolerations"
 SPREAD: Final = POLICY / "topologySpreadConstraints"
 MOST_ITEMS: Final = 100
-"""The most items that the schema allows in any list of a placement."""
+"""Maximum number of items that the schema allows in any list of a placement."""
 _AFFINITY: Final = "spec.policy.affinity.clusterAffinity"
 _REQUIRED: Final = f"{_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution"
 _REQUIREMENT: Final = f"{_REQUIRED}.clusterSelectorTerms.*.propertySelector.matchExpressions.*"

@@ -19,7 +19,7 @@ from webhook.validation.placement.rules import ROLLING_UPDATE, STRATEGY
 
 
 def validate_strategy(strategy: RolloutStrategy, policy: PlacementPolicy | None) -> Iterator[Finding]:
-    """Yield what is wrong with the rollout strategy (P-46 to P-52, X-14 to X-16)."""
+    """Yield the findings about the rollout strategy (P-46 to P-52, X-14 to X-16)."""
     if strategy.rolling_update is not None:
         if strategy.type is StrategyType.EXTERNAL:
             message = "must not be set when type is External"
@@ -36,9 +36,9 @@ def validate_strategy(strategy: RolloutStrategy, policy: PlacementPolicy | None)
 
 
 def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Iterator[Finding]:
-    """Limits are integers or percentages (P-48), not both zero (X-14); the pause is in seconds (X-15).
+    """Limits are integers or percentages (P-48), and not both 0 (X-14). The unavailability period is sensible (X-15).
 
-    The reference forbids two zeros only in its documentation; such a rollout never makes progress.
+    The reference forbids two zeros only in its documentation. Such a rollout never makes progress.
     """
     limits = {"maxUnavailable": rolling_update.max_unavailable, "maxSurge": rolling_update.max_surge}
     zeros = []
@@ -63,7 +63,7 @@ def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Ite
 def validate_report_back(
     report: ReportBackStrategy, policy: PlacementPolicy | None, at: FieldPath
 ) -> Iterator[Finding]:
-    """Mirror needs a destination (P-52); one original cannot mirror several clusters (X-16)."""
+    """Mirror requires a destination (P-52). The original object can mirror the status of one cluster only (X-16)."""
     if report.type != "Mirror":
         return
     if report.destination is None:
@@ -74,7 +74,7 @@ def validate_report_back(
 
 
 def validate_external_stays(new: RolloutStrategy | None, old: RolloutStrategy | None) -> Iterator[FieldError]:
-    """An External rollout stays External, even if the whole block is removed (U-04)."""
+    """A strategy of type External remains External. Its removal is refused as well (U-04)."""
     if old is None or old.type is not StrategyType.EXTERNAL:
         return
     if new is None or new.type is not StrategyType.EXTERNAL:

@@ -1,8 +1,8 @@
 """Rules on the annotations of staged update strategies and runs: analysis and failure policy.
 
-A run with an unreadable analysis waits for a person; one with an unreadable failure policy is aborted. These rules
-report the mistake when it is written. Endpoints and kinds of analyses are not looked up: they are settings of the loop,
-and may change.
+A run with an unreadable analysis waits for an approval by a user. A run with an unreadable failure policy is aborted.
+These rules report the mistake when it is written. They do not check whether the endpoints and kinds of an analysis
+exist, because these are settings of the loop and may change.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ _STAGES: Final = FieldPath.of("spec", "stages")
 
 
 def validate_analysis(metadata: ObjectMeta, old: ObjectMeta | None, context: Context) -> Iterator[FieldError]:
-    """The annotation can be read (X-52).
+    """The annotation of an analysis is readable (X-52).
 
-    The loop copies that of a strategy onto a run, also one that was stored before there was this rule.
+    Updates by the loop pass: it copies the annotation of a strategy onto a run, even if it is older than this rule.
     """
     text = metadata.annotations.get(ANALYSIS, "")
     if not text or (context.is_ours and old is not None):
@@ -41,7 +41,7 @@ def validate_analysis(metadata: ObjectMeta, old: ObjectMeta | None, context: Con
 
 
 def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> Iterator[FieldError]:
-    """What is analysed are stages that wait for the approval that comes of it (X-53)."""
+    """Only stages that wait for an approval have an analysis (X-53)."""
     try:
         checks = read_analysis(metadata.annotations.get(ANALYSIS) or "{}", metadata.namespace)
     except AnalysisError:
@@ -56,9 +56,9 @@ POLICY_READABLE: Final = deny(
 
 
 def validate_failure_policy(metadata: ObjectMeta, old: ObjectMeta | None, context: Context) -> Iterator[FieldError]:
-    """The annotations can be read (X-55); an empty one counts as absent.
+    """The annotations of a failure policy are readable (X-55). An empty annotation counts as absent.
 
-    The loop copies those of a strategy onto the run, also ones that were stored before there was this rule.
+    Updates by the loop pass: it copies the annotations of a strategy onto a run, even if they are older than this rule.
     """
     if context.is_ours and old is not None:
         return

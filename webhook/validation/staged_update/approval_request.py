@@ -29,7 +29,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong with an approval request; a guard rail decides who may create one (X-50)."""
+    """Yield everything that is wrong with an approval request. A guard rail limits its creation (X-50)."""
     del context
     reading = read_object(ClusterApprovalRequest, document, SHAPE_RULES)
     yield from reading.errors
@@ -46,7 +46,7 @@ def _judge(new: ClusterApprovalRequest, old: ClusterApprovalRequest | None) -> I
 
 @enforces(*STATUS_RULES)
 def warn_about_status(document: JsonObject) -> Iterator[FieldWarning]:
-    """The run silently ignores an approval for another generation than that of the request (X-51)."""
+    """An approval is for the generation of the request (X-51). The run silently ignores any other approval."""
     try:
         request = ClusterApprovalRequest.read(document)
     except ValueError:

@@ -103,7 +103,7 @@ def _state(spec: UpdateRunSpec, absent: RunState) -> RunState:
 
 
 def validate_references(spec: UpdateRunSpec) -> Iterator[FieldError]:
-    """A run names a placement and a strategy (X-45); the schema only requires the fields."""
+    """The names of the placement and the strategy are not empty (X-45). The schema only requires the fields."""
     if not spec.placement_name:
         yield FieldError(SPEC / "placementName", Cause.REQUIRED, "must name a placement", "X-45")
     if not spec.staged_rollout_strategy_name:
@@ -111,14 +111,14 @@ def validate_references(spec: UpdateRunSpec) -> Iterator[FieldError]:
 
 
 def validate_snapshot_index(index: str) -> Iterator[FieldError]:
-    """Empty, or a decimal number as in the snapshot's label: no sign, no leading zeros (X-40)."""
+    """The index is empty, or a decimal number as in the snapshot's label: no sign, no leading zeros (X-40)."""
     if index and not _INDEX.fullmatch(index):
         at = SPEC / "resourceSnapshotIndex"
         yield invalid(at, index, "must be empty or a decimal number without leading zeros", "X-40")
 
 
 def warn_about_first_state(state: RunState) -> Iterator[FieldWarning]:
-    """A new run does nothing until its state is Run; seed 004 has runs that start by themselves (X-42)."""
+    """A new run does nothing until its state is Run (X-42). Seed 004 has runs that start automatically."""
     if state is RunState.INITIALIZE:
         yield FieldWarning(SPEC / "state", "the run will not start until state is Run", "X-42")
     elif state is RunState.STOP:
@@ -126,7 +126,7 @@ def warn_about_first_state(state: RunState) -> Iterator[FieldWarning]:
 
 
 def validate_fixed_fields(new: UpdateRunSpec, old: UpdateRunSpec) -> Iterator[FieldError]:
-    """Only the state of a run may change (R-05 to R-07, X-44); an absent index is an empty one."""
+    """Only the state of a run may change (R-05 to R-07, X-44). An absent index equals an empty one."""
     changes = (
         ("placementName", new.placement_name, old.placement_name, "R-05"),
         ("resourceSnapshotIndex", new.resource_snapshot_index, old.resource_snapshot_index, _index_rule(new, old)),
@@ -138,12 +138,12 @@ def validate_fixed_fields(new: UpdateRunSpec, old: UpdateRunSpec) -> Iterator[Fi
 
 
 def _index_rule(new: UpdateRunSpec, old: UpdateRunSpec) -> str:
-    """Return the rule that a changed index violates: the reference notices only a change of one index to another."""
+    """Return the rule that a changed index violates. The reference has only R-06, for a change between two indexes."""
     return "R-06" if new.resource_snapshot_index and old.resource_snapshot_index else "X-44"
 
 
 def validate_state_change(new: RunState, old: RunState) -> Iterator[FieldError]:
-    """A run cannot go back to Initialize, nor stop before it ran (R-08)."""
+    """A run cannot return to Initialize, and cannot stop before it has started (R-08)."""
     if new in _FORBIDDEN_CHANGES[old]:
         yield invalid(SPEC / "state", new, f"cannot follow {old}", "R-08")
 

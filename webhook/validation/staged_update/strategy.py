@@ -1,7 +1,7 @@
 """Rules on ClusterStagedUpdateStrategy and StagedUpdateStrategy.
 
-The reference leaves most of this to the initialisation of a run, where a mistake is final; these rules
-report it when the strategy is written.
+The reference checks most of this when it initializes a run, for which a mistake is then final. These rules report the
+mistake when the strategy is written.
 
 Source: placement-api.md 7.4 and 10.2; staged-updates.md 3.
 """
@@ -87,7 +87,7 @@ _CONCURRENCY = re.compile(r"(?:100|[1-9][0-9]?)%", re.ASCII)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a strategy; any field may change."""
+    """Yield everything that is wrong or suspicious about a strategy. An update may change any field."""
     reading = read_object(ClusterStagedUpdateStrategy, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -107,7 +107,7 @@ def _judge(
 
 
 def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:
-    """Yield what is wrong with the stages (S-02 to S-10, X-30 to X-34)."""
+    """Yield the findings about the stages (S-02 to S-10, X-30 to X-34)."""
     if not spec.stages:
         yield FieldWarning(STAGES, "without stages, a run updates nothing", "X-34")
     visited: set[str] = set()
@@ -120,7 +120,7 @@ def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:
 
 
 def validate_stage(stage: StageConfig, at: FieldPath) -> Iterator[Finding]:
-    """One stage: its name, which clusters in which order, how many at once, and what it waits for."""
+    """One stage: its name, the selection and order of its clusters, its concurrency, and its tasks."""
     if not _STAGE_NAME.fullmatch(stage.name):
         yield invalid(at / "name", stage.name, "must consist of lower-case letters and digits", "S-02")
     if stage.label_selector is None:
@@ -142,7 +142,7 @@ def validate_max_concurrency(value: int | str, at: FieldPath) -> Iterator[FieldE
 
 
 def validate_before_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[Finding]:
-    """A stage can wait for an approval before it starts, not for time (S-07, S-09)."""
+    """Before a stage, there may be an approval but no timed wait (S-07, S-09)."""
     for i, task in enumerate(tasks):
         if task.type is StageTaskType.TIMED_WAIT:
             yield invalid(at / i / "type", task.type, "must be Approval in beforeStageTasks", "S-09")
@@ -150,7 +150,7 @@ def validate_before_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator
 
 
 def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[Finding]:
-    """After a stage, at most one wait and one approval (S-07, S-08, X-31)."""
+    """After a stage, there may be one timed wait and one approval (S-07, S-08, X-31)."""
     visited: set[StageTaskType] = set()
     for i, task in enumerate(tasks):
         if task.type is StageTaskType.TIMED_WAIT and task.wait_time is None:
@@ -168,9 +168,9 @@ def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[
 
 
 def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
-    """The wait time belongs to TimedWait and is a duration (S-07, S-10); zero or more than 720h gives a warning (X-34).
+    """The wait time is a duration (S-10) and belongs to TimedWait (S-07). 0, or more than 720h, is a warning (X-34).
 
-    There is no upper limit (placement-api.md 2.5); a duration too long to compute gets the same warning.
+    There is no upper limit (placement-api.md 2.5). A duration that overflows is the same warning as more than 720h.
     """
     if task.wait_time is None:
         return

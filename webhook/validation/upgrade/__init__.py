@@ -1,7 +1,7 @@
 """Rules on the kinds of ``upgrade.harbormaster.dev``, one module per kind.
 
-The API server checks part of them itself, by the schema and by CEL (`scorer.api.crd.upgrade_cel`); here every rule
-names the exact field, and the rules that need other objects, the stored status or the user are here alone.
+The API server also enforces a part of them, by the schema and by CEL (`scorer.api.crd.upgrade_cel`). Here, every error
+names the exact field. Rules that need other objects, the stored status or the user exist only here.
 
 Source: upgrade-runs.md 3 and 4; serving.md 1.8, last row.
 """

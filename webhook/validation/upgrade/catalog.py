@@ -54,7 +54,7 @@ def _validate_region(region: CatalogRegion, at: FieldPath) -> Iterator[FieldErro
 
 
 def _once(keys: Iterable[str], at: FieldPath, field: str) -> Iterator[FieldError]:
-    """No two entries of a list have the same key, by which an API server merges them (C-54)."""
+    """No two entries of a list have the same merge key (C-54)."""
     visited: set[str] = set()
     for i, key in enumerate(keys):
         if key in visited:

@@ -1,6 +1,6 @@
-"""Rules on ClusterUpgradeGate: runs make and delete gates, people approve them.
+"""Rules on ClusterUpgradeGate: runs create and delete gates, users approve them.
 
-Who may approve is a right on ``clusterupgradegates/status``, which the API server checks itself.
+Approval requires the right to update ``clusterupgradegates/status``, which the API server checks itself.
 
 Source: upgrade-runs.md 3.5 and 4.4.
 """
@@ -39,8 +39,10 @@ CLEANERS: Final = frozenset(
         "system:apiserver",
     }
 )
-"""They delete what belongs to a run that is gone: the garbage collector, under each of its names, and the API server
-when it removes a definition."""
+"""Users that may delete a gate, because its run or its definition has been deleted.
+
+The garbage collector, under each of its names, and the API server.
+"""
 
 
 @enforces(*RULES)
@@ -63,7 +65,7 @@ def _judge(new: ClusterUpgradeGate, old: ClusterUpgradeGate | None, context: Con
 
 @enforces(*STATUS_RULES)
 def validate_status(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """An approval or a rejection comes while the gate holds its run; later it would do nothing (C-51)."""
+    """A gate is approved or rejected only while it is Pending. Later, the answer has no effect (C-51)."""
     if context.is_ours or old is None:
         return
     state = text_at(old, "status", "state") or GateState.PENDING.value
@@ -74,14 +76,14 @@ def validate_status(document: JsonObject, old: JsonObject | None, context: Conte
 
 
 def _answer(document: JsonObject) -> str:
-    """Return what a person has answered by the condition Approved; empty: nothing."""
+    """Return the status of the condition Approved, the user's answer. Empty: unset."""
     conditions = dicts_at(document, "status", "conditions")
     return next((text_at(condition, "status") for condition in conditions if condition.get("type") == "Approved"), "")
 
 
 @enforces(*GUARDS)
 def guard(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """A gate made in advance could already be approved, and one deleted by hand would hold nothing any more (C-52)."""
+    """Users must not create gates, which could already be approved, or delete gates, which block a run (C-52)."""
     if write.subresource:
         return
     if write.operation == "CREATE":

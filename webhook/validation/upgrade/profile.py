@@ -58,7 +58,7 @@ def _judge(new: ClusterUpgradeProfile, old: ClusterUpgradeProfile | None, contex
 
 
 def _validate_target(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
-    """The channel of one minor version says which one (C-19, C-48)."""
+    """The channel TargetKubernetesVersion requires a minor version, all others take none (C-19, C-48)."""
     at, target = SPEC / "targetKubernetesVersion", spec.target_kubernetes_version
     if target and not _MINOR.fullmatch(target):
         yield invalid(at, target, "must be a minor version such as 1.31", "C-48")
@@ -70,7 +70,7 @@ def _validate_target(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
 
 
 def _validate_channel(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
-    """Some settings go with one channel only (C-20, C-21)."""
+    """Some settings require a certain channel (C-20, C-21)."""
     if spec.long_term_support and spec.channel is not Channel.TARGET_KUBERNETES_VERSION:
         at = SPEC / "longTermSupport"
         yield FieldError(

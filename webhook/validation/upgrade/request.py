@@ -1,4 +1,4 @@
-"""Rules on ClusterUpgradeRequest: runs make requests, an external upgrader reports in their status.
+"""Rules on ClusterUpgradeRequest: runs create requests, an external upgrader reports in their status.
 
 Source: upgrade-runs.md 4.4 and 13.4.
 """
@@ -39,7 +39,7 @@ _NEXT: Final[Mapping[str, frozenset[str]]] = {
     RequestPhase.IN_PROGRESS: frozenset(RequestPhase) - {RequestPhase.ACCEPTED},
     **{end: frozenset({end}) for end in (RequestPhase.SUCCEEDED, RequestPhase.FAILED, RequestPhase.CANCELLED)},
 }
-"""Which phases may follow each; the same one may be reported again."""
+"""Allowed next phases by phase. An unchanged phase is always allowed."""
 
 
 @enforces(*RULES)
@@ -65,7 +65,7 @@ def _judge(new: ClusterUpgradeRequest, old: ClusterUpgradeRequest | None, contex
 
 
 def _validate_changes(new: UpgradeRequestSpec, old: UpgradeRequestSpec) -> Iterator[FieldError]:
-    """An attempt is what it was when it was made; it can only be asked to stop (C-24)."""
+    """Only ``cancelRequested`` of an existing request may change (C-24)."""
     now, then = (spec.model_dump(mode="json", by_alias=True) for spec in (new, old))
     changed = [name for name in now if name != "cancelRequested" and now[name] != then[name]]
     if changed:
@@ -79,7 +79,7 @@ def _validate_changes(new: UpgradeRequestSpec, old: UpgradeRequestSpec) -> Itera
 
 @enforces(*STATUS_RULES)
 def validate_status(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """An upgrader only reports progress, and never takes back how an attempt ended (C-25)."""
+    """The phase never returns to an earlier one, and never leaves a final one (C-25)."""
     del context
     phase, before = (text_at(each, "status", "phase") for each in (document, old))
     if phase == before or before not in _NEXT:

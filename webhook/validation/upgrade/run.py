@@ -1,4 +1,4 @@
-"""Rules on ClusterUpgradeRun: its goal, its sequence, and which changes its present state allows.
+"""Rules on ClusterUpgradeRun: its goal, its sequence, and the changes that its present state allows.
 
 Source: upgrade-runs.md 3.3, 4.2 and 9.
 """
@@ -64,7 +64,7 @@ RULES: Final = (
 SHAPE_RULES: Final = shape_rules(RULES)
 
 AT_WORK: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING})
-"""What a run is while a restart makes no sense."""
+"""States in which a run must not be restarted."""
 _FORBIDDEN_CHANGES: Final[Mapping[UpgradeRunState, frozenset[UpgradeRunState]]] = {
     UpgradeRunState.INITIALIZE: frozenset({UpgradeRunState.STOP}),
     UpgradeRunState.RUN: frozenset({UpgradeRunState.INITIALIZE}),
@@ -79,7 +79,7 @@ _FIXED_BY_START: Final = (
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a run; of a finished one, no more than that it changed."""
+    """Yield everything that is wrong or suspicious about a run. Of a finished run, only forbidden changes count."""
     new = read_object(ClusterUpgradeRun, document, SHAPE_RULES)
     before = None if old is None else read_object(ClusterUpgradeRun, old)
     if old is not None and before is not None and _is_too_late(document, old, new, before):
@@ -92,7 +92,7 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
 
 
 def _at_its_type(error: FieldError) -> FieldError:
-    """Return an error about a missing ``upgrade`` as one about its type, the first thing to say about an upgrade."""
+    """Return an error about a missing ``upgrade`` as one about its ``type``, its first required field."""
     if error.field != UPGRADE or error.cause is not Cause.REQUIRED:
         return error
     return FieldError(UPGRADE / "type", error.cause, error.message, error.rule)
@@ -104,7 +104,7 @@ def _is_too_late(
     new: PartialObject[ClusterUpgradeRun],
     old: PartialObject[ClusterUpgradeRun],
 ) -> bool:
-    """Say whether an update of a finished run changes more than how long it is kept (C-11)."""
+    """Return whether an update of a finished run changes more than ``ttlSecondsAfterFinished`` (C-11)."""
     if _state(stored) not in OVER or json_equal(spec_of(document), spec_of(stored)):
         return False
     if new.errors or old.errors or new.view is None or old.view is None:
@@ -128,7 +128,7 @@ def _judge(
 
 
 def _validate_goal(spec: UpgradeRunSpec) -> Iterator[Finding]:
-    """What is to be upgraded to what, in which order."""
+    """The upgrade, the sequence, the members and the timeouts of a run are valid."""
     yield from validate_upgrade(spec.upgrade)
     yield from validate_reference(spec.strategy_ref)
     if spec.strategy is not None:
@@ -146,7 +146,7 @@ def _validate_goal(spec: UpgradeRunSpec) -> Iterator[Finding]:
 
 
 def validate_upgrade(upgrade: Upgrade) -> Iterator[FieldError]:
-    """A type takes what it upgrades, and nothing else (C-15, C-16)."""
+    """An upgrade has only the versions that its type upgrades (C-15, C-16)."""
     parts = (VERSION, UPGRADE / "type")
     if upgrade.type is UpgradeType.NODE_IMAGE_ONLY:
         if upgrade.kubernetes_version is not None:
@@ -166,7 +166,7 @@ def validate_upgrade(upgrade: Upgrade) -> Iterator[FieldError]:
 
 
 def _validate_images(choice: NodeImageChoice) -> Iterator[FieldError]:
-    """Versions are listed exactly for Custom (C-17), one for each family (C-36)."""
+    """Custom requires versions, and other selections take none (C-17). Each family has one version (C-36)."""
     at = NODE_IMAGE / "customVersions"
     parts = (at, NODE_IMAGE / "selection")
     if choice.selection is NodeImageSelection.CUSTOM and not choice.custom_versions:
@@ -181,13 +181,13 @@ def _validate_images(choice: NodeImageChoice) -> Iterator[FieldError]:
 
 
 def _validate_first_state(state: UpgradeRunState) -> Iterator[FieldError]:
-    """There is nothing to stop yet (C-37)."""
+    """A new run must not have the state Stop (C-37)."""
     if state is UpgradeRunState.STOP:
         yield invalid(SPEC / "state", state, "must be Initialize or Run for a new run", "C-37")
 
 
 def _validate_changes(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:
-    """What the state that the run is in lets a user change."""
+    """The present state of a run allows the changes of its spec."""
     state = _state(stored)
     yield from _validate_state_change(new.state, old.state, state)
     if not _is_too_early(new.state, old.state, state):
@@ -198,7 +198,7 @@ def _validate_changes(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObje
 
 
 def _validate_state_change(new: UpgradeRunState, old: UpgradeRunState, state: UpgradeState) -> Iterator[FieldError]:
-    """A run cannot go back to Initialize, nor stop before it ran (C-13), nor start while it is stopping (C-38)."""
+    """A run cannot return to Initialize, stop before it has started (C-13), or start while it is Stopping (C-38)."""
     at = SPEC / "state"
     if new in _FORBIDDEN_CHANGES[old]:
         yield invalid(at, new, f"cannot follow {old}", "C-13")
@@ -207,15 +207,15 @@ def _validate_state_change(new: UpgradeRunState, old: UpgradeRunState, state: Up
 
 
 def _is_too_early(new: UpgradeRunState, old: UpgradeRunState, state: UpgradeState) -> bool:
-    """Say whether a run is started before all it has begun is done; its token then comes with that (C-38)."""
+    """Return whether a run is started while it is Stopping (C-38). The token of such a change is not checked."""
     return old is UpgradeRunState.STOP and new is UpgradeRunState.RUN and state is UpgradeState.STOPPING
 
 
 def _validate_token(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:
     """A run that is at work cannot be restarted (C-39).
 
-    Admission gives a run a token when its state goes from Stop to Run, so this refuses that change, too, for as long as
-    the run has not noticed the Stop.
+    Admission sets a token when the state changes from Stop to Run. This rule therefore also refuses that change until
+    the run has noticed the Stop.
     """
     state, token = _state(stored), new.restart_token
     known_tokens = {"", old.restart_token, text_at(stored, "status", "observedRestartToken")}
@@ -225,7 +225,7 @@ def _validate_token(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject
 
 
 def _validate_skip_targets(new: tuple[SkipTarget, ...], old: tuple[SkipTarget, ...]) -> Iterator[FieldError]:
-    """The list only grows at its end: a run remembers how many of its targets it has processed (C-14)."""
+    """Skip targets are only appended, because a run records only the number of processed targets (C-14)."""
     if new[: len(old)] == old:
         return
     at = SPEC / "skipTargets"
@@ -246,12 +246,12 @@ def _validate_fixed(new: UpgradeRunSpec, old: UpgradeRunSpec) -> Iterator[FieldE
 
 
 def _goal(upgrade: Upgrade) -> tuple[object, ...]:
-    """Return what an upgrade means, however it is spelled."""
+    """Return an upgrade in normalized form."""
     images = upgrade.node_image or NodeImageChoice()
     return upgrade.type, (upgrade.kubernetes_version or "").removeprefix("v"), images
 
 
 def _state(stored: JsonObject) -> UpgradeState:
-    """Return the state of a stored run; one without a status has not started."""
+    """Return the state of a stored run. Without a status, it is NotStarted."""
     state = text_at(stored, "status", "state")
     return UpgradeState(state) if state in tuple(UpgradeState) else UpgradeState.NOT_STARTED

@@ -1,4 +1,4 @@
-"""What the rules on all upgrade kinds share: their shape, the grammar of names, versions, times and selectors.
+"""Rules that all upgrade kinds share: their shape, and the syntax of names, versions, times and selectors.
 
 Source: upgrade-runs.md 3, 3.2 and 4.
 """
@@ -34,9 +34,9 @@ from webhook.validation.framework.rule import OURS, Rule, deny, schema
 from webhook.validation.framework.selector import validate_label_selector
 
 PLACES_OF_STAGES: Final = ("spec.stages.*", "spec.strategy.stages.*")
-"""Where a stage can be: in a strategy, or in a run."""
+"""Paths of stages, in a strategy and in a run."""
 PLACES_OF_GATES: Final = tuple(place for stage in PLACES_OF_STAGES for place in (stage, f"{stage}.groups.*"))
-"""Where gates can be: around a stage, or around a group."""
+"""Paths of objects with gates: stages and groups."""
 
 SHAPE: Final = schema("C-01", "Types, bounds and enum values are those of the schema.", OURS, "spec")
 NAMED: Final = deny(
@@ -84,10 +84,10 @@ _VERSION: Final = re.compile(VERSION_PATTERN, re.ASCII)
 def validate_about(
     new: ObjectMeta, old: ObjectMeta | None, context: Context, *, name: Rule = NAMED
 ) -> Iterator[Finding]:
-    """Labels and annotations are valid, and a new object has a name that other names can be made of (C-02, C-03).
+    """Labels and annotations are valid, and a new object has a name that fits into generated names (C-02, C-03).
 
-    A name cannot be changed, so an update of an object is never refused for it. What is such a name is one for the API
-    server, too: so a wrong one is one mistake, and not two (A-01).
+    A name cannot be changed, so no update is refused for it. Every such name is also valid for the API server, so A-01
+    is not checked in addition.
     """
     longest = LONGEST_NAME if name is NAMED else LONGEST_GENERATED_NAME
     if old is None and new.name and not is_name(new.name, longest):
@@ -100,12 +100,12 @@ def validate_about(
 
 
 def is_name(text: str, longest: int = LONGEST_NAME) -> bool:
-    """Say whether *text* may name an object, a stage or a group."""
+    """Return whether *text* is a valid name of an object, a stage or a group."""
     return len(text) <= longest and _NAME.fullmatch(text) is not None
 
 
 def validate_time(start_time: str, utc_offset: str, at: FieldPath) -> Iterator[FieldError]:
-    """A time of day and the offset of its local time from UTC (C-31)."""
+    """Time of day and UTC offset are well formed (C-31)."""
     if not _TIME.fullmatch(start_time):
         yield invalid(at / "startTime", start_time, "must be a time from 00:00 to 23:59", "C-31")
     if not _OFFSET.fullmatch(utc_offset):
@@ -114,13 +114,13 @@ def validate_time(start_time: str, utc_offset: str, at: FieldPath) -> Iterator[F
 
 
 def validate_selector(selector: LabelSelector | None, at: FieldPath) -> Iterator[FieldError]:
-    """Keys, values and operators are those of a label selector (C-32); a broken one selects nobody."""
+    """A member selector is a valid label selector (C-32). An invalid one would select no member."""
     if selector is not None:
         yield from validate_label_selector(selector, at / "memberSelector", "C-32")
 
 
 def validate_reference(reference: StrategyReference | None) -> Iterator[FieldError]:
-    """A strategy that is referred to may have its name (C-01); whether it exists is another matter."""
+    """The name in a reference is a valid name of a strategy (C-01). The strategy need not exist."""
     if reference is not None and 0 < len(reference.name) <= LONGEST_NAME and not is_name(reference.name):
         reason = NAME_GRAMMAR.format(longest=LONGEST_NAME)
         yield invalid(SPEC / "strategyRef" / "name", reference.name, reason, "C-01")

@@ -1,4 +1,4 @@
-"""Rules on ClusterUpgradeStrategy, and on the sequence that a run brings along.
+"""Rules on ClusterUpgradeStrategy, and on the sequence in a run.
 
 Source: upgrade-runs.md 3.2 and 4.1.
 """
@@ -103,7 +103,7 @@ def _judge(new: ClusterUpgradeStrategy, old: ClusterUpgradeStrategy | None, cont
 
 
 def validate_sequence(sequence: StrategySpec, at: FieldPath) -> Iterator[Finding]:
-    """Yield what is wrong or suspicious about the stages under *at*."""
+    """Yield the findings about the stages under *at*."""
     stages = at / "stages"
     yield from _validate_names(sequence.stages, stages)
     for i, stage in enumerate(sequence.stages):
@@ -115,9 +115,9 @@ def validate_sequence(sequence: StrategySpec, at: FieldPath) -> Iterator[Finding
 
 
 def _validate_names(stages: Sequence[StrategyStage], at: FieldPath) -> Iterator[FieldError]:
-    """Names of stages are unique (C-06), those of groups across all stages (C-09): both can be skipped by name.
+    """Names of stages are unique (C-06), and names of groups across all stages (C-09): users skip both by name.
 
-    A stage without groups has one group of its own name.
+    A stage without groups counts as one group with the name of the stage.
     """
     seen_stages: set[str] = set()
     seen_groups: set[str] = set()
@@ -151,13 +151,13 @@ def _validate_stage(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
 
 
 def _validate_name(name: str, at: FieldPath) -> Iterator[FieldError]:
-    """A stage or group can be named in the names of objects (C-27); the schema limits its length."""
+    """The name of a stage or group is valid in generated names (C-27). The schema limits its length."""
     if name and len(name) <= LONGEST_NAME and not is_name(name):
         yield invalid(at / "name", name, NAME_GRAMMAR.format(longest=LONGEST_NAME), "C-27")
 
 
 def _validate_limits(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
-    """The limits of a stage can be read, and it never upgrades more than 50 members at once (C-08)."""
+    """The limits of a stage are well formed, and it never upgrades more than 50 members concurrently (C-08)."""
     count = None if stage.max_concurrency is None else count_of(stage.max_concurrency)
     if stage.max_concurrency is not None:
         yield from _validate_concurrency(stage.max_concurrency, at)
@@ -169,7 +169,7 @@ def _validate_limits(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
 
 
 def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
-    """The limits of a group can be read, and fit those of its stage (C-29, C-34)."""
+    """The limits of a group are well formed, and compatible with the limits of its stage (C-29, C-34)."""
     yield from _validate_concurrency(group.max_concurrency, at)
     yield from _validate_failures(group.max_allowed_failures, at)
     ceiling, count = _ceiling(stage), count_of(group.max_concurrency)
@@ -183,38 +183,38 @@ def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) ->
 
 
 def _validate_concurrency(value: int | str, at: FieldPath) -> Iterator[FieldError]:
-    """At least one member, or 1% to 100% of them (C-28); an integer is read as its text."""
+    """Concurrency is at least 1, or 1% to 100% (C-28). A number in quotes is accepted."""
     if not _CONCURRENCY.fullmatch(str(value)) or _is_too_large(value):
         reason = "must be a count of at least 1, or a percentage from 1% to 100%"
         yield invalid(at / "maxConcurrency", value, reason, "C-28")
 
 
 def _validate_failures(value: int | str, at: FieldPath) -> Iterator[FieldError]:
-    """A count, or 0% to 100% (C-30); an integer is read as its text."""
+    """Allowed failures are a count, or 0% to 100% (C-30). A number in quotes is accepted."""
     if not _FAILURES.fullmatch(str(value)) or _is_too_large(value):
         yield invalid(at / "maxAllowedFailures", value, "must be a count, or a percentage from 0% to 100%", "C-30")
 
 
 def _ceiling(stage: StrategyStage) -> int | None:
-    """Return how many members a stage upgrades at once; None: a share of them, or it cannot be read."""
+    """Return the concurrency of a stage. None: unknown, it is a percentage or invalid."""
     ceiling = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
     return count_of(ceiling) if _CONCURRENCY.fullmatch(str(ceiling)) else None
 
 
 def _is_too_large(value: int | str) -> bool:
-    """Say whether a count is beyond what typed clients can read."""
+    """Return whether a count is too large for typed clients."""
     text = str(value)
     return len(text) > _LONGEST_COUNT or ((count := count_of(value)) is not None and count > LARGEST)
 
 
 def count_of(value: int | str) -> int | None:
-    """Return a count, None for a percentage and for anything that cannot be read."""
+    """Return a count, or None for a percentage or an invalid value."""
     text = str(value)
     return int(text) if len(text) <= _LONGEST_COUNT and _COUNT.fullmatch(text) else None
 
 
 def _validate_gates(holder: StrategyStage | Group, at: FieldPath) -> Iterator[FieldError]:
-    """Gates are complete, and none waits for a day and time once the work is done (C-05)."""
+    """Gates are valid, and only gates before the work wait for a scheduled start (C-05)."""
     for k, gate in enumerate(holder.before_gates):
         yield from validate_gate(gate, at / "beforeGates" / k)
     for k, gate in enumerate(holder.after_gates):
@@ -225,7 +225,7 @@ def _validate_gates(holder: StrategyStage | Group, at: FieldPath) -> Iterator[Fi
 
 
 def validate_gate(gate: GateConfiguration, at: FieldPath) -> Iterator[FieldError]:
-    """A gate has a day and time exactly if it waits for one (C-04)."""
+    """ScheduledStart requires ``scheduledStart``, Approval takes none (C-04)."""
     path = at / "scheduledStart"
     if gate.scheduled_start is None:
         if gate.type is GateType.SCHEDULED_START:

@@ -55,7 +55,7 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
 
 
 def _at_the_first_beyond(error: FieldError) -> FieldError:
-    """Return an error about too many ranges as one about the first that is too many."""
+    """Return an error about too many ranges as one about the first range above the limit."""
     too_many = error.field == NOT_ALLOWED and error.cause is Cause.TOO_MANY
     return replace(error, field=NOT_ALLOWED / MOST_NOT_ALLOWED_RANGES) if too_many else error
 
@@ -79,10 +79,10 @@ def _judge(new: ClusterMaintenanceWindow, old: ClusterMaintenanceWindow | None, 
 
 
 def _warn_about_never(spec: MaintenanceWindowSpec, context: Context) -> Iterator[FieldWarning]:
-    """A window that stays shut holds its members for ever (C-50)."""
+    """A window opens within the search horizon (C-50). Otherwise, its members are never upgraded."""
     try:
         window = MaintenanceWindow.of(spec)
-    except ValueError:  # said above
+    except ValueError:  # reported by other rules
         return
     now = window_state([window], context.now)
     if not now.is_open and now.until is None:
