@@ -28,7 +28,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from certs.lifetimes import AUTHORITY_LIFE, LEAF_LIFE
 
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""How far authorities are backdated for clients with a slow clock. At most a tenth of their life."""
+"""Maximum backdating of authorities, for clients with a slow clock. At most a tenth of their life."""
 
 SERIAL_BITS: Final = 127
 """A positive number of at most 16 octets. RFC 5280 allows 20."""
@@ -70,7 +70,7 @@ class Leaf:
 
     @property
     def life(self) -> timedelta:
-        """Its lifetime, counted from the signature."""
+        """Its lifetime, counted from the time of signing."""
         return self.not_after - self.signed
 
     @property
@@ -169,7 +169,7 @@ class Authority:
         life: timedelta = LEAF_LIFE,
         above: Sequence[x509.Certificate] = (),
     ) -> Leaf:
-        """Sign a server certificate with a key of its own, never valid beyond the authority.
+        """Sign a server certificate with a new key. It never expires after the authority.
 
         Its validity starts with the authority's. A later start would not protect any client, and clients would refuse a
         server with a fast clock.
@@ -220,7 +220,7 @@ class Authority:
         The certificate is valid for leaves only, and not longer than this authority.
 
         Returns:
-            The cross certificate, None if this authority may not sign another one (``pathlen:0``).
+            The cross certificate. None: unset, this authority must not sign another authority (``pathlen:0``).
         """
         if self._path_length == 0:
             return None
@@ -270,7 +270,7 @@ class Authority:
 
     @property
     def _path_length(self) -> int | None:
-        """Maximum number of authorities below it. None: unlimited."""
+        """Return the maximum number of authorities below it. None: unlimited."""
         try:
             basic = self.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         except x509.ExtensionNotFound:

@@ -47,7 +47,7 @@ class StaleClientError(Exception):
 
 @dataclass(slots=True)
 class _ClientAuthorities:
-    """The authorities trusted at one time; *current* turns False once one of them is no longer trusted."""
+    """A set of trusted authorities. *current* becomes False once one of them is no longer trusted."""
 
     pem: bytes = b""
     current: bool = True

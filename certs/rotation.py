@@ -33,7 +33,7 @@ DISTRUSTED: Final = "harbormaster.dev/ca-distrusted"
 MOST_AUTHORITIES: Final = 8
 """Maximum number of trusted authorities. A further rollover drops the oldest."""
 LONGEST_ENTRY: Final = 64 * 1024
-"""Maximum size of one entry in bytes. A longer one was not written here."""
+"""Maximum size of one entry in bytes. This module never writes a longer one."""
 
 
 class DamagedLineageError(Exception):
@@ -47,7 +47,7 @@ class Lineage:
     Args:
         active: Signs every leaf.
         generation: Counts rollovers, from 1.
-        earlier: Trusted still, newest first.
+        earlier: Earlier authorities that are still trusted, newest first.
         cross: The name and key of *active*, signed by the authority before it. None: unset, on the first generation or
             after the authority before it was distrusted.
         distrusted: SHA-256 fingerprints, in hexadecimal, of authorities that must not be trusted although they have not
@@ -111,7 +111,7 @@ class Lineage:
     def without_expired(self, now: datetime) -> Self:
         """Return the lineage without expired certificates, except for the active authority.
 
-        Itself if none has expired.
+        Returns this object if none has expired.
         """
         earlier = tuple(one for one in self.earlier if now < one.not_valid_after_utc)
         cross = next(iter(self.above(now)), None)
@@ -120,10 +120,10 @@ class Lineage:
         return replace(self, earlier=earlier, cross=cross)
 
     def trusting(self, also: Iterable[x509.Certificate], now: datetime) -> Self:
-        """Return a lineage that trusts other authorities as well. Itself if it trusts them already or must not.
+        """Return a lineage that also trusts other authorities, or this object if there is none to add.
 
         Args:
-            also: Expired, future and distrusted ones are left out.
+            also: The other authorities. Expired, future and distrusted ones are skipped.
             now: Aware.
         """
         trusted = self.trusted()
@@ -178,7 +178,7 @@ class Lineage:
 
 
 def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
-    """Return the certificates of a bundle, each once. Of an unreadable bundle, none."""
+    """Return the unique certificates of a bundle, or an empty tuple if it is unreadable."""
     try:
         certificates = tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
     except UNREADABLE:

@@ -63,12 +63,12 @@ class LeafSource(Protocol):
 
 
 def is_due(leaf: Leaf, authority: Authority, now: datetime) -> bool:
-    """Return whether two thirds of a leaf's life have passed, and its authority can sign one that lasts longer."""
+    """Return whether two thirds of a leaf's life have passed, and its authority can sign a leaf that expires later."""
     return leaf.not_after < authority.not_after and now >= leaf.signed + leaf.life * 2 / 3
 
 
 def check_pause(seconds: float, life: timedelta) -> float:
-    """Return the seconds between two checks for renewal. Fewer than *seconds* for a short life."""
+    """Return the seconds between two checks for renewal: *seconds*, or fewer for a short life."""
     return min(seconds, life.total_seconds() / _LOOKS)
 
 
@@ -102,7 +102,7 @@ class OwnLeaves:
         return self.first(now) if is_due(leaf, self.authority, now) else None
 
     def common_key(self, leaf: Leaf) -> bytes:  # noqa: ARG002 - its key is its own
-        """Return the authority's."""
+        """Return the authority's key."""
         return self.authority.key_pem
 
     async def keep(self, changed: Callable[[], object]) -> None:
@@ -131,7 +131,7 @@ class LeafFiles:
 
     @property
     def above(self) -> Mapping[str, x509.Certificate]:
-        """Nothing: others renew it."""
+        """Empty: another program renews the authority."""
         return {}
 
     def first(self, now: datetime) -> Leaf:  # noqa: ARG002 - other sources need the time
