@@ -183,7 +183,7 @@ def make_dashboard_app(
 ) -> Dashboard:
     """Make a read-only application with the page and the endpoints that it calls with the token.
 
-    Every request must have this machine as its host, as above.
+    The ``Host`` header of every request must name this machine, for the reason given in `make_probe_app`.
     """
     health = Health()
     app = make_plain_app(health, settings.admission_body_bytes)
@@ -214,8 +214,8 @@ def _only_through(entrance: Entrance) -> Middleware:
 def make_probe_app(parts: AppDependencies) -> web.Application:
     """Make the plain HTTP application: probes and metrics, and with ``page_on_http`` the page and its endpoints.
 
-    With the page, every request must have this machine as its host. Otherwise a foreign web page could read it under a
-    host name of its own that resolves to 127.0.0.1.
+    With the page, the ``Host`` header of every request must name this machine. Otherwise, a foreign web site could read
+    the page under a host name that resolves to 127.0.0.1.
     """
     app = _application(parts)
     probes.add_routes(app, parts.health, parts.metrics, parts.crew)

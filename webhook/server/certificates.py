@@ -1,6 +1,6 @@
-"""Certificates of a listener: its own, and the client authorities. Both are renewed without closing connections.
+"""The server certificate and the client authorities of a listener, renewed without closing connections.
 
-Each is polled. If it is unreadable or invalid, the present one remains in use.
+Both are polled. While one is unreadable or invalid, its last valid version remains in use.
 
 Source: serving.md 3.4, 4.2 to 4.4, 4.6 and 6.4.
 """
@@ -75,7 +75,7 @@ class Certificates:
 
     @property
     def common_key_pem(self) -> bytes:
-        """Private key that all replicas share, if their certificates have the same origin."""
+        """Private key that all replicas share if their certificates come from one source."""
         return self.leaves.common_key(self._leaf)
 
     @property

@@ -1,10 +1,10 @@
 """Sockets of a listener, counted from accept on, and the choice of victims when there are too many.
 
-A socket costs memory before its TLS handshake is done, and a client that never starts one costs as much as an honest
-caller. So the limit applies from accept on, and handshakes have another limit per address. The API server may share its
-address with an attacker (a proxy, konnectivity), so no client is refused because of others at its address. The oldest
-handshake is closed first, as an honest one takes milliseconds. Among connected clients the victim is the one that has
-been silent longest. *Vouched-for* clients, which have authenticated, come last.
+A socket costs memory before its TLS handshake is done, and a client that never starts a handshake costs as much as an
+honest caller. So the limit applies from accept on, and handshakes have another limit per address. The API server may
+share its address with an attacker (a proxy, konnectivity), so no client is refused because of others at its address.
+The oldest handshake is closed first, as an honest one takes milliseconds. Among connected clients, the idle one that
+has been silent longest is closed first. *Vouched-for* clients, which have authenticated, come last.
 
 CPU time is limited as well. A handshake costs more than a review, so each address may start `HANDSHAKES_PER_SECOND`. A
 handshake above that is delayed, unless a vouched-for client is connected from there. All unauthenticated clients share
@@ -32,22 +32,22 @@ from webhook.server.sockets import LISTENED_ON, listening_on
 ACCEPTS_PER_EVENT: Final = 16
 """Sockets accepted before other work has its turn on the event loop."""
 PAUSE_SECONDS: Final = 0.5
-"""Pause of accepting when the system has no more sockets."""
+"""Pause of accepting after the system has run out of sockets or memory."""
 SHORTEST_SECONDS: Final = 0.05
 """Shortest timeout of a handshake, however late it starts."""
 HANDSHAKES_PER_SECOND: Final = 50.0
-"""Per address. Each takes about 1.5 ms of CPU time."""
+"""Rate limit of handshakes per address. Each takes about 1.5 ms of CPU time."""
 HANDSHAKE_BURST: Final = 200.0
 HANDSHAKE_AGAIN_SECONDS: Final = 0.1
 """Retry interval of a throttled handshake."""
 SHUTDOWN_SECONDS: Final = 3.0
-"""Timeout for the client's close of TLS."""
+"""Timeout for the client to close its side of TLS."""
 UNAUTHENTICATED_PER_SECOND: Final = 200.0
 UNAUTHENTICATED_BURST: Final = 400.0
 NOT_HEARD_SECONDS: Final = 1.0
 """Time that nothing is read from an unauthenticated client after too many messages."""
 _LOOKED_AT: Final = 32
-"""Most connections searched for an idle one: the cost of making room must not grow with their number."""
+"""Maximum number of connections searched for an idle one: the cost of making room must not grow with their number."""
 _SELF: Final = "this process"
 """Address of connections from this process itself."""
 
@@ -187,8 +187,8 @@ class Connections:
     """All connections of one listener.
 
     Args:
-        limit: Most connections.
-        handshakes: Most silent connections per address, and most running handshakes per address.
+        limit: Maximum number of connections.
+        handshakes: Maximum number of silent connections per address, and of running handshakes per address.
         is_paced: Whether unauthenticated clients share `UNAUTHENTICATED_PER_SECOND` messages.
     """
 
@@ -209,7 +209,7 @@ class Connections:
         return len(self._silent) + len(self._begun) + len(self._strangers) + len(self._vouched)
 
     def admit(self, connection: Connection) -> bool:
-        """Count an accepted socket, and make room for it. Return False without room, so close it."""
+        """Count an accepted socket, and make room for it. Return False without room: the caller must then close it."""
         self._make_room_among(self._silent, connection.address)
         if len(self) >= self._limit:
             victim = self._victim()
@@ -288,7 +288,7 @@ class Connections:
             del self._of[connection.handler]
 
     def end_beginning(self) -> None:
-        """Close all without a finished handshake."""
+        """Close all sockets without a finished handshake."""
         for connection in (*self._silent, *self._begun):
             self._end(connection)
 
@@ -297,7 +297,7 @@ class Connections:
         connection.end()
 
     def _victim(self) -> Connection | None:
-        """Return the connection to close. None: unset, all are vouched for and busy."""
+        """Return the connection to close. None: unset, all are vouched for and no idle one was found."""
         for group in (self._silent, self._begun):
             if len(group) * 4 > self._limit:
                 return next(iter(group))
@@ -311,7 +311,7 @@ class Connections:
 
 
 def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
-    """Return the idle connection that has been silent longest."""
+    """Return the longest silent connection that is idle, among the first `_LOOKED_AT`."""
     return next((candidate for candidate, _ in zip(group, range(_LOOKED_AT), strict=False) if candidate.is_idle), None)
 
 
@@ -364,7 +364,7 @@ class Listener:
         """Start to accept.
 
         Raises:
-            OSError: The address cannot be listened on.
+            OSError: Listening on the address failed.
         """
         if not self._sockets:
             host, port = self._where
@@ -381,7 +381,7 @@ class Listener:
         self._connections.end_beginning()
 
     def connected(self) -> socket.socket:
-        """Return the client's end of a new connection to this very process, even if others accept at its port."""
+        """Return the client's end of a new connection to this process, even if others accept on its port."""
         ours, theirs = socket.socketpair()
         self._welcome(theirs, _SELF)
         return ours

@@ -34,12 +34,12 @@ from webhook.endpoints.http.responses import new_id
 VERSIONS: Final = (HttpVersion10, HttpVersion11)
 LONGEST_HEAD: Final = 1024
 MOST_HEADS: Final = 256
-"""Most cached heads. One API server sends a few, by hook and kind."""
+"""Maximum number of cached heads. One API server sends a few, by hook and kind."""
 MOST_DIGITS: Final = 8
 LONGEST_HELD: Final = 16 * 1024
-"""Longest held part of a review, in bytes: an API server sends its head, or 4 KiB, first."""
+"""Maximum size in bytes of a held partial review: an API server sends its head, or 4 KiB, first."""
 HELD_SECONDS: Final = 0.05
-"""Longest time to hold a partial review. The rest of an API server's follows immediately."""
+"""Maximum time to hold a partial review. An API server sends the rest immediately."""
 
 OF_THE_LIBRARY: Final = (
     "_close",
@@ -62,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Anonymous(web.Response):
-    """A response without the library's Server header."""
+    """A response without a ``Server`` header."""
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()

@@ -184,7 +184,7 @@ class Site(web.BaseSite):
         self.address = (self._host, self._listener.port)
 
     def connected(self) -> socket.socket:
-        """Return the client's end of a new connection to this process. The listener must be open."""
+        """Return the client end of a new connection to this process. The listener must be open."""
         assert self._listener is not None
         return self._listener.connected()
 

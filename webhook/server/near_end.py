@@ -1,8 +1,9 @@
 """Records an Event once a day for server certificates that expire soon.
 
-By then they should have been renewed. All replicas record it at the same time, at the start of a UTC day, so it is one
-Event. A process also records it at its start. The Event is on the Secret of the authority, if harbormaster owns it. A
-certificate from files has no object of its own, so the Event is on the webhook configuration, whose hooks fail with it.
+Such a certificate should have been renewed earlier. All replicas record the Event concurrently, at the start of a UTC
+day, so that the API server stores only one. A process also records it at its start. The Event is on the Secret of the
+authority, if harbormaster owns it. A certificate from files has no object, so the Event is on the webhook
+configuration, whose hooks fail when the certificate expires.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ class Validity(NamedTuple):
 
 
 REMAINING: Final[Mapping[str, timedelta]] = {"leaf": timedelta(days=2), "ca": timedelta(days=30)}
-"""Remaining life that a renewed certificate never falls below, by role. Same limits as the alerts."""
+"""Minimum remaining life of a certificate that is renewed in time, by role. The alerts have equal limits."""
 _WORDS: Final = {
     "leaf": "the certificate of the server ends at {}; from then on writes to harbormaster's kinds are refused",
     "ca": "the authority of the server's certificate ends at {}",
@@ -59,5 +60,5 @@ class CertificateExpiryMonitor:
 
 
 def _is_near(role: str, validity: Validity, now: datetime) -> bool:
-    """Return whether a certificate expires soon. A short-lived one does in the last sixth: it renews at two thirds."""
+    """Return whether a certificate expires soon. For a short-lived one, that is the last sixth of its life."""
     return validity.end - now < min(REMAINING[role], (validity.end - validity.begin) / 6)

@@ -1,8 +1,8 @@
 """The sockets of a listener, which one process opens and several may accept from.
 
-Workers inherit the one socket that their parent has opened, instead of opening one each with SO_REUSEPORT. Then a
-waiting connection is accepted by the next free worker, even if another worker dies. A port in use is an error instead
-of being shared with a stranger. And port 0 is one port.
+Workers inherit the socket that their parent has opened, instead of opening one each with SO_REUSEPORT. The next free
+worker then accepts a waiting connection, even if another worker dies. A port in use is an error, and not shared with
+another program. With port 0, all workers share one port.
 """
 
 import socket
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 BACKLOG: Final = 128
-"""Most connections that the system queues before accept."""
+"""Maximum number of connections that the system queues before accept."""
 LISTENED_ON: Final[dict[str, Any]] = {"type": socket.SOCK_STREAM, "flags": socket.AI_PASSIVE}
 """Arguments of `getaddrinfo`."""
 
@@ -19,7 +19,7 @@ def listening_on(addresses: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
     """Listen on addresses as returned by `getaddrinfo`.
 
     Raises:
-        OSError: One of them cannot be listened on. Then all are closed.
+        OSError: Listening on one of them failed. All are closed.
     """
     sockets: list[socket.socket] = []
     try:
