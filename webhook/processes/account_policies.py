@@ -39,14 +39,14 @@ class Policy:
     Args:
         name: Name of the policy and of its binding.
         kinds: Kinds of one group.
-        condition: CEL; ``variables.name`` is the name of the object that is created, changed or deleted.
+        condition: CEL. ``variables.name`` is the name of the object that is created, changed or deleted.
         message: The refusal, which states what is allowed.
-        whose: CEL that selects the requests. Empty: those of the account that the policies are printed for.
+        whose: CEL that selects the requests. Empty: requests of the account that the policies are printed for.
         subresource: Subresource of the kinds. Empty: the objects themselves.
         operations: Operations of an admission request.
-        exempt: Exempt users, besides that account and the groups of administrators. All others that *whose* selects
-            are limited. None: unset.
-        more_conditions: CEL, with the same refusal.
+        exempt: Users that are exempt, in addition to the account and the groups of administrators. None: unset, no
+            user is exempt.
+        more_conditions: Further conditions in CEL, with the same message.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Policy:
     more_conditions: tuple[str, ...] = ()
 
     def match_conditions(self, username: str) -> Iterator[JsonObject]:
-        """Yield the match conditions of the policy. *username* is the account that it is printed for."""
+        """Yield the match conditions of the policy. *username* is the account that the policy is printed for."""
         yield {"name": "whose", "expression": self.whose or f"request.userInfo.username == {_cel(username)}"}
         if self.exempt is not None:
             users = ", ".join(map(_cel, (username, *self.exempt)))
@@ -69,7 +69,7 @@ class Policy:
             yield {"name": "no-admin", "expression": f"!request.userInfo.groups.exists(g, g in [{groups}])"}
 
     def validations(self) -> Iterator[JsonObject]:
-        """Yield its conditions. A request must meet all of them."""
+        """Yield the validations of the policy. A request must meet all of them."""
         for condition in (self.condition, *self.more_conditions):
             yield {"expression": condition, "message": self.message, "reason": "Forbidden"}
 
@@ -105,7 +105,7 @@ def reconcile_policies(lease: str) -> tuple[Policy, ...]:
             f"harbormaster's loop writes the Lease {lease} and Leases {LEASE_PREFIX}*, and no others",
         ),
         _of_history("harbormaster-reconcile-configmaps", "loop"),
-        Policy(  # any account can be the identity of a member, so the policy goes by the request and not by the name
+        Policy(  # any account can be the identity of a member, so the policy matches the request, not an account name
             "harbormaster-agent-tokens",
             (SERVICE_ACCOUNT,),
             f"object.spec.expirationSeconds <= {LONGEST_TOKEN_SECONDS}",
@@ -118,7 +118,7 @@ def reconcile_policies(lease: str) -> tuple[Policy, ...]:
 
 
 def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
-    """Return the policy that lets agents, and all others but the loop, change only the agent's finalizer of a Work.
+    """Return the policy that limits updates of Works, by agents and other users who are not exempt, to the finalizer.
 
     Args:
         allowed_users: User names that count as admins (``HARBORMASTER_ALLOWED_USERS``).
@@ -145,7 +145,7 @@ def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
 
 
 def _kept(field: str, empty: str, part: str = "") -> str:
-    """Return CEL that is true if *part* of a field is unchanged. An absent field equals an empty one."""
+    """Return CEL that is true if *part* of a field is unchanged. An absent field equals *empty*."""
     *parents, name = field.split(".")
     new, old = (".".join((root, *parents, f"?{name}.orValue({empty}){part}")) for root in ("object", "oldObject"))
     return f"{new} == {old}"
@@ -183,7 +183,7 @@ def certificate_policies(secret: str) -> tuple[Policy, ...]:
 
 
 def key_policies(certificate_secret: str = "") -> tuple[Policy, ...]:
-    """Return the policies on Secrets of the loop's account: the API server requires all policies of an account.
+    """Return the policy on Secrets for the loop's account. One policy, because a write must meet all that match.
 
     Args:
         certificate_secret: Secret of a certificate authority of the same account (``serve --reconcile``). Empty: none.
@@ -193,7 +193,7 @@ def key_policies(certificate_secret: str = "") -> tuple[Policy, ...]:
 
 
 def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
-    """Return a policy on Secrets by name and type: a Secret of another type could make a token of any account."""
+    """Return a policy on Secrets by name and type. A Secret of another type could request a token of any account."""
     allowed = (
         f'variables.name == {_cel(secret)} && (request.operation != "CREATE" || object.type == {_cel(kind)})'
         for secret, kind in types.items()
@@ -208,7 +208,7 @@ def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
 
 
 def node_policies() -> tuple[Policy, ...]:
-    """Return the policies on nodes for the loop's account: it may write only those that carry a command."""
+    """Return the policies that limit the loop to nodes with a command, and to NodeClaims it made or that leave."""
     mark = json.dumps(COMMAND)
     before = f"has(oldObject.metadata.annotations) && {mark} in oldObject.metadata.annotations"
     after = f"has(object.metadata.annotations) && {mark} in object.metadata.annotations"
@@ -232,7 +232,7 @@ def node_policies() -> tuple[Policy, ...]:
 
 
 def policy_documents(policies: tuple[Policy, ...], username: str) -> Iterator[JsonObject]:
-    """Yield each policy and its binding. *username* is the account that they are printed for."""
+    """Yield each policy and its binding. *username* is the account that the policies are printed for."""
     for policy in policies:
         yield {
             "apiVersion": f"{_GROUP}/v1",

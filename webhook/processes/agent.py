@@ -45,11 +45,11 @@ from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.process_metrics import ProcessMetrics
 
 FIRST_FIGURES_SECONDS: Final = 10.0
-"""Longest delay of the first heartbeat for the sums over nodes and pods."""
+"""Maximum delay of the first heartbeat, until nodes and pods have been listed."""
 CONNECTIONS: Final = 6
-"""Most concurrent requests to each of the two API servers.
+"""Maximum number of concurrent requests to each of the two API servers.
 
-More are not faster here, and every connection holds its buffers.
+More requests would not be faster, and every connection needs memory for its buffers.
 """
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -66,7 +66,7 @@ class AgentOptions:
         prices: Price list. None: disabled, cost is not reported.
         provider: Command that reports further properties. Empty: none.
         region: Region of the prices. Empty: the region of the nodes.
-        take_over: Take the member over, even if it belongs to another hub or is another member.
+        take_over: Take over the cluster, even if it belongs to another hub or is another member.
     """
 
     cluster: str
@@ -172,7 +172,7 @@ class Agent:
         await self._stack.__aexit__(kind, error, trace)
 
     async def run(self) -> None:
-        """Run the agent until cancelled. `webhook.server.listening.serve` does that with ``server``."""
+        """Run the agent until cancelled. ``server`` calls this when `webhook.server.listening.serve` runs it."""
         observer = HubStore(self._member_server)
         async with asyncio.TaskGroup() as group:
             for kind, listener in self._observed.listeners:
@@ -186,7 +186,7 @@ class Agent:
             group.create_task(self._member_server.probe())
 
     async def _connect_hub(self) -> ApiServer:
-        """Return the hub, with the login of a kubeconfig or of the Secret on the member. Its token is then renewed."""
+        """Return the hub, with the login in a kubeconfig or in the member's Secret. The Secret's token is renewed."""
         options = self.options
         if options.hub_kubeconfig is not None:
             return await ApiServer.connect(options.hub_kubeconfig, options.hub_context, connections=CONNECTIONS)
@@ -214,11 +214,11 @@ class Agent:
         return self._own_namespace
 
     async def _is_ours(self) -> bool:
-        """Return whether the cluster belongs to this member, also while the hub does not answer."""
+        """Return whether the cluster belongs to this member. Does not need the hub."""
         return not self.membership.refused and await self._registration.is_recorded()
 
     async def _apply(self, hub_uid: str) -> None:
-        """Apply Works while this is a member. Each call starts without the state of the last."""
+        """Apply Works while this is a member. Each call starts without the state of the previous one."""
         start = asyncio.get_running_loop().time()
         self._applying = Applying(
             member_namespace(self.options.cluster),
@@ -250,7 +250,7 @@ class Agent:
         )
 
     async def _wait_for_figures(self) -> None:
-        """Wait a moment for the first lists, so that the first heartbeat has figures."""
+        """Wait up to `FIRST_FIGURES_SECONDS` for the first lists, so that the first heartbeat has figures."""
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_FIGURES_SECONDS):
                 await self._observed.answered.wait()

@@ -1,7 +1,7 @@
 """Checks that only this user controls a data folder: its token grants access, and its content is trusted.
 
-A folder in a world-writable place, ``/tmp`` above all, may have been created by another user who waits for a hub to use
-it: with a token that they know, or with the right to replace the folder.
+A folder in a world-writable directory such as ``/tmp`` may have been created by another user before the hub uses it.
+That user may have stored a known token in the folder, or may be able to replace the folder later.
 
 Source: as sshd with ``StrictModes``.
 """
@@ -25,7 +25,7 @@ def check_folder(folder: Path) -> None:
     """Refuse a data folder that another user owns, can write or can replace.
 
     Raises:
-        DataFolderError: It is one, or cannot be checked.
+        DataFolderError: The folder is such a folder, or cannot be checked.
     """
     try:
         # The path first: if another user can replace the folder, its present content proves nothing.
@@ -56,7 +56,7 @@ def check_file(file: Path) -> None:
     """Refuse a file of a data folder that another user owns, can read or can write. A missing one is accepted.
 
     Raises:
-        DataFolderError: It is one, or not a regular file.
+        DataFolderError: The file is such a file, or not a regular file.
     """
     try:
         status = file.lstat()

@@ -1,8 +1,8 @@
 """Garbage collection of a server: objects that exist at the start are never examined again, later ones rarely.
 
-Nearly all objects here are freed with their last reference. The collector is for cycles and finds few, but walks all
-objects in the cache. With a thousand members that takes tens of milliseconds, during which the server answers no
-caller. With a report of a member every millisecond it would run several times a second.
+Nearly all objects are freed with their last reference. The collector is only for cycles and finds few, but traverses
+all objects in the cache. With a thousand members, that takes tens of milliseconds, in which the server answers no
+caller. With a member report every millisecond, the collector would run several times a second.
 """
 
 import gc
@@ -25,7 +25,7 @@ def load_without_collecting() -> None:
 def freeze_heap() -> None:
     """Exempt all present objects from collection, and collect rarely. Call it once, after the setup.
 
-    There is no collection before: it would find two thousand objects among 200,000, and take a tenth of a second.
+    Does not collect first: that would free two thousand objects of 200,000, and take a tenth of a second.
     """
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

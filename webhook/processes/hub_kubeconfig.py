@@ -15,7 +15,7 @@ import yaml
 from scorer.api.unstructured.documents import dicts_at
 
 FILE: Final = "kubeconfig"
-"""Its name in the data folder."""
+"""Name of the kubeconfig in the data folder."""
 
 _NAME: Final = "harbormaster"
 _EXTENSION: Final = "harbormaster.dev/up"

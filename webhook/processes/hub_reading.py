@@ -44,12 +44,12 @@ async def read_owner(hub: ObjectRequests) -> UserInfo:
 async def reading(
     cache: Cache, reservations: "LeaseReservations | None" = None, kinds: Collection[Kind] = ()
 ) -> AsyncIterator[None]:
-    """Read until the block ends, which starts once every kind has been read or refused.
+    """Run the cache until the block ends. The block starts once every kind has been read or refused.
 
     Args:
-        cache: Gets the objects.
-        reservations: Gets the reservations. None: disabled.
-        kinds: Kinds that must be readable although the cache takes them as optional.
+        cache: Cache of the objects.
+        reservations: Cache of the reservations. None: disabled.
+        kinds: Kinds that must be readable although the cache watches them as optional.
 
     Raises (on entering):
         NotReadableError: A required kind cannot be read.

@@ -61,12 +61,12 @@ class JoinOptions:
         hub_namespace: Namespace of harbormaster on the hub.
         namespace: Namespace of the agent in the member.
         roles: Roles of the agent in the member.
-        wider_roles: The same with `CONTROL_PLANE`, for an agent that holds some of it: rights in use are kept.
+        wider_roles: Roles including `CONTROL_PLANE`, used if the installed agent has such rights, which are kept.
         labels: Labels of the MemberCluster. Its other labels are kept.
-        image: Image of the agent's Deployment. Empty: the Deployment is not made here.
+        image: Image of the agent's Deployment. Empty: no Deployment is created.
         token_seconds: Lifetime of the first token.
-        take_over: Prepare the cluster even if it belongs to another hub or is another member. The agent needs the same
-            option.
+        take_over: Prepare the cluster even if it belongs to another hub or is another member. The agent needs the
+            option, too.
     """
 
     member: str
@@ -95,7 +95,7 @@ class Join:
         hub: The hub.
         cluster: The member.
         options: Options of the join.
-        report: Takes a line about each object.
+        report: Called with a line about each object.
     """
 
     def __init__(self, hub: Side, cluster: Side, options: JoinOptions, report: Report) -> None:
@@ -105,7 +105,7 @@ class Join:
         self._report = report
 
     async def run(self, *, dry_run: bool) -> bool:
-        """Check everything, then write missing objects. Return whether there were any (or would be any).
+        """Check everything, then create or update objects. Return whether any object changed (or would change).
 
         Args:
             dry_run: Only check, and report the writes.
@@ -131,7 +131,7 @@ class Join:
         return not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
 
     async def missing(self) -> str:
-        """Return what the member lacks to be joined and healthy, or an empty string. Raises `JoinError`."""
+        """Return why the member is not joined and healthy yet, empty if it is. Raises `JoinError`."""
         name = self._options.member
         member = await self._hub.find(MEMBER_CLUSTER, name)
         internal = await self._hub.find(INTERNAL_MEMBER_CLUSTER, name, member_namespace(name))
@@ -173,7 +173,7 @@ class Join:
             )
 
     async def _check_cluster(self, uids: Uids) -> None:
-        """Check that the cluster is no other member, and the member no other cluster."""
+        """Check that the cluster is not another member, and that the member is not another cluster."""
         options, cluster, hub_uid = self._options, self._cluster, uids.hub
 
         async def home() -> str:
@@ -190,7 +190,7 @@ class Join:
             theirs = HubMember.named(access.member, access.hub)
             raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}; {_LEAVE_FIRST}")
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
-        has_data = record is not None and record.get("data")  # a member that has left has no data
+        has_data = record is not None and record.get("data")  # the record of a member that has left has no data
         prices = None if access is not None or has_data else await self._hub.find(MEMBER_CLUSTER, options.member)
         if prices is not None and _is_joined(prices):
             raise JoinError(
@@ -270,7 +270,7 @@ class Join:
         return access.renewed(token.text)
 
     async def _stored(self) -> HubAccess | None:
-        """Return the content of the Secret. None: unset, it is missing or invalid, and is written anew."""
+        """Return the content of the Secret. None: unset, the Secret is missing or invalid."""
         secret = await self._cluster.find(SECRET, HUB_SECRET, self._options.namespace)
         try:
             return None if secret is None else HubAccess.read(secret)

@@ -44,7 +44,7 @@ class Leave:
         hub: The hub.
         cluster: The member. None: unset, it is unreachable and nothing is removed there.
         options: Options of the departure.
-        report: Takes a line about each object.
+        report: Called with a line about each object.
     """
 
     def __init__(self, hub: Side, cluster: Side | None, options: LeaveOptions, report: Report) -> None:
@@ -54,10 +54,10 @@ class Leave:
         self._report = report
 
     async def check(self) -> None:
-        """Check that the cluster is this member of this hub, or none.
+        """Check that the cluster is this member of this hub, or not a member.
 
         Raises:
-            JoinError: It belongs to another, or an API server refuses or does not answer.
+            JoinError: The cluster belongs to another hub or member, or an API server refuses or does not answer.
         """
         options, cluster, hub_uid = self._options, self._cluster, await self._hub.uid()
         if cluster is None:
@@ -103,7 +103,7 @@ class Leave:
         return True
 
     async def waited_on(self) -> str:
-        """Return what the departure waits for. Empty: the MemberCluster is deleted. Raises `JoinError`."""
+        """Return why the MemberCluster still exists, empty once it is deleted. Raises `JoinError`."""
         name, space = self._options.member, member_namespace(self._options.member)
         if await self._hub.find(MEMBER_CLUSTER, name) is None:
             return ""

@@ -1,9 +1,9 @@
 """Node disruption in a member: the part of the reconcile loop that its agent runs there.
 
 One process at a time holds a Lease in the agent's own namespace, whose term also fences every write. Without NodePools,
-only a poll runs. It also requires that the cluster is recorded as this member
-(`webhook.member.membership.registration`): an agent whose kubeconfig names the wrong cluster disrupts no node there,
-and neither does one whose member has left. The hub itself is not needed.
+only a poll runs. Node disruption requires that the cluster is recorded as this member
+(`webhook.member.membership.registration`). An agent whose kubeconfig names the wrong cluster, or whose member has left,
+therefore disrupts no node. The hub itself is not needed.
 
 Source: nodepool-disruption.md 5.1.
 """
@@ -104,7 +104,7 @@ class MemberNodes:
             running.cancel()
 
     async def _wait_while_ours(self) -> None:
-        """Return once the cluster no longer belongs to this member. An unreachable one counts as before."""
+        """Return once the cluster no longer belongs to this member. Errors are ignored until the next poll."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with suppress(StoreError):

@@ -1,4 +1,4 @@
-"""The reconcile loop for the nodes of a member only. Loaded if there are NodePools.
+"""The reconcile loop for only the nodes of a member. Imported once there are NodePools.
 
 Source: nodepool-disruption.md 5.1.
 """

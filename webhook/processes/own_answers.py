@@ -1,8 +1,8 @@
 """Answers the questions of ``/v1`` for one command, from the hub of a kubeconfig.
 
-The same advisors, planners and gates as in `harbormaster serve` answer from the same kind of cache, so both give the
-same answers. The hub is read as by `webhook.processes.hub_reading`, and only the kinds that the question needs. Each
-question loads its own advisor: a command has one question, and loading takes most of its time.
+Advisors, planners, gates and cache are those of `harbormaster serve`, so both give equal answers.
+`webhook.processes.hub_reading` reads only the kinds that the question needs. Advisors are imported when a question
+needs them: a command has one question, and imports take most of its time.
 
 Source: serving.md 3.
 """
@@ -154,7 +154,7 @@ class OwnAnswers:
                 return _as_json(await planner.plan(upgrade_question, lambda _placement: True))
 
     async def budgets(self, pools: Sequence[str]) -> JsonObject:
-        """Return the answer of ``/v1/budgets`` for the present."""
+        """Return the answer of ``/v1/budgets`` at the present time."""
         from scorer.node_budgets.documents import REASONS
         from webhook.gate.budgets import HubBudgets
 

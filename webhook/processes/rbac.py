@@ -2,11 +2,11 @@
 
 Every rule has a reason. Three facts decide their shape:
 
-- Only a holder of rights may grant them: the loop makes a Role for every member's agent, so it holds the rights of that
-  Role (otherwise it would need ``escalate``).
+- Only a holder of rights may grant them. The loop creates a Role for every member's agent, so it holds the rights of
+  that Role (otherwise it would need ``escalate``).
 - ``get`` and ``update`` can be limited to a name, ``create`` cannot. No rule can be limited to the namespaces of
   members. `webhook.processes.account_policies` restricts the excess rights that follow from that.
-- Most rights are to read selectable kinds, and only those are for an operator to decide.
+- Most rights are to read selectable kinds. An operator can choose these kinds, and no other rights.
 
 Discovery (``/api``, ``/apis``) is open to every authenticated user, by ``system:discovery``.
 
@@ -218,7 +218,7 @@ def reconcile_roles(
         selected: Kinds that placements may select.
         namespace: Namespace of its Lease and of the reservations.
         lease: Name of its leader Lease.
-        back_report: Whether placements may have the status of their objects written back.
+        back_report: Whether the loop may write back the status of placed objects to the originals on the hub.
         analysis_kinds: Kinds whose objects may approve a stage (``HARBORMASTER_ANALYSIS_KINDS``), as ``PLURAL.GROUP``.
         cluster_api: Whether it upgrades members by Cluster API (``HARBORMASTER_UPGRADERS``).
         nodes: Rights on the nodes of the hub (``HARBORMASTER_NODE_DISRUPTION_MODE``).
@@ -451,7 +451,7 @@ def agent_roles(
     Args:
         applied: Kinds that it may apply.
         namespace: Its own namespace, with the record of the member's hub and with its token for the hub.
-        apply_rbac: Whether it may place roles and bind them, and so grant itself any right.
+        apply_rbac: Whether it may place roles and bind them, and can thus grant itself any right.
         nodes: Rights on the nodes of the member (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """
     rules = [
@@ -492,7 +492,7 @@ def checked_applied(applied: SelectedResources) -> SelectedResources:
     """Return *applied* if an agent can apply all of it without ``apply_rbac``.
 
     Raises:
-        UnknownKindError: It includes roles, which take more than the right to write them.
+        UnknownKindError: It includes roles, which require more than the right to write them.
     """
     apart = {RbacResource.of(kind) for kind in RBAC_KINDS}
     for resource in applied.resources:

@@ -87,8 +87,8 @@ class Reconciliation:
 
     Args:
         server: The hub.
-        lease_server: A second connection to the hub, only for the Lease: a renewal must not wait behind writes until
-            the leadership is lost.
+        lease_server: A second connection to the hub, only for the Lease. Otherwise, renewals would wait behind writes,
+            and the leadership could be lost.
         cache: Cache of the hub. The caller runs it.
         settings: Settings of the loop.
         metrics: Metrics of the process.
@@ -141,12 +141,12 @@ class Reconciliation:
         return shards
 
     async def check(self) -> None:
-        """Refuse to share the work if it is impossible, after one read before the start.
+        """Check before the start that replicas can share the work, by one read of the Lease. No-op for one leader.
 
         Raises:
             ConfigurationError: The hub serves no Leases, or this account must not read the Lease.
         """
-        if isinstance(self.elected, Leader):  # it waits for both
+        if isinstance(self.elected, Leader):  # a single leader waits for both
             return
         try:
             await self._lease_store.get(LEASE, self._lease)
@@ -161,7 +161,7 @@ class Reconciliation:
 
     async def run(self) -> None:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
-        # Before it is a candidate: a leader with an empty cache would do nothing and block other candidates.
+        # Before the candidacy: a leader with an empty cache would do nothing and block other candidates.
         await self._cache.wait_synced(self._required)
         history_task = asyncio.create_task(self._history.run(), name="history of the loop")
         try:
@@ -196,7 +196,7 @@ class Reconciliation:
         return "not filled yet"
 
     def leader_problem(self) -> str:
-        """Return that no replica leads, and why, or empty while this or another one is seen to."""
+        """Return why no replica leads, empty if one was seen leading in the last `LEADERLESS_SECONDS`."""
         seconds = self.elected.leaderless_seconds
         if seconds < LEADERLESS_SECONDS:
             return ""

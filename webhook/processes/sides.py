@@ -28,7 +28,7 @@ _CHANGING: Final = frozenset({"resourceVersion", "generation", "managedFields"})
 _REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 
 Report = Callable[[str], None]
-"""Takes one line about a write."""
+"""Called with one line about a write."""
 
 
 class JoinError(Exception):
@@ -89,7 +89,7 @@ class Side:
 
         Args:
             desired: The object. Fields that it does not name are kept.
-            dry_run: Write nothing. If the object or its namespace does not exist, only the right to write is checked.
+            dry_run: Write nothing. If the namespace does not exist yet, only the right to write is checked.
 
         Raises:
             JoinError: The API server refuses, or does not answer.
@@ -153,7 +153,7 @@ class Side:
         """Check the caller's right to an action that has no dry run.
 
         Raises:
-            JoinError: They must not, or the API server does not answer.
+            JoinError: The caller lacks the right, or the API server does not answer.
         """
         attributes = {
             "verb": verb,
@@ -192,9 +192,9 @@ class Side:
 
 
 async def other_cluster(hub: Side, member: str, namespace: str, cluster: Side, uid: str) -> str:
-    """Return which other cluster ``join`` has made a member. Empty: none, or unknown to the hub.
+    """Return which other cluster ``join`` has made this member. Empty: none, or unknown to the hub.
 
-    The hub records it before the agent there reports for the first time.
+    ``join`` records the cluster on the hub before its agent reports for the first time.
 
     Args:
         hub: The hub, with the account of the member.

@@ -15,7 +15,7 @@ from webhook.kube.ports import ForbiddenError, NotFoundError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 
 WAITING: Final = (MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT)
-"""Kinds whose deletion needs the loop."""
+"""Kinds whose deletion requires the loop."""
 
 
 @dataclass(frozen=True, slots=True)

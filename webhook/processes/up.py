@@ -1,7 +1,7 @@
 """``harbormaster up``: everything in one process, on the embedded store, with simulated members.
 
 All state is in one folder: ``hub.db``, one file per member below ``members/``, the token of the API, the certificate of
-the authority made at this start, and ``kubeconfig``, by which clients find the server. After a kill at any point, the
+the authority made at this start, and ``kubeconfig``, with which clients find the server. After a kill at any point, the
 next start continues from that state.
 """
 
@@ -68,7 +68,7 @@ _FORMER_FILE: Final = "client.json"
 QUIET_SECONDS: Final = 0.6
 """Time without changes after which the fleet counts as settled."""
 THROTTLE: Final = SnapshotSettings(interval=timedelta(), collection=timedelta(seconds=1))
-"""A user who edits an example waits for a second, not for half a minute."""
+"""Shorter than the defaults: a user who edits an example waits for a second instead of half a minute."""
 
 SOON: Final = timedelta(seconds=30)
 """Runs that wait no longer than this count as moving."""
@@ -207,7 +207,7 @@ class Up:
 
     @property
     def moving_runs(self) -> list[str]:
-        """Names of the runs that make progress soon without action."""
+        """Names of the runs that will make progress within `SOON` without user action."""
         soon = self._now() + SOON
         upgrades = [run.metadata.name for run, situation in self.upgrades() if is_moving(run, situation, soon)]
         return [*upgrades, *(name_of(run) for run, situation in self.runs() if _is_moving(situation, soon))]
@@ -277,7 +277,7 @@ class Up:
             check_file(file)
 
     def _secret_in(self, file: Path) -> str:
-        """Return the secret in a file of the data folder. Make it once, readable by its owner only."""
+        """Return the secret in a file of the data folder. A missing one is created, readable only by its owner."""
         try:
             if file.exists() and (secret := read_bounded(file).decode("ascii").strip()):
                 return secret
@@ -304,7 +304,7 @@ class Up:
 
 
 def _is_moving(situation: RunSituation, soon: datetime) -> bool:
-    """Return whether a run makes progress soon without action."""
+    """Return whether a run will make progress before *soon* without user action."""
     if situation.phase in (RunPhase.INITIALIZING, RunPhase.STOPPING) or not situation.waits:
         return True
     if situation.needs_person or situation.phase is RunPhase.STUCK:
@@ -323,7 +323,7 @@ def _without_times(value: Any) -> Any:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, atomically: a reader or a crash never sees half of it.
+    """Write a file atomically, readable only by its owner. Neither a reader nor a crash leaves a partial file.
 
     Raises:
         DataFolderError: It could not be written, for example on a full disk.

@@ -1,16 +1,16 @@
 """Workers of ``harbormaster serve --workers N``: processes that share the ports of a server, and their supervisor.
 
-Each worker is a whole server, like a replica: with its own connections to the hub and its own cache. To share one
+Each worker is a complete server, like a replica: it has its own connections to the hub and its own cache. To share one
 cache, workers would have to pass every object and every question between processes, which costs more than the answers.
-And no cache would be left after the death of its owner. Workers share only the sockets of the listeners
+If the owner of a shared cache died, the others would have none. Workers share only the sockets of the listeners
 (`webhook.server.sockets`), and the probes and metrics of the whole server (`webhook.telemetry.crew`).
 
 The supervisor only forks them: it has no event loop and starts no thread, so it can fork at any time. It has loaded the
 program by then, which saves each worker a second of CPU time, and the memory of loaded code is shared.
 
-A dead worker is restarted with backoff. Only during the start, a worker that cannot serve stops all: an error in the
-settings affects each of them. When the supervisor ends for any reason, the workers notice it by the end of a pipe,
-close the listeners and finish their requests.
+A dead worker is restarted with backoff. During the start, however, a worker that cannot serve stops all of them,
+because an error in the settings affects each. If the supervisor exits for any reason, the workers detect the end of
+file on a pipe, close the listeners and finish their requests.
 
 Source: serving.md 1.10 and 1.14.
 """
@@ -67,7 +67,7 @@ class Errand:
 
     Args:
         place: Its place.
-        lifeline: End of a pipe that signals end of file once the supervisor has ended.
+        lifeline: Read end of a pipe, at end of file once the supervisor has exited.
         report: Pipe for its reports.
     """
 
@@ -77,9 +77,9 @@ class Errand:
     _serves: bool = False
 
     def watch(self) -> asyncio.Event:
-        """Return an event that is set once the supervisor has ended.
+        """Return an event that is set once the supervisor has exited.
 
-        Before it serves, a worker then exits immediately.
+        A worker that does not serve yet exits immediately instead.
         """
         abandonment, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -98,11 +98,11 @@ class Errand:
         self._tell(_SERVES)
 
     def fails(self, reason: str) -> None:
-        """Report why the worker cannot serve. Then it exits."""
+        """Report why the worker cannot serve. The caller must then exit."""
         self._tell(reason.encode(errors="replace")[:_MOST_REPORTED])
 
     def _tell(self, words: bytes) -> None:
-        with suppress(BrokenPipeError):  # the supervisor has ended
+        with suppress(BrokenPipeError):  # the supervisor has exited
             os.write(self.report, words)
 
 
@@ -143,7 +143,7 @@ class Workers:
         count: Number of workers.
         https: Sockets of the HTTPS listener.
         http: Sockets of the plain listener.
-        work: Runs in each worker until it is asked to stop. Returns its exit code.
+        work: Runs in each worker until the worker is stopped. Returns the exit code.
         on_start: Called once all of them serve.
     """
 
@@ -236,7 +236,7 @@ class Workers:
                     _log.error("a worker died while it drained", extra={"worker": worker.number, "reason": end})
 
     def _wait_for_all(self) -> None:
-        """Wait for workers that have noticed the end of the supervisor."""
+        """Wait until all workers have exited. They stop because the supervisor has closed the lifeline."""
         for worker in self._crew:
             if worker.lives:
                 os.waitpid(worker.pid, 0)
@@ -337,7 +337,7 @@ class Workers:
 
 
 def _meeting(address: bytes) -> socket.socket:
-    """Listen at a worker's address for other workers. Empty: a new abstract address."""
+    """Listen on a worker's address for other workers. Empty: a new abstract address."""
     channel = socket.socket(socket.AF_UNIX)
     try:
         channel.bind(address)
