@@ -1,7 +1,7 @@
-"""Judgement of clusters that a placement leaves: which may lose their content, and which wait, and for what.
+"""Judgement of dropped clusters: which of them lose their content now, and what the others wait for.
 
-A decision drops bindings. The judgement is net: clusters that were picked in their place count against them, but only
-once they are available.
+The judgement is net: a cluster that was picked in place of a dropped one reduces the loss. If only replacements that
+are not available yet make the loss acceptable, the removal waits for them.
 
 Source: docs/specifications/removal.md 2, 3 and 7.
 """
@@ -40,13 +40,13 @@ _UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class PendingRemoval:
-    """The record on a binding whose content may not be removed yet.
+    """The record on a binding whose content must not be removed yet.
 
     Args:
         reason: Reason for waiting.
-        since: Since when.
+        since: Start of the wait.
         groups: Digests of the roll-ups that it was shown in, the latest first.
-        asked: It has waited for confirmation, and does so again if the clusters picked instead are dropped.
+        asked: It waited for confirmation before its replacement was picked. It does so again if that is dropped.
     """
 
     reason: PendingReason
@@ -56,9 +56,9 @@ class PendingRemoval:
 
     @classmethod
     def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
-        """Return the record of a binding; None: its removal is ordered, or it is not being removed.
+        """Return the record of a binding. None: unset, the removal is ordered or there is none.
 
-        A record that cannot be read counts as one that waits for confirmation.
+        An unreadable record counts as one that waits for confirmation.
         """
         text = annotation(binding, REMOVAL_PENDING)
         if not text:
@@ -85,11 +85,11 @@ class PendingRemoval:
 
 @dataclass(frozen=True, slots=True)
 class DroppedCluster:
-    """A cluster that a placement has content on and has dropped.
+    """A dropped cluster that still has content of the placement.
 
     Args:
         binding: Its binding.
-        pending: Its record, if it waits already. None: unset, it was dropped now.
+        pending: Record of the binding if the removal waits already. None: unset, it was dropped now.
     """
 
     binding: JsonObject
@@ -119,18 +119,18 @@ def cluster_item(binding: JsonObject) -> RemovalItem:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """A decision about clusters, and what happened within the window.
+    """Inputs of the judgement: a decision about clusters, and the history of the window.
 
     Args:
-        policy: Of the placement.
-        placement_uid: Of the placement.
-        dropped: Clusters with content that are dropped, and not ordered to be removed.
-        remaining: Clusters that the placement keeps, replacements aside.
+        policy: Removal policy of the placement.
+        placement_uid: Uid of the placement.
+        dropped: Dropped clusters with content whose removal has not been ordered.
+        remaining: Clusters that the placement keeps, without replacements.
         replacements: Clusters that were picked in place of the dropped ones. True: available.
-        largest: The largest number of clusters that it has had within the window.
-        confirmation: What is confirmed now.
+        largest: Largest number of clusters that the placement has had within the window.
+        confirmation: The confirmation that counts now.
         now: The present time.
-        external: Update runs remove the content. It is judged when the strategy changes.
+        external: The strategy is External: unconfirmed removals wait for an update run, or for another strategy.
     """
 
     policy: RemovalPolicy
@@ -150,9 +150,9 @@ class ClusterJudgement:
 
     Args:
         ordered: Names of bindings whose content is removed now.
-        confirmed: Of these, the ones that a user has confirmed.
-        pending: What each of the other bindings waits for, by name.
-        warned: Of the ordered ones, those that are removed with a warning.
+        confirmed: Names of the ordered bindings whose removal a user has confirmed.
+        pending: Records of the other bindings, by name.
+        warned: Names of the ordered bindings whose content is removed with a warning.
     """
 
     ordered: frozenset[str]
@@ -182,9 +182,10 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
 
 
 def _mode(facts: ClusterFacts, rest: Sequence[DroppedCluster], total: int, replaced: int) -> ConfirmationMode:
-    """Return the mode of a loss from *total* clusters, with some of the dropped ones replaced.
+    """Return the mode of the loss of *rest* from *total* clusters, given the number of replacements.
 
-    A loss that waits for confirmation stays one of many: neither time nor the confirmation of others confirms it.
+    A loss that waits for confirmation still counts as many later, unless every cluster of it is replaced. Neither the
+    end of the window nor the confirmation of other clusters releases it.
     """
     if not rest:
         return ConfirmationMode.OFF
@@ -197,7 +198,10 @@ def _mode(facts: ClusterFacts, rest: Sequence[DroppedCluster], total: int, repla
 
 
 def _is_confirmed(dropped: DroppedCluster, facts: ClusterFacts) -> bool:
-    """Return whether a cluster is confirmed, alone or in a roll-up; a digest that its binding has used is not again."""
+    """Return whether a cluster is confirmed, alone or in a roll-up.
+
+    A digest on the record of its binding counts again only with a later expiry.
+    """
     own = dropped.item.digest(facts.placement_uid)
     digests = {own, *(dropped.pending.groups if dropped.pending else ())}
     record = CarriedOut.of(dropped.binding).without_expired(facts.now)
@@ -224,14 +228,14 @@ def _pending(rest: Iterable[DroppedCluster], reason: PendingReason, facts: Clust
 
 
 def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timedelta) -> int:
-    """Return the largest number of clusters that a placement had when it left some within the window. 0: none left.
+    """Return the largest number of clusters that a placement had when it lost some within the window. 0: it lost none.
 
-    Clusters whose removal was confirmed since are taken off: they do not count against later losses.
+    Clusters whose removal was confirmed since then are subtracted: they do not count against later losses.
 
     Args:
         snapshots: All policy snapshots of the placement.
         now: The present time.
-        window: How far back they count.
+        window: Maximum age of a loss.
     """
     return ClustersHeld.of(snapshots).since(now - window).largest
 
@@ -239,13 +243,13 @@ def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timede
 def with_clusters_held(
     snapshot: JsonObject, snapshots: Iterable[JsonObject], judged: ClusterJudgement, facts: ClusterFacts
 ) -> JsonObject | None:
-    """Return the latest policy snapshot with the record that its placement leaves clusters. None: unchanged.
+    """Return the latest policy snapshot with the ordered removals on its record. None: unset, unchanged.
 
     Args:
         snapshot: The latest policy snapshot.
         snapshots: All policy snapshots of the placement.
         judged: The verdict.
-        facts: What it is about.
+        facts: Inputs of the verdict.
     """
     if not judged.ordered:
         return None

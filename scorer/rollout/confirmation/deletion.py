@@ -1,4 +1,4 @@
-"""Judgement of a placement that is deleted: whether its content is removed, stays, or waits for confirmation.
+"""Judgement of a deleted placement: whether its content is removed, remains, or waits for confirmation.
 
 Source: docs/specifications/removal.md 8.
 """
@@ -21,7 +21,7 @@ from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.removal.marks import is_marked_for_removal
 
 SEVERAL: Final = 2
-"""From this number of clusters within the window on, deleting a placement is judged."""
+"""Minimum number of clusters within the window at which the mode for deleted placements applies."""
 
 
 class DeletionVerdict(Enum):
@@ -38,10 +38,10 @@ class DeletionJudgement:
 
     Args:
         verdict: Verdict on its content.
-        confirmable: Any of these has to be confirmed: the placement, or the Namespace that it ends with.
+        confirmable: Items that each confirm the removal: the placement, and the Namespace that is deleted with it.
         clusters: The clusters with content, sorted.
-        digest: The digest by which the removal is confirmed. Empty: it is not.
-        warned: It is removed with a warning.
+        digest: The digest that confirms the removal. Empty: unconfirmed.
+        warned: Whether the content is removed with a warning.
     """
 
     verdict: DeletionVerdict
@@ -52,7 +52,7 @@ class DeletionJudgement:
 
 
 def placement_item(placement: JsonObject) -> RemovalItem:
-    """Return what to confirm when a placement is deleted."""
+    """Return the item that confirms the deletion of a placement."""
     group, kind = group_kind(placement)
     identity = group, kind, namespace_of(placement), name_of(placement)
     return RemovalItem(RemovalEffect.PLACEMENT, identity, uid_of(placement))
@@ -68,16 +68,16 @@ def judge_deletion(
     exempt: bool = False,
     snapshots: Iterable[JsonObject] = (),
 ) -> DeletionJudgement:
-    """Return what becomes of the content of a placement that is deleted, or about to be.
+    """Return the verdict on the content of a placement that is being deleted or about to be deleted.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
         bindings: All of its bindings.
-        policy: Of the placement.
-        namespace: Its Namespace. None: it is cluster-scoped, or the Namespace is gone.
+        policy: Removal policy of the placement.
+        namespace: Its Namespace. None: unset, the placement is cluster-scoped or the Namespace no longer exists.
         now: The present time.
-        exempt: All that it places is in exempt namespaces.
-        snapshots: All of its policy snapshots, which have the record of clusters that it left.
+        exempt: Whether all content of the placement is in exempt namespaces.
+        snapshots: All of its policy snapshots, which record the clusters that it has lost.
     """
     unordered = (each for each in bindings if not is_marked_for_removal(each) and has_content(each))
     clusters = tuple(sorted({str(spec_of(each).get("targetCluster") or "") for each in unordered}))
@@ -87,7 +87,7 @@ def judge_deletion(
     digest = _accepted(placement, items, now)
     if digest or leaves_objects(placement) or exempt:
         return DeletionJudgement(DeletionVerdict.REMOVED, items, clusters, digest)
-    # By the time of the deletion: the end of the window confirms nothing.
+    # The window ends at the deletion request. Otherwise the mere passage of time would confirm the removal.
     text = metadata_of(placement).get("deletionTimestamp")
     held = clusters_held(snapshots, parse_time(text) if text else now, policy.window)
     modes = [policy.placement] if clusters and max(len(clusters), held) >= SEVERAL else []
@@ -100,7 +100,7 @@ def judge_deletion(
 
 
 def has_content(binding: JsonObject) -> bool:
-    """Return whether a binding may stand for content on its cluster: it was bound once."""
+    """Return whether the cluster of a binding may have content: the binding was bound once."""
     spec = spec_of(binding)
     return spec.get("state") != BindingState.SCHEDULED and bool(spec.get("resourceSnapshotName"))
 
@@ -110,7 +110,7 @@ def _namespace_item(placement: JsonObject, namespace: Mapping[str, Any] | None) 
 
 
 def _accepted(placement: JsonObject, items: Iterable[RemovalItem], now: datetime) -> str:
-    """Return the digest of an item that is confirmed; of one that was confirmed before, even if that has expired."""
+    """Return the first digest that is confirmed, or on the placement's record, expired or not. Empty: unconfirmed."""
     confirmed = Confirmation.of(placement, now).digests | CarriedOut.of(placement).until.keys()
     digests = (item.digest(uid_of(placement)) for item in items)
     return next((digest for digest in digests if digest in confirmed), "")

@@ -1,7 +1,7 @@
-"""Digests of removals, the confirmation that names them, and the record of those carried out.
+"""Digests of removals, the confirmation that names them, and the record of the digests carried out.
 
-A digest covers facts of the hub alone, so that an effect that shrinks stays confirmed, and only new items of one that
-grows need another confirmation.
+A digest covers only facts of the hub. An effect that shrinks therefore remains confirmed. If an effect grows, only its
+new items need another confirmation.
 
 Source: docs/specifications/removal.md 4 and 5.
 """
@@ -26,19 +26,19 @@ DIGEST_LENGTH: Final = 20
 DEFAULT_VALIDITY: Final = timedelta(hours=24)
 LONGEST_VALIDITY: Final = timedelta(hours=72)
 MOST_ITEMS: Final = 100
-"""How many items are listed one by one; more are rolled up."""
+"""Maximum number of items with a digest each. More items are rolled up per namespace and kind."""
 REMOVAL_NOT_CONFIRMED: Final = "RemovalNotConfirmed"
-"""Reason of the causes of a refusal: each names a placement, or NodePool, and one digest."""
+"""Reason of each cause of a refusal. A cause names a placement or NodePool, and one digest."""
 _LONGEST_ANNOTATIONS: Final = 240 * 1024
-"""Bytes of all annotations of an object, a little below the limit of an API server."""
+"""Maximum size of all annotations of an object in bytes, slightly below the limit of an API server."""
 _LONGEST_RECORD: Final = 96 * 1024
 _ENTRY_BYTES: Final = 8 * 1024
-"""Bytes of a new expiry and order in the record."""
+"""Bytes reserved in the record for a new expiry and its order."""
 _DIGEST: Final = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}", re.ASCII)
 
 
 class RemovalEffect(StrEnum):
-    """What a digest is about."""
+    """Effect that a digest confirms."""
 
     OBJECT = "Object"
     """An object leaves a placement."""
@@ -52,14 +52,14 @@ class RemovalEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemovalItem:
-    """One thing to confirm.
+    """One removal to confirm.
 
     Args:
-        effect: What happens.
-        identity: Group, kind, namespace and name of the object; of the binding, for a cluster.
-        uid: Of the object on the hub; of the envelope that wraps it, or of the binding. Empty: unknown.
-        cluster: The cluster that the placement leaves. Empty: not about one.
-        objects: How many objects are removed with it, itself included.
+        effect: Its effect.
+        identity: Group, kind, namespace and name of the object. For a cluster, those of the binding.
+        uid: Uid of the object on the hub, of the envelope that wraps it, or of the binding. Empty: unknown.
+        cluster: The cluster that the placement leaves. Empty for other effects.
+        objects: Number of objects that are removed together, this one included.
         since: When it became pending. None: unset, it is not pending yet.
     """
 
@@ -85,7 +85,7 @@ class RemovalItem:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConfirmableGroup:
-    """What one digest confirms: one item, or the items of one namespace and kind."""
+    """The items that one digest confirms: a single item, or those of one namespace and kind."""
 
     digest: str
     items: tuple[RemovalItem, ...]
@@ -105,12 +105,12 @@ def _digest(parts: object) -> str:
 
 
 def rolled_up_digest(placement_uid: str, items: Iterable[RemovalItem]) -> str:
-    """Return the digest that stands for several items, in any order."""
+    """Return the common digest of several items. Their order does not matter."""
     return _digest([placement_uid, "group", *sorted(item.digest(placement_uid) for item in items)])
 
 
 def confirmable_groups(placement_uid: str, items: Iterable[RemovalItem]) -> tuple[ConfirmableGroup, ...]:
-    """Return what to confirm: each item alone, or more than `MOST_ITEMS` rolled up per namespace and kind."""
+    """Return one group per item. More than `MOST_ITEMS` items are rolled up per effect, namespace and kind."""
     ordered = sorted(set(items))
     if len(ordered) <= MOST_ITEMS:
         return tuple(ConfirmableGroup(item.digest(placement_uid), (item,)) for item in ordered)
@@ -129,7 +129,7 @@ def confirmable_groups(placement_uid: str, items: Iterable[RemovalItem]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The removals that a user has confirmed, and until when that counts."""
+    """The digests that a user has confirmed, and the expiry of the confirmation."""
 
     digests: frozenset[str] = frozenset()
     expiry: datetime | None = None
@@ -159,9 +159,9 @@ class Confirmation:
 
     @classmethod
     def of(cls, placement: Mapping[str, Any], now: datetime) -> "Confirmation":
-        """Return the confirmation on a placement that counts now. Without one, the result is empty.
+        """Return the valid confirmation on a placement, empty without one.
 
-        One that cannot be read, has expired, or expires later than `LONGEST_VALIDITY` from now does not count.
+        A confirmation is invalid if it is unreadable, has expired, or expires later than `LONGEST_VALIDITY` from now.
         """
         text = annotation(placement, CONFIRM_REMOVAL)
         try:
@@ -198,13 +198,13 @@ def validity_error(confirmation: Confirmation, now: datetime) -> str:
 class CarriedOut:
     """The digests that the loop has carried out, until they expire.
 
-    It accepts one again only from a confirmation that expires later than that of the record. So a confirmation that a
-    GitOps tool applies a second time confirms nothing, and a new one counts immediately.
+    A recorded digest is accepted again only from a confirmation with a later expiry. A confirmation that a GitOps tool
+    applies a second time therefore confirms nothing, and a new one counts immediately.
 
     Args:
         until: Expiry of the confirmation that named each digest.
-        orders: The write that carries a digest out, and until which it therefore still counts: the index of a resource
-            snapshot. A digest without one is carried out by the write of the record.
+        orders: Index of the resource snapshot that carries out a digest. The digest counts until that snapshot exists.
+            A digest without an index is carried out by the write of the record.
     """
 
     until: Mapping[str, datetime] = field(default_factory=dict)
@@ -212,7 +212,7 @@ class CarriedOut:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "CarriedOut":
-        """Read the record of a placement or a binding. One that cannot be read counts as empty."""
+        """Read the record of a placement or a binding. An unreadable record counts as empty."""
         until: dict[str, datetime] = {}
         orders: dict[str, str] = {}
         try:
@@ -226,12 +226,12 @@ class CarriedOut:
         return cls(until, orders)
 
     def with_digests(self, digests: Iterable[str], expiry: datetime, order: str = "") -> "CarriedOut":
-        """Return the record with further digests. An entry remains unless *digests* have a later expiry.
+        """Return the record with *digests* added. Only a later expiry replaces an existing entry.
 
         Args:
-            digests: Those carried out.
+            digests: The digests carried out.
             expiry: When their confirmation expires.
-            order: The write that carries them out. Empty: that of the record.
+            order: Index of the resource snapshot that carries them out. Empty: the write of the record does.
         """
         fresh = [digest for digest in digests if digest not in self.until or expiry > self.until[digest]]
         orders = {digest: each for digest, each in self.orders.items() if digest not in fresh}
@@ -245,14 +245,14 @@ class CarriedOut:
         return CarriedOut(until, {digest: order for digest, order in self.orders.items() if digest in until})
 
     def is_renewed(self, digest: str, expiry: datetime | None) -> bool:
-        """Return whether a digest is not on record, or confirmed anew: until later than on record."""
+        """Return whether a digest is not on record, or is confirmed with a later expiry than the recorded one."""
         return digest not in self.until or (expiry is not None and expiry > self.until[digest])
 
     def is_spent(self, digest: str, expiry: datetime | None, latest_index: int) -> bool:
-        """Return whether a digest of a placement is not accepted any more.
+        """Return whether a digest of a placement is no longer accepted.
 
-        One that is recorded for a resource snapshot counts until that snapshot exists: after a crash in between, its
-        order is still to be carried out.
+        A digest that is recorded for a resource snapshot is accepted until that snapshot exists: after a crash in
+        between, the removal has not been carried out yet.
 
         Args:
             digest: The digest.
@@ -278,10 +278,10 @@ class CarriedOut:
 
 
 def room_for_digests(document: Mapping[str, Any], now: datetime) -> int:
-    """Return how many more digests the record of a placement or a binding has room for.
+    """Return how many more digests fit into the record of a placement or a binding.
 
-    An API server bounds the annotations of an object. A record that it refused would stop the rollout, so further
-    removals wait until earlier entries expire.
+    An API server limits the annotations of an object. A refused record would stop the rollout. Further removals
+    therefore wait until earlier entries expire.
     """
     record = CarriedOut.of(document).without_expired(now).format()
     others = sum(len(key) + len(str(text).encode()) for key, text in annotations_of(document).items())
@@ -294,7 +294,7 @@ def room_for_digests(document: Mapping[str, Any], now: datetime) -> int:
 def fitting_digests(
     digests: Iterable[str], document: Mapping[str, Any], expiry: datetime | None, now: datetime
 ) -> frozenset[str]:
-    """Return those of *digests* that the record of an object has room for, in order."""
+    """Return the *digests* that fit into the record of an object, in sorted order. Those on record always fit."""
     record = CarriedOut.of(document).without_expired(now)
     fresh = sorted({digest for digest in digests if record.is_renewed(digest, expiry)})
     fitting = fresh[: room_for_digests(document, now)] if fresh else []

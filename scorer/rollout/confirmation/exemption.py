@@ -1,7 +1,8 @@
-"""Namespaces whose content needs no confirmation: their label must have been set for the whole window.
+"""Exempt namespaces: removals of their content need no confirmation if they had the label for the whole window.
 
-The snapshots of the window show that for a Namespace that its placement places. A ResourcePlacement does not place its
-Namespace, and records on itself since when that has the label: its snapshots are deleted before it, with the Namespace.
+If the placement places the Namespace, the snapshots of the window contain its labels. A ResourcePlacement does not
+place its Namespace. An annotation on the placement records since when the Namespace has had the label: when the
+Namespace is deleted, the snapshots are deleted before the placement.
 
 Source: docs/specifications/removal.md 2.
 """
@@ -30,9 +31,9 @@ class Exemptions:
     """The exempt namespaces of a placement.
 
     Args:
-        policy: Of the placement.
-        placement: With its record.
-        recently_placed: The content of each snapshot of the window.
+        policy: Removal policy of the placement.
+        placement: The placement, with its exemption record.
+        recently_placed: Content of each snapshot of the window.
         namespace: Returns a Namespace on the hub. None: unknown or deleted.
         now: The present time.
     """
@@ -53,7 +54,7 @@ class Exemptions:
         namespace: Callable[[str], JsonObject | None],
         now: datetime,
     ) -> "Exemptions":
-        """Return those of a placement by all of its resource snapshots."""
+        """Return the exemptions of a placement, given all of its resource snapshots."""
         recently_placed = [placed_objects(group) for group in recent_groups(groups, policy.window, now)]
         return cls(policy, placement, recently_placed, namespace, now)
 
@@ -65,7 +66,7 @@ class Exemptions:
         return self._verdicts[name]
 
     def covers_all(self) -> bool:
-        """Return whether all content of the placement is exempt, and there is some."""
+        """Return whether all content of the placement is exempt. False for a cluster-scoped one without content."""
         if own := namespace_of(self.placement):
             return self._is_exempt(own)
         identities = {identity for placed in self.recently_placed for identity in placed}
@@ -85,17 +86,17 @@ class Exemptions:
 def exemption_record(
     policy: RemovalPolicy, placement: JsonObject, namespace: JsonObject | None, now: datetime, *, is_new: bool
 ) -> str:
-    """Return the record for a placement in a namespace. Empty: the Namespace is not exempt.
+    """Return the exemption record of a placement in a namespace. Empty: the Namespace is not exempt.
 
-    A record remains as it is for as long as the Namespace has the label. It names the uid of the placement, so that a
-    copy does not inherit it.
+    The record remains unchanged while the Namespace has the label. It contains the uid of the placement, so that a copy
+    does not inherit it.
 
     Args:
-        policy: Of the placement.
+        policy: Removal policy of the placement.
         placement: The placement, with the present record.
         namespace: Its Namespace. None: unknown or deleted, or the placement is cluster-scoped.
         now: The present time.
-        is_new: It has not placed any content yet.
+        is_new: Whether it has not placed any content yet.
     """
     if policy.is_off or namespace is None or not policy.exempts(namespace):
         return ""
@@ -106,13 +107,13 @@ def exemption_record(
 
 
 def _recorded(placement: JsonObject) -> str:
-    """Return since when the Namespace of a placement has the label. Empty: unknown."""
+    """Return since when the Namespace of a placement has had the label, as recorded. Empty: unknown."""
     uid, _, since = annotation(placement, EXEMPT_SINCE).partition(" ")
     return since if uid and uid == uid_of(placement) else ""
 
 
 def _is_time_before(text: str, limit: datetime) -> bool:
-    """Return whether a record is a time that is not later than *limit*. An unreadable one is not."""
+    """Return whether *text* is a time not later than *limit*. False if it is no time."""
     try:
         return parse_time(text) <= limit
     except ValueError:

@@ -1,7 +1,7 @@
 """Judgement of objects that leave a placement: which are removed now, and which wait for confirmation.
 
-The effect is the difference between what is placed and what is selected. Its extent is measured against the selections
-of the last window, so that a loop of single deletions is one effect.
+The effect is the difference between the placed and the selected objects. Its extent is measured against all selections
+within the window, so a series of single deletions counts as one effect.
 
 Source: docs/specifications/removal.md 2, 3 and 6.
 """
@@ -42,13 +42,13 @@ from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, placed_
 from scorer.rollout.snapshots.resources import is_envelope
 
 MANY: Final = 10
-"""More objects, or clusters, than this are many, regardless of their share."""
+"""A loss of more objects or clusters than this is many, regardless of the share."""
 FEW: Final = 3
-"""Fewer than this are not many, even if they are more than half."""
+"""A loss of fewer than this is no large share, even if it is more than half."""
 
 
 def is_large_share(lost: int, total: int) -> bool:
-    """Return whether a loss is more than half of *total*, and no triviality."""
+    """Return whether a loss is more than half of *total*, and at least `FEW`."""
     return lost >= FEW and 2 * lost > total
 
 
@@ -57,14 +57,14 @@ class ObjectFacts:
     """The selection of a placement, its placed content, and its confirmations.
 
     Args:
-        policy: Of the placement.
+        policy: Removal policy of the placement.
         placement: The placement.
         selected: The selected objects as they are placed, envelopes wrapped.
-        uids: Of the selected objects on the hub.
+        uids: Uids of the selected objects on the hub.
         groups: All resource snapshots of the placement.
         namespace: Returns a Namespace on the hub. None: unknown or deleted.
         now: The present time.
-        released: Objects that members keep although they are no longer selected: no removal.
+        released: Objects that members keep although they are no longer selected. They do not count as removed.
     """
 
     policy: RemovalPolicy
@@ -83,11 +83,11 @@ class ObjectJudgement:
 
     Args:
         objects: The content to place, in the order of snapshots: the selection, and the pending objects.
-        sources: By identity of each of *objects*.
+        sources: Source of each of *objects*, by identity.
         pending: Items that wait for confirmation.
         warned: Items removed with a warning.
         confirmed: The digests that are carried out now.
-        retained: Names of the snapshots that the window needs. They are not trimmed from the history.
+        retained: Names of the snapshots that the window needs. They remain in the history beyond its limit.
     """
 
     objects: tuple[JsonObject, ...]
@@ -158,15 +158,15 @@ class _Judge:
         )
 
     def _confirmed(self, units: Mapping[RemovalItem, Sequence[ObjectIdentity]]) -> dict[RemovalItem, str]:
-        """Return the confirmed items with the digests that confirm them, as many as the record has room for."""
+        """Return the confirmed items with their digests, as many as fit into the record."""
         accepted = {item: digest for item, members in units.items() if (digest := self._accepted(item, members))}
         fitting = fitting_digests(accepted.values(), self._facts.placement, self._confirmation.expiry, self._facts.now)
         return {item: digest for item, digest in accepted.items() if digest in fitting}
 
     def _unit(self, identity: ObjectIdentity) -> RemovalItem:
-        """Return the item that an object belongs to: its Namespace, if that leaves with it or ends on the hub.
+        """Return the item of an object: its Namespace if that is removed as well or deleted on the hub, else itself.
 
-        An object that was confirmed before its Namespace left stays an item of its own.
+        An object that is confirmed by itself remains its own item.
         """
         own = RemovalItem(RemovalEffect.OBJECT, identity, self._placed[identity].uid)
         if not identity[2] or self._counts(own.digest(self._uid)):
@@ -180,7 +180,7 @@ class _Judge:
         return own
 
     def _counts(self, digest: str) -> bool:
-        """Return whether a digest is confirmed, and not carried out yet."""
+        """Return whether a digest is confirmed, and not yet spent."""
         confirmation = self._confirmation
         return digest in confirmation.digests and not self._record.is_spent(digest, confirmation.expiry, self._index)
 
@@ -193,9 +193,9 @@ class _Judge:
         return next(filter(self._counts, candidates), "")
 
     def _whole_kinds(self) -> Mapping[tuple[str, str, str], str]:
-        """Return the digest of all placed objects of each kind and namespace: a deletion of all of them.
+        """Return the digest of all placed objects per group, kind and namespace. It confirms the removal of all.
 
-        They are made once: of 10,000 objects that are pending, each asks for that of its kind.
+        Computed once: with 10,000 pending objects, each of them looks up the digest of its kind.
         """
         if self._by_kind is None:
             items: dict[tuple[str, str, str], list[RemovalItem]] = defaultdict(list)
@@ -205,7 +205,7 @@ class _Judge:
         return self._by_kind
 
     def _are_many(self, confirmed: set[ObjectIdentity]) -> bool:
-        """Return whether the objects that were lost within the window are everything, or many."""
+        """Return whether the objects lost within the window are all objects, or many."""
         present, *earlier = [self._counted(placed) - confirmed for placed in self._recently_placed]
         largest = max([present, *earlier], key=len)
         lost = len(largest - self._selected)
@@ -230,7 +230,7 @@ class _Judge:
         return own in until or any(group in until for group in placed.groups)
 
     def _mode(self, item: RemovalItem, members: Sequence[ObjectIdentity], *, many: bool) -> ConfirmationMode:
-        """Return the mode of an item. One that is pending stays one of many: neither time nor others confirm it."""
+        """Return the mode of an item. A pending item counts as one of many, even after the others are confirmed."""
         policy = self._facts.policy
         many = many or any(self._placed[identity].since is not None for identity in members)
         kinds = {(item.identity[0], item.identity[1]), *((group, kind) for group, kind, _, _ in members)}
@@ -267,7 +267,7 @@ def _since(placed: PlacedObject) -> datetime:
 def pending_objects(group: SnapshotGroup | None) -> tuple[RemovalItem, ...]:
     """Return the items that a snapshot group records as pending, without judging again.
 
-    The objects of a Namespace that is pending itself belong to its item.
+    The objects in a pending Namespace belong to the item of the Namespace.
     """
     placed = placed_objects(group) if group and has_pending(group) else {}
     waiting = {identity: each for identity, each in placed.items() if each.since is not None}

@@ -1,8 +1,9 @@
 """Judgement of objects that leave one cluster while the placement still places them.
 
-An override of type Delete takes an object off some clusters, and an update run may go back to a snapshot without it.
-Both show only when the Works of a cluster are made, so the judgement is per cluster. Objects that have waited for
-confirmation remain until the rollout updates the binding: all clusters would lose them at the same time otherwise.
+An override of type Delete removes an object from some clusters, and an update run may roll back to a snapshot without
+it. Either effect is visible only in the Works of a cluster, so each cluster is judged by itself. After their
+confirmation, pending objects remain until the rollout updates the binding. Otherwise all clusters would lose them
+concurrently.
 
 Source: docs/specifications/removal.md 6.
 """
@@ -33,20 +34,20 @@ from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import ObjectIdentity, object_identity
 
 _LONGEST_RECORD: Final = 128 * 1024
-"""Bytes of the record on a binding: half of what an API server allows for all annotations of an object."""
+"""Maximum size of the record on a binding in bytes, half of the limit for all annotations of an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeavingObjects:
-    """The objects that new Works of a binding would take off its cluster.
+    """The objects that new Works of a binding would remove from its cluster.
 
     Args:
         held: All objects in its present Works.
-        leaving: Those that the new Works lack. The latest snapshot of the placement has them, unless the snapshot that
-            the present Works are of was deleted by another client.
-        placed: The content of that snapshot.
-        shown: All that is pending for the placement: the roll-ups that users see are made of it.
-        retained: Those that the present Works keep until their removal is confirmed and ordered.
+        leaving: Objects that the new Works lack. The latest snapshot of the placement has them, unless another client
+            has deleted the snapshot of the present Works.
+        placed: Content of the latest snapshot.
+        shown: All pending items of the placement, from which the roll-ups for users are computed.
+        retained: Objects that the present Works keep until their removal is confirmed and ordered.
     """
 
     held: frozenset[ObjectIdentity]
@@ -58,14 +59,14 @@ class LeavingObjects:
 
 @dataclass(frozen=True, slots=True)
 class LeavingJudgement:
-    """The verdict on these objects.
+    """The verdict on the objects that leave a cluster.
 
     Args:
         pending: Items that wait for confirmation.
         warned: Items removed with a warning.
         confirmed: Confirmed items.
-        removal: Progress of their removal. None: unset, none are confirmed.
-        digests: The digests that confirm them, unless they are on record.
+        removal: Progress of the confirmed removal. None: unset, no item is confirmed.
+        digests: Digests of the items that are confirmed now. Items on record as confirmed have none.
     """
 
     pending: tuple[RemovalItem, ...] = ()
@@ -98,11 +99,11 @@ def judge_leaving(
     """Return which objects remain on a cluster until their removal is confirmed.
 
     Args:
-        policy: Of the placement.
+        policy: Removal policy of the placement.
         placement: The placement.
-        binding: Its binding on the cluster, with the record of what is pending there.
-        objects: The objects that would leave it.
-        exemptions: Of the placement.
+        binding: Its binding on the cluster, with the record of pending items.
+        objects: The objects that would leave the cluster.
+        exemptions: Exempt namespaces of the placement.
         now: The present time.
     """
     judged = (each for each in sorted(objects.leaving) if not exemptions.covers(each))
@@ -119,7 +120,7 @@ def judge_leaving(
     rest = [item for item in items if item in left]
     many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
     modes = {item: _mode(policy, item, many=many or item in before) for item in rest}
-    # Objects that have not waited leave with the update of the binding that takes them off.
+    # An object that was never pending is removed by the update of the binding that drops it.
     is_new = any(item not in before and item.identity not in objects.retained for item in confirmed)
     is_ordered = is_new or object_removal(binding) is ObjectRemoval.ORDERED
     removal = ObjectRemoval.ORDERED if is_ordered else ObjectRemoval.CONFIRMED
@@ -186,7 +187,7 @@ def pending_on(binding: Mapping[str, Any]) -> tuple[RemovalItem, ...]:
 def format_record(judgement: LeavingJudgement) -> str:
     """Return the record for a binding. Empty: nothing is pending or confirmed.
 
-    It has as many items as an annotation has room for, confirmed ones first. The others are retained as well, and
+    It contains as many items as fit into the annotation, confirmed ones first. The others are retained as well, and are
     recorded later.
     """
     confirmed = frozenset(judgement.confirmed)

@@ -1,7 +1,7 @@
-"""Orphaned content: it remained on members when its placement was released unconfirmed, with its namespace.
+"""Orphaned content: it remains on members because its placement was deleted with its namespace, without confirmation.
 
-Each MemberCluster records the placements whose content it has. The record ends when the placement is created again,
-when an administrator removes the annotation, or with the member.
+Each MemberCluster records the placements whose orphaned content it has. An entry is removed when the placement is
+created again. An administrator can also remove the annotation.
 
 Source: docs/specifications/removal.md 8.
 """
@@ -20,7 +20,7 @@ from scorer.api.names import ORPHANED_CONTENT
 from scorer.api.unstructured.documents import annotation, name_of
 
 MOST_RECORDED: Final = 200
-"""Placements in the record of one member. Beyond that, the oldest are dropped."""
+"""Maximum number of placements in the record of one member. Beyond it, the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

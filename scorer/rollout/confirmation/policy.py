@@ -73,7 +73,7 @@ DATA_KINDS: Final = (
     "CustomResourceDefinition.apiextensions.k8s.io",
     "StatefulSet.apps",
 )
-"""Kinds of Kubernetes whose removal loses data, or other objects with them. No setting takes one off."""
+"""Kinds whose removal loses data or deletes other objects. No setting removes a kind from this list."""
 
 DEFAULT_KINDS: Final = (
     # Databases.
@@ -201,9 +201,10 @@ class RemovalPolicy:
         return RemovalPolicy(mode, mode, mode, mode, mode, mode, mode, self.window, self.kinds, self.exempt)
 
     def of(self, placement: Mapping[str, Any]) -> "RemovalPolicy":
-        """Return the policy for a placement, whose annotation overrides every mode. Another value counts as absent.
+        """Return the policy for a placement. Its annotation overrides every mode, unless the value is invalid.
 
-        If the operator has switched every mode off, no right is needed to label a Namespace. So none is exempt then.
+        While the operator has switched every mode off, any user may set the label of exempt namespaces. The annotation
+        then disables exemptions.
         """
         text = annotation(placement, REMOVAL_CONFIRMATION)
         if text not in _MODES:

@@ -57,7 +57,7 @@ REMOVED_WITH_WARNING: Final = "ContentRemoved"
 CONFIRMATION_BYPASSED: Final = "RemovalConfirmationBypassed"
 """Reason of the Event about pending removals that proceed because confirmation was switched off."""
 UNCONFIRMED_REASONS: Final = (REMOVED_WITH_WARNING, CONFIRMATION_BYPASSED, CONTENT_ORPHANED)
-"""Reasons of the Events about content that no user has confirmed to lose."""
+"""Reasons of the Events about content whose removal no user has confirmed."""
 _LONGEST_MESSAGE: Final = 16_384
 _MOST_NAMED: Final = 10
 
@@ -77,7 +77,7 @@ def pending_items(snapshots: Iterable[JsonObject], bindings: Iterable[JsonObject
 
 
 def oldest(items: Iterable[RemovalItem]) -> datetime | None:
-    """Return since when the oldest of *items* is pending. None: unset, nothing is."""
+    """Return when the oldest of *items* became pending. None: unset, there are no pending items."""
     return min((item.since for item in items if item.since), default=None)
 
 
@@ -141,7 +141,7 @@ def confirmation_problem(placement: JsonObject, now: datetime) -> str:
 def _spent_problem(
     placement: JsonObject, groups: Iterable[ConfirmableGroup], now: datetime, bindings: Iterable[JsonObject]
 ) -> str:
-    """Return why a digest that is confirmed is pending nevertheless. Empty: none is."""
+    """Return why a confirmed digest is still pending. Empty: none is, or the cause is unknown."""
     confirmation = Confirmation.of(placement, now)
     asked = sorted(confirmation.digests.intersection(group.digest for group in groups))
     if not asked or confirmation.expiry is None:
@@ -171,14 +171,14 @@ def with_removal_pending(
 ) -> JsonObject:
     """Return a status with the condition RemovalPending.
 
-    It is absent if nothing is pending, left to update runs, or being removed after a confirmation.
+    The condition is absent if nothing is pending, left to update runs, or being removed after a confirmation.
 
     Args:
         placement: With its stored status, which has the time of the last transition.
         status: The status to store.
         items: The pending items.
         now: The time of a transition.
-        bindings: All of its bindings: some of the digests carried out are on record there.
+        bindings: All of its bindings, which also record digests that were carried out.
         snapshots: All of its resource snapshots.
     """
     made, bindings = [], tuple(bindings)
@@ -195,7 +195,7 @@ def with_removal_pending(
 
 
 def _left_to_runs(placement: JsonObject, bindings: Sequence[JsonObject], now: datetime) -> JsonObject:
-    """Return the condition about dropped clusters of an External placement, which update runs remove."""
+    """Return the condition about the dropped clusters of an External placement. Update runs remove their content."""
     items = sorted(map(cluster_item, bindings))
     clusters = _named([item.cluster for item in items])
     message = f"{', '.join(_counted(items))} until an update run removes it: {clusters}"
@@ -208,7 +208,7 @@ def clusters_losing(
 ) -> tuple[str, ...]:
     """Return the clusters that still have content whose removal is confirmed, sorted.
 
-    Update runs may go back to a snapshot with the content, so snapshots of an External placement do not count.
+    Update runs may roll back to a snapshot with the content, so snapshots of an External placement do not count.
 
     Args:
         placement: The placement.
@@ -251,7 +251,7 @@ def _in_progress(placement: JsonObject, clusters: Sequence[str], now: datetime) 
 
 
 def with_resources_selected(placement: JsonObject, status: JsonObject, count: int, now: datetime) -> JsonObject:
-    """Return a status with the condition ResourcesSelected if a placement selects nothing, else without it."""
+    """Return a status with the condition ResourcesSelected False if a placement selects nothing, else without it."""
     message = "no object on the hub matches spec.resourceSelectors"
     empty = [_condition(placement, RESOURCES_SELECTED, FALSE, NO_RESOURCES_SELECTED, message, now)]
     return _with_conditions(placement, status, [] if count else empty, RESOURCES_SELECTED)
@@ -268,7 +268,7 @@ def _with_conditions(placement: JsonObject, status: JsonObject, made: Sequence[J
 
 
 def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable[Event]:
-    """Yield an Event when something becomes pending, or becomes another effect, and when a placement becomes empty."""
+    """Yield an Event when the message about pending removals changes, and when a placement selects nothing any more."""
     old = {condition.get("type"): condition for condition in conditions_of(placement)}
     new = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     pending, before = new.get(REMOVAL_PENDING_CONDITION), old.get(REMOVAL_PENDING_CONDITION)

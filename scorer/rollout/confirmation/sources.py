@@ -1,7 +1,7 @@
-"""The hub object behind each object of a resource snapshot, and the objects that wait there for confirmation.
+"""The source on the hub of each object in a resource snapshot, and the snapshot's objects whose removal is pending.
 
-A snapshot holds what is selected, plus the last content of objects whose removal is pending. Its annotation has one
-entry for each of its objects, in order.
+A snapshot holds the selected objects, and the last content of objects whose removal is pending. Its annotation has one
+entry per object, in the order of the objects.
 
 Source: docs/specifications/removal.md 6.
 """
@@ -22,19 +22,19 @@ from scorer.rollout.snapshots.groups import SnapshotGroup, selected_resources
 from scorer.rollout.snapshots.resources import is_envelope
 
 _LONGEST_RECORD: Final = 128 * 1024
-"""Bytes of the record of one snapshot: half of what an API server allows for all annotations of an object."""
+"""Maximum size of the record of one snapshot in bytes, half of the limit for all annotations of an object."""
 MOST_GROUPS: Final = 4
-"""How many roll-ups of an object are remembered: so many earlier confirmations of it still count."""
+"""Maximum number of roll-ups recorded per object. A confirmation of an older roll-up does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectSource:
-    """Where an object of a snapshot comes from.
+    """Source of an object in a snapshot.
 
     Args:
-        uid: Of the object on the hub. Empty: unknown.
+        uid: Uid of the object on the hub. Empty: unknown.
         since: When its removal became pending. None: unset, it is selected.
-        keys: Of an envelope: the entries whose removal is pending, and since when.
+        keys: For an envelope, the keys whose removal is pending, with the time at which it became pending.
         groups: Digests of the roll-ups, and of the Namespace, that it was shown in, the latest first.
     """
 
@@ -50,7 +50,7 @@ class PlacedObject:
 
     Args:
         content: The object.
-        uid: Of the object on the hub, or of the envelope that wraps it. Empty: unknown.
+        uid: Uid of the object on the hub, or of the envelope that wraps it. Empty: unknown.
         envelope: The envelope that wraps it. None: unset.
         key: Its entry in that envelope.
         since: When its removal became pending. None: unset, it is selected.
@@ -68,8 +68,8 @@ class PlacedObject:
 def format_sources(sources: Mapping[ObjectIdentity, ObjectSource], contents: Sequence[JsonObject]) -> str:
     """Return the annotation of a snapshot about its objects, in order.
 
-    An API server bounds it. If it is too long, it first loses roll-ups but the latest, then all of them, and the
-    entries of an envelope share the time of the first.
+    An API server limits its size. A record that is too long keeps only the latest roll-up of each object. If it is
+    still too long, it keeps none, and the pending keys of an envelope share the earliest time.
     """
     found = [sources.get(object_identity(content), ObjectSource()) for content in contents]
     for reduce in _REDUCTIONS:
@@ -81,7 +81,7 @@ def format_sources(sources: Mapping[ObjectIdentity, ObjectSource], contents: Seq
 
 
 def sources_of(snapshot: JsonObject) -> list[ObjectSource]:
-    """Return the source of each object of one resource snapshot. If the annotation does not fit it, all are blank."""
+    """Return the source of each object of one resource snapshot, all blank if the annotation does not match it."""
     contents = selected_resources(snapshot)
     try:
         entries = orjson.loads(annotation(snapshot, SOURCES) or "[]")
@@ -100,9 +100,9 @@ def _coarse(source: ObjectSource) -> ObjectSource:
 
 
 def _encoded(source: ObjectSource, content: JsonObject) -> Any:
-    """Return the entry of an object: its uid, or while it is pending an object with short names.
+    """Return the entry of an object: its uid, or a JSON object while its removal, or that of a key, is pending.
 
-    The pending entries of an envelope are ranges of positions in the order of its keys, by time.
+    The pending keys of an envelope are encoded per time, as ranges of positions in the order of the keys.
     """
     if source.since is None and not source.keys:
         return source.uid
@@ -174,14 +174,14 @@ def _entries(envelope: JsonObject) -> Iterator[tuple[str, JsonObject]]:
 
 
 def has_pending(group: SnapshotGroup) -> bool:
-    """Return whether a group holds objects whose removal is pending. Of all others, the entry is a uid."""
+    """Return whether a group holds objects whose removal is pending. Only their entries are JSON objects."""
     return any("{" in annotation(document, SOURCES) for document in group.documents)
 
 
 def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotGroup:
     """Return a snapshot group as a cluster gets it: without objects that were pending before its binding was created.
 
-    Those count as left out: Works that hold them, as those of a binding that was lost, keep them.
+    The omitted objects count as left out. Works that already hold them, such as those of a lost binding, keep them.
 
     Args:
         group: A complete snapshot group.
@@ -210,13 +210,13 @@ def with_pending(
     pending: Mapping[ObjectIdentity, PlacedObject],
     earlier: Mapping[ObjectIdentity, JsonObject],
 ) -> tuple[list[JsonObject], dict[ObjectIdentity, ObjectSource]]:
-    """Return the objects to place, in any order, and their sources: what is selected, and what is pending.
+    """Return the objects to place, in any order, and their sources: the selected and the pending objects.
 
-    A pending entry of an envelope stays in it. Of an envelope that is no longer selected, only those entries remain.
+    A pending key of an envelope remains in it. An envelope that is no longer selected has only its pending keys.
 
     Args:
         selected: The selected objects.
-        sources: Of the selected objects.
+        sources: Sources of the selected objects.
         pending: The objects whose removal is pending, each with ``since``.
         earlier: The envelopes as they were placed last.
     """

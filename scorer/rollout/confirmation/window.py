@@ -13,7 +13,7 @@ from scorer.api.unstructured.documents import annotation, metadata_of
 from scorer.rollout.snapshots.groups import SnapshotGroup
 
 PARTS: Final = 6
-"""Of each of so many parts of the window, the history keeps the largest selection."""
+"""Number of parts of the window. The history keeps the largest selection of each part."""
 
 
 def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -> list[SnapshotGroup]:
@@ -21,7 +21,7 @@ def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datet
 
     Args:
         groups: All resource snapshots of a placement, the oldest first.
-        window: How far back they count.
+        window: Length of the window, which ends at *now*.
         now: The present time.
     """
     return [group for group, _ in _recent(groups, window, now)]
@@ -30,7 +30,7 @@ def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datet
 def retained_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -> frozenset[str]:
     """Return the names of the snapshots that a short history must keep for the window.
 
-    These are the oldest, and the largest of each part of the window. A part is the same one at any time, so that a
+    These are the oldest snapshot, and the largest of each part of the window. Parts have fixed boundaries, so a
     snapshot that was not kept is not needed later.
     """
     recent = _recent(groups, window, now)
