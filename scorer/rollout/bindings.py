@@ -45,9 +45,9 @@ AVAILABLE = "Available"
 DIFF_REPORTED = "DiffReported"
 
 PASSING_REASONS = frozenset({"OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"})
-"""A False condition with one of these reasons is not a failure. The set is copied as it is: the work generator never
-writes these reasons on a binding, and adding those that it does write would subject a broken release to maxUnavailable,
-so that no fixed release could replace it (rollout.md 5.4, example R5)."""
+"""A False condition with one of these reasons is not a failure. The set is that of the reference: the work generator
+never writes these reasons on a binding. With the reasons that it does write, a broken release would be subject to
+maxUnavailable, and no fixed release could replace it (rollout.md 5.4, example R5)."""
 
 UNTRACKABLE_REASONS = frozenset({"NotAllWorkAreAvailabilityTrackable", "WorkNotTrackable"})
 
@@ -106,7 +106,7 @@ class PendingReason(StrEnum):
 def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
     """Return why the content of an Unscheduled binding is not removed yet. None: unset, the removal is ordered.
 
-    A record that cannot be read counts as one that waits for confirmation.
+    An unreadable record counts as one that waits for confirmation.
     """
     text = annotation(binding, REMOVAL_PENDING)
     if not text or spec_of(binding).get("state") != BindingState.UNSCHEDULED:
@@ -122,9 +122,9 @@ class ObjectRemoval(StrEnum):
     """Progress of a confirmed removal of objects that only one cluster loses."""
 
     CONFIRMED = "Confirmed"
-    """They remain until the rollout, or an update run, updates the binding."""
+    """The objects remain until the rollout, or an update run, updates the binding."""
     ORDERED = "Ordered"
-    """They leave the Works of the binding now."""
+    """The objects are removed from the Works of the binding now."""
 
 
 _OBJECT_REMOVALS = frozenset(ObjectRemoval)
@@ -137,7 +137,7 @@ def object_removal(binding: Mapping[str, Any]) -> ObjectRemoval | None:
 
 
 def ordering_objects(document: JsonObject) -> JsonObject:
-    """Return a binding that is being updated: objects whose removal from its cluster is confirmed leave with that."""
+    """Return a binding to update, with the order to remove the objects whose removal from its cluster is confirmed."""
     if object_removal(document) is not ObjectRemoval.CONFIRMED:
         return document
     return with_metadata(document, annotations={OBJECTS_REMOVAL: str(ObjectRemoval.ORDERED)})
@@ -240,7 +240,7 @@ def is_rolling(binding: BindingView) -> bool:
 
 
 class BindingReadiness(NamedTuple):
-    """Whether a binding is ready, and if not, after what time it becomes ready. None: unknown, only by an event."""
+    """Whether a binding is ready, and the time until it is. None: unknown, only an event makes it ready."""
 
     ready: bool
     wait: timedelta | None
@@ -272,7 +272,8 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
     If availability is untrackable, the binding is ready once it has been applied for longer than *unavailable_period*.
     At exactly that age it is not ready yet, and the wait is zero. It is also ready if the transition time is further in
     the future than the period: a clock was wrong, and the wait would be as long as the error. A cluster that loses
-    content by a confirmed removal is not ready until its Works lack it, nor for the same period.
+    content by a confirmed removal is not ready while the content leaves its Works, nor for *unavailable_period* after
+    the update that removes it.
     """
     if binding.object_removal is ObjectRemoval.ORDERED:
         return BindingReadiness(ready=False, wait=None)
@@ -290,11 +291,11 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
 
 def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetime) -> JsonObject:
-    """Return a binding that the rollout updates, with the time at which its cluster loses content by that.
+    """Return a binding to update, with the time and any removal order if the update removes content from the cluster.
 
     Args:
-        document: The binding, as it is now.
-        master: The master of the snapshot.
+        document: The binding before the update.
+        master: The master snapshot to roll out.
         now: The present time.
     """
     removed_in = annotation(master, CONTENT_REMOVED_IN)
@@ -312,7 +313,7 @@ def snapshot_index(master: object) -> int | None:
 
 
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:
-    """Return the binding in state Bound, on master snapshot *snapshot* and with these override lists.
+    """Return the binding in state Bound, with master snapshot *snapshot* and the override lists *overrides*.
 
     The same write adds the finalizer, which must exist before the first Work: without it the binding could be deleted
     right after the Works were made, and no controller would clean them up. The API server accepts no new finalizer on a
@@ -345,10 +346,10 @@ def rollout_started_status(
     Args:
         document: The binding as stored. The condition is made for its present generation.
         is_started: False: held back by the limits of the rolling update.
-        message: Human-readable message. A new reason for being held back is written. Once the rollout has started, a
-            new message alone is not.
+        message: Human-readable message. If only the message has changed, it is written while the rollout is held back,
+            but not once it has started.
         now: The time of a transition.
-        renew: Whether to write now if only the message has changed.
+        renew: False: do not write if only the message has changed.
     """
     generation, status = generation_of(document), TRUE if is_started else FALSE
     reason = "RolloutStarted" if is_started else "RolloutNotStartedYet"

@@ -24,7 +24,7 @@ MANIFEST_LIMIT = 50
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeError:
-    """Why the content of an envelope cannot be placed, for users."""
+    """The content of an envelope cannot be placed. The message is for users."""
 
     message: str
 

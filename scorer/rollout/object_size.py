@@ -26,15 +26,15 @@ REQUEST_LIMIT: Final = 1536 * 1024
 CONTENT_LIMIT: Final = REQUEST_LIMIT - 64 * 1024
 """Bytes of content of one object. The rest is for its metadata, and for the shortest status of a Work."""
 STATUS_BYTES: Final = 512
-"""Bytes that are counted per object in addition to its content, for its entry in a Work's status. It may be larger."""
+"""Bytes counted per object in addition to its content, for its entry in a Work's status. The entry may be larger."""
 _SHORT_STATUS: Final = 32 * 1024
-"""Bytes of status that have room beside content of `CONTENT_LIMIT`."""
+"""Maximum size in bytes of a status beside content of `CONTENT_LIMIT`."""
 
 OBJECTS_TOO_LARGE: Final = "ObjectsTooLarge"
-"""Short type of the condition of a placement, and of a binding. It exists only while it is True."""
+"""Short type of the condition of a placement or a binding. The condition exists only while it is True."""
 TOO_LARGE_REASON: Final = "SizeLimitExceeded"
 _MOST_NAMED: Final = 10
-"""How many objects one message names."""
+"""Maximum number of objects that one message names."""
 
 _ESCAPED: Final = (b"<", b">", b"&")
 _SEPARATORS: Final = ("\u2028".encode(), "\u2029".encode())
@@ -69,12 +69,12 @@ def by_identity(contents: Iterable[JsonObject]) -> dict[ObjectIdentity, JsonObje
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """An object whose present content is not carried.
+    """An object whose present content is too large to be placed.
 
     Args:
         identity: The object.
         size: Bytes of its present content in etcd.
-        kept: Whether earlier content of it is carried instead.
+        kept: Whether its earlier content remains placed instead.
     """
 
     identity: ObjectIdentity
@@ -92,7 +92,7 @@ def format_left_out(too_large: Iterable[TooLarge], other_objects: Iterable[Objec
 
     Args:
         too_large: Objects that are left out, or keep their content.
-        other_objects: Objects that are left out as well.
+        other_objects: Objects that are left out for another reason.
     """
     identities = [entry.identity for entry in too_large if not entry.kept]
     identities += sorted(set(other_objects).difference(identities))
@@ -153,7 +153,7 @@ def fit_objects(
         old = old_content.get(identity)
         if old is not None:
             contents.append(old)
-        if old != content:  # else it was stored before, by a release or a hub with another limit
+        if old != content:  # equal content was stored by a release or a hub with another limit, so it fits
             too_large.append(TooLarge(identity, size, old is not None))
     return StorableContent(tuple(contents), tuple(too_large))
 

@@ -38,12 +38,12 @@ def create(document: JsonObject) -> Write:
 
 
 def replace(document: JsonObject) -> Write:
-    """Ask for an object to be replaced."""
+    """Return the replacement of an object."""
     return Write(Verb.REPLACE, document)
 
 
 def delete(document: JsonObject) -> Write:
-    """Ask for an object to be deleted."""
+    """Return the deletion of an object."""
     return Write(Verb.DELETE, document)
 
 

@@ -51,7 +51,7 @@ class ParsedOverrideRule:
 
 @dataclass(frozen=True, slots=True)
 class RulesError:
-    """Why the rules of a snapshot, which was stored without admission, cannot be read. For users of the override."""
+    """The rules of a snapshot that was stored without admission are unreadable. The message is for users."""
 
     message: str
 

@@ -47,11 +47,11 @@ class FieldRule:
     """One field, or the same field of every item of a list.
 
     Args:
-        path: Where it is.
-        filled: Whether the value in an object on the hub is the cluster's: it is then not sent.
-        overwritten: Whether a controller replaces an author's value: the member's value then wins over a manifest's.
-            Asked about the manifest and about the live object. One of them is enough. `_never`: the field is allocated.
-            The member's value then fills in where the manifest has none.
+        path: Location of the field.
+        filled: Whether the hub's own cluster has filled the value in an object on the hub. Such a value is not sent.
+        overwritten: Whether a controller replaces the author's value. The member's value then wins over the manifest's.
+            Called with the manifest and with the live object, and one match is enough. `_never`: the field is
+            allocated, and the member's value applies only if the manifest has none.
     """
 
     path: Path
@@ -109,8 +109,8 @@ _PEOPLES_TOOLS: Final = "kubectl"
 def _has_injected_ca(document: Mapping[str, Any]) -> bool:
     """Return whether a controller writes the CA bundles of an object.
 
-    Either the object asks an injector for them, or a field manager wrote one without the address that it belongs to,
-    as controllers do that rotate their own certificates (Gatekeeper, Kyverno).
+    Either the object requests them from an injector, or a field manager wrote a bundle but not the address next to it.
+    Controllers that rotate their own certificates do so (Gatekeeper, Kyverno).
     """
     if not _CA_INJECTORS.isdisjoint(annotations_of(document)):
         return True

@@ -76,8 +76,7 @@ def plan_binding_deletion(
 def is_removal_requested(binding: Mapping[str, Any]) -> bool:
     """Return whether the loop wants the content of a binding removed from its cluster.
 
-    The state Unscheduled orders that, too, if the loop wrote it, when a decision dropped the cluster, and unless the
-    removal is pending.
+    The state Unscheduled is such an order, too, if the loop has written it and the removal is not pending.
     """
     if is_marked_for_removal(binding):
         return True
@@ -87,7 +86,7 @@ def is_removal_requested(binding: Mapping[str, Any]) -> bool:
 def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
     """Return whether another client than the loop has set a binding to Unscheduled.
 
-    The loop records the state before in the same write, or that the removal is pending.
+    The loop records the previous state, or the pending removal, in the same write.
     """
     return _is_unscheduled(binding) and previous_state(binding) is None
 
@@ -95,7 +94,7 @@ def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
 def awaits_restoration(binding: Mapping[str, Any]) -> bool:
     """Return whether the scheduler is about to restore the state of a binding that another client has set.
 
-    It restores none that is being deleted, which may take as long as its member is away.
+    A binding that is being deleted is not restored. Its deletion may take as long as its member is unreachable.
     """
     return is_unscheduled_by_others(binding) and not is_deleting(binding)
 
@@ -107,8 +106,8 @@ def _is_unscheduled(binding: Mapping[str, Any]) -> bool:
 def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
     """Return the writes that restore the state of bindings that another client has set to Unscheduled.
 
-    All else of them is as it was, so nothing changes on the member. A binding with a snapshot was Bound. One that the
-    loop has dropped waits for confirmation again: another client has taken the record of that off.
+    Nothing else of these bindings has changed, so nothing changes on the member. A binding with a snapshot was Bound. A
+    binding that the loop had dropped waits for confirmation, because another client has removed its record.
 
     Args:
         bindings: All bindings of a placement that is not being deleted.
@@ -125,12 +124,12 @@ def _restored(binding: JsonObject) -> JsonObject:
 
 
 def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
-    """Return the writes that remove the mark `marked_for_removal` from bindings without its reason.
+    """Return the writes that remove stale marks of `marked_for_removal` from bindings.
 
-    Such a binding remains after an eviction that was withdrawn between mark and deletion, or after a placement that was
-    being deleted when its definition was removed. With a stale mark, a later accidental deletion by another client
-    would be taken for the loop's own. The abandon mark is only set by a placement that is being deleted, and is always
-    removed here.
+    A mark becomes stale if an eviction is withdrawn between mark and deletion, or if the definition of a placement is
+    removed while the placement is being deleted. With a stale mark, a later accidental deletion by another client would
+    be mistaken for a deletion by the loop. The abandon mark is set only for a placement that is being deleted, so it is
+    always removed here.
 
     Args:
         bindings: All bindings of a placement that is not being deleted.
@@ -167,13 +166,13 @@ def plan_work_deletion(
 ) -> list[Write]:
     """Return the writes that delete Works, in order. Empty if all are being deleted as intended.
 
-    Each Work is first marked as meant, even one that another client has deleted: the agent removes content only then.
-    While its member is leaving the fleet a Work is not marked, and its content remains.
+    Each Work is first marked for removal, even one that another client has deleted: the agent removes content only with
+    the mark. While the member is leaving the fleet, Works are not marked, and their content remains.
 
     Args:
         works: The Works to delete.
         member: Their MemberCluster. None: unset, it does not exist.
-        abandoned: Their content remains on the member, except where the loop has ordered its removal before.
+        abandoned: Their content remains on the member, unless the loop has already ordered its removal.
     """
     writes = []
     stays = is_member(member)

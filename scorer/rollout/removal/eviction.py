@@ -189,7 +189,7 @@ def is_in_progress(
     Args:
         eviction: The ClusterResourcePlacementEviction.
         bindings: All bindings of the placement, deleting ones included.
-        withdrawn: The eviction no longer exists: a deletion that it has not started does not happen.
+        withdrawn: The eviction no longer exists, so it counts only if the deletion of the binding has started.
     """
     binding_name = annotation(eviction, EVICTED_BINDING)
     executed = any(entry.get("type") == EXECUTED and entry.get("status") == TRUE for entry in conditions_of(eviction))
@@ -200,7 +200,7 @@ def is_in_progress(
 
 
 def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
-    """Return the eviction with the uid of the binding that it deletes, or None if it has it already."""
+    """Return the eviction with the uid of the binding that it deletes, or None if the uid is recorded already."""
     uid = uid_of(binding)
     if annotation(eviction, EVICTED_BINDING) == uid:
         return None

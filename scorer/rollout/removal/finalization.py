@@ -1,11 +1,11 @@
 """Finalization of a placement: the Works that its deletion waits for, and the obstacles to their removal.
 
 A placement remains until its Works are deleted, so that its status can name the cluster, the object and the finalizer
-that are in the way. Without it, no status would show a Work that hangs.
+that block the removal. Without the placement, no status would report a Work that is stuck.
 
-It does not wait for a member that is leaving or gone: nothing is removed there. In a namespace that is being deleted,
-which its finalizers would hold up, or with the annotation of a user, it waits only until every Work carries its order;
-the agents carry that out without it.
+The placement does not wait for a member that is leaving or deleted: nothing is removed there. Finalizers of the
+placement would block the deletion of its namespace. In a namespace that is being deleted, or with the annotation of a
+user, it therefore waits only until every Work carries its order. The agents execute the order without the placement.
 
 Source: docs/specifications/rollout.md 20.
 """
@@ -49,7 +49,7 @@ class RemainingWorks:
         binding: The binding that waits for them.
         works: The Works.
         member: The MemberCluster. None: unset, it is deleted.
-        silent: The agent of the member does not report.
+        silent: Whether the agent of the member does not report.
     """
 
     binding: JsonObject

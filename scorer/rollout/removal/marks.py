@@ -14,8 +14,7 @@ A deletion timestamp does not record which client deleted an object, nor why: re
 namespace and ``kubectl delete --all`` leave the same timestamp as the loop. The mark is the order to remove. No other
 state of the hub is an order, not even that an object is missing, unreadable, empty or being deleted.
 
-The order is handed down: from a placement, whose deletion is one, to its bindings, and from each binding to its Works.
-An object with the order is meant to be removed.
+The deletion of a placement is an order. The loop passes it on to the bindings, and from each binding to its Works.
 
 Example: ``kubectl delete namespace`` on the hub deletes the Works of a member. None of them has a mark, so the agent
 removes nothing, and the loop recreates the Works.
@@ -48,7 +47,7 @@ def marked_for_removal(document: JsonObject) -> JsonObject | None:
 
 
 def unmeant(document: JsonObject) -> JsonObject:
-    """Return the object without that mark, or the same object if it has none."""
+    """Return the object without the removal mark, or the same object if it has none."""
     if not annotation(document, REMOVE):
         return document
     return with_metadata(document, annotations={REMOVE: None})
@@ -78,8 +77,8 @@ class RemovalFacts:
     """The facts about an object on a member that may have to be removed.
 
     Args:
-        ours: We own it.
-        shared: It has other owners, too.
+        ours: The agent owns it.
+        shared: It has other owners as well.
         marked: It is annotated to remain (`is_marked`).
         untouchable: An earlier release has applied it. This one never does (`scorer.rollout.selection.exclusions`).
         occupied: It is a definition, and deleting it would delete objects that did not come from Works.
@@ -91,8 +90,8 @@ class RemovalFacts:
         abandoned: The content of the Work remains when the Work is deleted.
         leaving: The member is leaving the fleet, or its namespace on the hub is being deleted.
         older: The Work is older than what was applied, and no user has accepted that.
-        inherited: Another Work of its binding holds it.
-        unsettled: Another Work of its binding is of another snapshot, so its future content is not known yet.
+        inherited: Another Work of the same binding holds it.
+        unsettled: Another Work of the same binding belongs to another snapshot. Its next content is not known yet.
     """
 
     ours: bool = True

@@ -1,4 +1,4 @@
-"""The record of policy snapshots about clusters that a placement has left: the memory of the window.
+"""The clusters that a placement has lost within the window, as recorded on its policy snapshots.
 
 Source: docs/specifications/removal.md 7.
 """
@@ -16,19 +16,19 @@ from scorer.api.names import CLUSTERS_HELD
 from scorer.api.unstructured.documents import annotation
 
 DIGEST_PART: Final = 10
-"""Characters of a digest in the record, which may list thousands."""
+"""Length of a digest in the record. Digests are shortened, because the record may list thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClustersHeld:
-    """The record of policy snapshots about clusters that were left.
+    """The record of lost clusters on all policy snapshots of a placement.
 
-    It only grows until entries leave the window. So it may be written twice, as after a crash, and its parts on
-    several snapshots add up.
+    Entries are only added, until they leave the window. The record may therefore be written twice, as after a crash,
+    and the records of several snapshots are merged.
 
     Args:
-        counts: How many clusters the placement had, and when, each time it left some unconfirmed.
-        confirmed: When the removal of each confirmed cluster was ordered, by a part of its digest.
+        counts: Time of each unconfirmed loss, and the number of clusters that the placement had before it.
+        confirmed: When the removal of each confirmed cluster was ordered, by its shortened digest.
     """
 
     counts: tuple[tuple[datetime, int], ...] = ()
@@ -36,7 +36,7 @@ class ClustersHeld:
 
     @classmethod
     def of(cls, snapshots: Iterable[JsonObject]) -> "ClustersHeld":
-        """Read the record of all policy snapshots of a placement. A part that cannot be read counts as empty."""
+        """Read the records of all policy snapshots of a placement. An unreadable one counts as empty."""
         counts: set[tuple[datetime, int]] = set()
         confirmation_times: dict[str, datetime] = {}
         for snapshot in snapshots:
@@ -52,7 +52,7 @@ class ClustersHeld:
         return cls(tuple(sorted(counts)), confirmation_times)
 
     def since(self, start: datetime) -> "ClustersHeld":
-        """Return the entries after *start* that decide: a count is one of the largest since its time."""
+        """Return the entries after *start*, without counts that a later count equals or exceeds."""
         counts: list[tuple[datetime, int]] = []
         for time, count in sorted(self.counts, reverse=True):
             if time > start and (not counts or count > counts[-1][1]):
@@ -77,6 +77,6 @@ class ClustersHeld:
 
     @property
     def largest(self) -> int:
-        """The largest number of clusters on record, less those that were confirmed since."""
+        """The largest recorded number of clusters, less the clusters that were confirmed afterwards."""
         times = self.confirmed.values()
         return max((count - sum(time >= since for time in times) for since, count in self.counts), default=0)

@@ -20,7 +20,7 @@ class ContentRecord:
     Args:
         sources: Returns the record about the objects of one snapshot. None: unset, nothing is recorded.
         retained: Names of masters that are not trimmed from the history.
-        removes: The objects lack some of the latest snapshot by a confirmed removal.
+        removes: Whether a confirmed removal takes objects of the latest snapshot out of the content.
     """
 
     sources: Callable[[Sequence[JsonObject]], str] | None = None
@@ -38,7 +38,7 @@ NO_RECORD: Final = ContentRecord()
 
 
 def missing_records(stored: Iterable[JsonObject], desired: Iterable[JsonObject]) -> dict[str, str]:
-    """Return the records that stored snapshots lack, by name. Another release may have cut them otherwise: none then.
+    """Return the missing or outdated records, by name. Empty if another release has split the content differently.
 
     Args:
         stored: The snapshots of a group.

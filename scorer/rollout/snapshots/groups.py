@@ -59,7 +59,7 @@ class SnapshotGroup:
         return parse_left_out(annotation(self.master or {}, LEFT_OUT))
 
     def released(self) -> frozenset[ObjectIdentity]:
-        """Return the objects that belong to the clusters since they were placed.
+        """Return the objects that have come to belong to the clusters since they were placed.
 
         Raises:
             ValueError, TypeError: Another client has edited the record.
@@ -97,7 +97,7 @@ def _subindex(snapshot: JsonObject) -> int:
 def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
     """Return the group whose master is labelled latest.
 
-    If none is, as after a crash, the one with the greatest index.
+    Without a label, as after a crash, the greatest index counts.
     """
     masters = [group for group in groups if group.master is not None]
     labelled_groups = [

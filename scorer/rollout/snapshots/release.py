@@ -1,8 +1,9 @@
-"""Release of objects that a placement has placed and that belong to the clusters since.
+"""Release of placed objects that have come to belong to the clusters.
 
-A new release may recognize more objects as those of a cluster's controllers. A claim becomes one when a user adds its
-StatefulSet. Selection drops them. That must not remove them from the members, so the master snapshot names them in
-``harbormaster.dev/release``, each Work that held one repeats it, and the agent releases the object.
+A new version of harbormaster may recognize more objects as created by a cluster's controllers. A claim becomes such an
+object when a user adds its StatefulSet. Selection drops these objects, but they must not be removed from the members.
+The master snapshot therefore names them in ``harbormaster.dev/release``, each Work that held such an object repeats the
+name, and the agent releases the object.
 
 Source: docs/specifications/rollout.md 3.9.
 """
@@ -20,10 +21,10 @@ LONGEST_RECORD: Final = 96 * 1024
 
 
 class Releases(NamedTuple):
-    """The objects that belong to the clusters since they were placed.
+    """The objects that have come to belong to the clusters since they were placed.
 
     Args:
-        record: Names those to release, for the master snapshot. Empty: none.
+        record: Value of the annotation of the master snapshot, which names the objects to release. Empty: none.
         objects: The content of the next snapshot: what is selected, and the objects that the record has no room for.
     """
 

@@ -231,8 +231,8 @@ def plan_resource_snapshots(
 def _holds(group: SnapshotGroup, digest: str) -> bool:
     """Return whether a group has the content of *digest*.
 
-    Earlier releases, and programs built by an older Go, write some numbers and characters otherwise. Their hash says
-    nothing then, and the content decides: a new release must not roll it out again for its encoding (DR-5).
+    Earlier releases, and programs built by an older Go, encode some numbers and characters differently. Hashes are then
+    not comparable, and the content decides: a new encoding must not cause a new rollout (DR-5).
     """
     master = group.master or {}
     if annotation(master, RESOURCE_HASH) == digest:
@@ -286,7 +286,7 @@ def fitting_content(
 
 
 def _is_begun(group: SnapshotGroup, desired: Sequence[JsonObject]) -> bool:
-    """Return whether the snapshots of a group are parts of *desired*. Another release may have cut them otherwise."""
+    """Return whether the snapshots of a group are parts of *desired*. Another release may split content differently."""
     contents = {name_of(document): selected_resources(document) for document in desired}
     recorded_count = annotation(group.master, NUMBER_OF_RESOURCE_SNAPSHOTS) if group.master else str(len(desired))
     return recorded_count == str(len(desired)) and all(
@@ -302,9 +302,9 @@ def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
 def plan_orphaned_snapshots(
     placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used_names: Container[str]
 ) -> Iterator[Write]:
-    """Return the writes for snapshots that another client has taken the label of their placement from.
+    """Return the writes for snapshots from which another client has removed the label of their placement.
 
-    A snapshot that something needs gets its labels back, and the history collects it later. Others are deleted.
+    A snapshot in use gets its labels back, and the history limit deletes it later. Others are deleted.
 
     Args:
         placement: Controls the strays by their owner references.

@@ -39,7 +39,7 @@ OBJECTS_NOT_SELECTED = "ObjectsNotSelected"
 """Short type of the condition that counts what is left to the clusters. It exists only while it is True."""
 NOT_SELECTED_REASON = "CreatedByControllers"
 _MOST_CLUSTERS = 3
-"""Clusters that one message about objects names."""
+"""Maximum number of clusters that one message about objects names."""
 
 
 class ConditionWords(NamedTuple):

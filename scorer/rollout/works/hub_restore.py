@@ -14,7 +14,7 @@ Later writes of a restored hub come from its backup, too, however late: the hold
 different when a user applies an older file over a Work: that hub knows the generations in between, and its next write
 counts.
 
-Not detected: content that a Work held during the lost time, if the hub later makes another Work of that name.
+Content that a Work held during the lost time is not detected if the hub later creates another Work of that name.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ from scorer.api.unstructured.documents import (
 from scorer.rollout.apply_strategy import reports_diff
 
 LONGEST_ACCEPTANCE: Final = timedelta(days=7)
-"""How far ahead an acceptance may reach, so that the next restored backup is noticed again."""
+"""Maximum remaining validity of an acceptance, so that the next restored backup is detected again."""
 
 CLOCKS_APART: Final = timedelta(minutes=5)
 """Largest skew between the clocks of successive leaders, which write the Works.

@@ -88,11 +88,11 @@ class WorkCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkProblem:
-    """Why nothing was planned.
+    """Problem that prevents a plan.
 
     Args:
-        cause: `WorkCause.OVERRIDDEN` and `WorkCause.SYNCHRONIZED` become a condition, the third a Warning event as
-            well. `WorkCause.NOT_YET` does not change the status.
+        cause: All but `WorkCause.NOT_YET` become a condition, and `WorkCause.DUPLICATE_ENVELOPE_WORKS` a Warning Event
+            as well. `WorkCause.NOT_YET` does not change the status.
         message: Human-readable message.
         retry: Whether to retry without an event.
     """
@@ -213,7 +213,7 @@ def plan_works(
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """One wanted Work and its objects before overrides."""
+    """A desired Work and its objects before overrides."""
 
     name: str
     contents: Sequence[JsonObject]

@@ -21,7 +21,7 @@ DETAIL_LIMIT = 100
 """Most entries in one object's list of drifts or differences (rollout.md 14)."""
 
 OBSERVED_AGAIN_AFTER = timedelta(minutes=5)
-"""Oldest observation time while the observation is unchanged.
+"""Maximum age of an observation time while the observation is unchanged.
 
 Rollout.md 14 requires the time of each pass. But then each pass would write the Work, the write would enqueue it again,
 the next pass would write again, and every client that watches Works would get an event each time. So the time is
