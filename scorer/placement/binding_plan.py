@@ -1,7 +1,7 @@
 """From a scheduling decision to the bindings that have to be written.
 
-Order: new bindings, then re-picked ones, then dropped ones. If the process ends in between, the placement is on too
-many clusters until the next run, and never on too few.
+Order: new bindings, then re-picked bindings, then dropped bindings. If the process ends in between, the placement is on
+too many clusters until the next run, and never on too few.
 
 Source: scheduling.md 3 (step 6) and 4; DV-14.
 """
@@ -47,8 +47,8 @@ class Drops:
 
     Args:
         now: The time to write on them. None: unset.
-        annotations: Further annotations, by name of the binding.
-        replaced: Mark of new bindings as replacements of dropped ones. Empty: not replacements.
+        annotations: Additional annotations, by name of the binding.
+        replaced: Annotation that marks new bindings as replacements of dropped ones. Empty: they are no replacements.
     """
 
     now: datetime | None = None
@@ -60,7 +60,7 @@ _PLAIN_DROPS: Final = Drops()
 
 
 class BrokenBindingError(Exception):
-    """A binding contradicts itself: the run stops until a user repairs or deletes it."""
+    """A binding is unusable. The run stops until a user repairs or deletes it."""
 
 
 def is_readable(document: Mapping[str, Any]) -> bool:
@@ -113,9 +113,9 @@ def plan_bindings(
 ) -> BindingPlan:
     """Make the bindings of a placement match a decision.
 
-    A lost binding is created as the decision leaves it: kept, or Unscheduled, so that the rollout removes its content.
-    If its cluster is not eligible, for example because no heartbeat has arrived since the hub was restored, a dropped
-    one is left for a later decision: otherwise a member that was only silent would lose its content.
+    A lost binding is created in the state that the decision gives it: kept, or Unscheduled, so that the rollout removes
+    its content. A dropped one is not created while its cluster is ineligible, for example because no heartbeat has
+    arrived since the hub was restored. Otherwise a member that was only silent would lose its content.
 
     Args:
         run: The decision.
@@ -123,9 +123,9 @@ def plan_bindings(
         snapshot: Name of the policy snapshot that was scheduled.
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
-        lost_bindings: Those that the decision counted although they are not stored (`scorer.rollout.works.orphans`).
+        lost_bindings: Bindings that the decision counted although they are not stored (`scorer.rollout.works.orphans`).
         is_taken: Returns whether a binding of another placement has that name.
-        drops: How dropped bindings are written, and new ones beside them.
+        drops: How dropped bindings, and new ones in the same plan, are written.
 
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.
@@ -171,10 +171,10 @@ def _free_name(
     """Return the name of a new binding.
 
     It ends in 8 hexadecimal characters. They are derived from the placement, the cluster, and the bindings of the
-    placement that are being deleted there. A create request may succeed although its answer is lost: the retry then
-    uses the same name and gets a conflict instead of making a second binding. Random names would make two.
+    placement that exist there. A create request may succeed although its response is lost: the retry then uses the same
+    name and gets a conflict. With random names, it would create a second binding.
 
-    Only those 8 characters differ where names are cut: among 100,000 such bindings, two equal names are likely.
+    Truncated names may differ only in these 8 characters. Among 100,000 such bindings, two equal names are likely.
     """
     on_cluster = (document for document in documents if document["spec"].get("targetCluster") == cluster)
     uids = sorted(document["metadata"].get("uid") or document["metadata"]["name"] for document in on_cluster)
@@ -188,7 +188,7 @@ def _free_name(
 
 
 def binding_name(placement: str, cluster: str, suffix: str) -> str:
-    """Return the name of a new binding: at most 63 characters, where a cut part ends in a letter or digit."""
+    """Return the name of a new binding: at most 63 characters. A truncated part ends in a letter or digit."""
     return f"{placement[:26].rstrip('-.')}-{cluster[:27].rstrip('-.')}-{suffix}"
 
 
@@ -200,11 +200,11 @@ def lost_binding(
     blank: JsonObject,
     is_taken: Callable[[str], bool] = _NONE_TAKEN,
 ) -> JsonObject:
-    """Return the binding to create for a cluster whose binding was deleted, if the cluster is still feasible.
+    """Return a binding in place of one that was lost. The decision determines whether the cluster is kept or dropped.
 
     Args:
-        placement: The placement that lost it.
-        cluster: The cluster that it was for.
+        placement: The placement that lost the binding.
+        cluster: The cluster of the lost binding.
         snapshot: Name of the latest policy snapshot.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.
@@ -226,9 +226,9 @@ def _new_binding(
     """Return the binding to create for a cluster that was picked.
 
     Args:
-        placement: The placement that it belongs to.
-        decision: The decision that picked the cluster and names it.
-        snapshot: Name of the policy snapshot under which it was picked.
+        placement: The placement that the binding belongs to.
+        decision: The decision about the cluster, which contains its name.
+        snapshot: Name of the policy snapshot under which the cluster was picked.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.
         is_taken: Returns whether a binding of another placement has that name.
@@ -258,7 +258,7 @@ def _repicked_binding(document: JsonObject, old: Binding, snapshot: str, decisio
         if old.previous_state is None:
             raise BrokenBindingError(f"binding {old.name} is Unscheduled and has no record of its previous state")
         state = old.previous_state
-        # REMOVE must not outlive the drop: a deletion by another writer would then count as meant by the loop.
+        # REMOVE must not remain on a re-picked binding: a deletion by another client would count as the loop's.
         obsolete_annotations = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVAL_PENDING, REMOVE)
         annotations = {key: value for key, value in metadata["annotations"].items() if key not in obsolete_annotations}
         metadata = {**metadata, "annotations": annotations}

@@ -1,4 +1,4 @@
-"""The single change that would turn a refusal into a pick, if there is one.
+"""The single change that would get a cluster past a filter or picked, if there is one.
 
 Source: scheduling.md 22, property 7.
 """
@@ -14,19 +14,19 @@ from scorer.selectors import match_labels
 
 
 def filter_advice(rejection: FilterRejection | None) -> str:
-    """Return in words the change that would let a rejected cluster pass the filter. Empty: no simple change would."""
+    """Return a text about the change with which a rejected cluster would pass the filter. Empty: no simple change."""
     return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
 
 
 def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, border: Scored, rank: int) -> str:
-    """Return in words the change that would get a losing candidate picked.
+    """Return a text about the change that would get a losing candidate picked. Empty: no simple change.
 
     Args:
         run: The decision.
-        last_batch: The round with the verdict of the plugins.
+        last_batch: The batch with the verdict of the plugins. None: unset, no cluster was judged.
         scored: The candidate's sort keys.
         border: The sort keys of the weakest selected cluster.
-        rank: The candidate's place, counted from 1.
+        rank: The candidate's rank, counted from 1.
     """
     offers: list[str] = []
     row = run.fleet.row(scored.cluster)
@@ -45,7 +45,10 @@ def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, 
 
 
 def _better_reading(term: PreferredTerm, run: ScheduleResult, row: int, missing: int) -> str:
-    """Return the reading of one property that would earn *missing* more points within the present range."""
+    """Return a text about the reading of a property that is worth *missing* more points. Empty: there is none.
+
+    The reading is within the present range of the property.
+    """
     if term.sorter is None or ((gate := match_labels(run.fleet, term.labels)) is not None and not gate[row]):
         return ""
     column = run.fleet.quantity(term.sorter.name)
@@ -71,7 +74,7 @@ _UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
 def _like(text: str, value: float, *, up: bool, whole: bool) -> str:
-    """Write *value* in the unit of *text*, rounded towards the better side, to three decimals unless *whole*."""
+    """Format *value* in the unit of *text*, rounded up or down, to an integer if *whole*, else to three decimals."""
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     scale = 1 if whole or unit == "m" else 1000
     amount = value / _UNITS.get(unit, 1) * scale

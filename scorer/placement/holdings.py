@@ -16,16 +16,16 @@ class Binding:
     """One binding.
 
     Args:
-        name: Its object name, the sort key of lists.
+        name: Name of the object, the sort key of lists.
         cluster: Its member cluster.
-        state: Picked, rolled out, or deselected.
+        state: Scheduled, Bound or Unscheduled.
         current: Whether it was made under the latest policy snapshot.
         deleting: Whether it has a deletion timestamp.
         topology: The recorded topology spread score. None: not recorded.
         affinity: The recorded affinity score. None: not recorded.
         previous_state: The state of an Unscheduled binding before it was dropped.
         snapshot: Name of the policy snapshot under which it was made, or last confirmed.
-        since: Its creation timestamp as written. Empty: unknown.
+        since: Its creation timestamp as stored. Empty: unknown.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Binding:
 
     @property
     def recorded_keys(self) -> tuple[int, int, str]:
-        """The sort keys from the time it was picked: spread, affinity, cluster. The largest is the best."""
+        """The sort keys recorded when the cluster was picked: spread, affinity, cluster. The largest is the best."""
         return self.topology or 0, self.affinity or 0, self.cluster
 
 
@@ -50,11 +50,11 @@ class Holdings:
     """The bindings by class, each sorted by name. A binding belongs to the first class that fits.
 
     Args:
-        deleting: Have a deletion timestamp.
-        unscheduled: Deselected. Reused when their cluster is picked again.
-        dangling: Their cluster is deleted or leaving.
-        obsolete: Made under an earlier policy.
-        taken: Live under the current policy. They count towards N and are never judged again.
+        deleting: Bindings with a deletion timestamp.
+        unscheduled: Dropped bindings. Reused when their cluster is picked again.
+        dangling: Bindings whose cluster is deleted or leaving.
+        obsolete: Bindings that were made under an earlier policy.
+        taken: Bindings under the current policy. They count towards N and are never judged again.
         by_cluster: The binding to reuse for each cluster. Excludes bindings that are being deleted.
     """
 
@@ -66,7 +66,7 @@ class Holdings:
     by_cluster: dict[str, Binding] = field(default_factory=dict, compare=False)
 
     def placed(self, fleet: Fleet) -> BoolColumn:
-        """Return the clusters that are taken."""
+        """Return the clusters with a binding in ``taken``."""
         return fleet.rows(binding.cluster for binding in self.taken)
 
     def stale(self, fleet: Fleet) -> BoolColumn:

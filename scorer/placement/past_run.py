@@ -23,13 +23,13 @@ from scorer.placement.explanation import PairOfScores, Trigger, TriggerEvent
 from scorer.placement.record import reason_category
 
 MOST_SHOWN: Final = 10
-"""Maximum number of differences of one sort to list."""
+"""Maximum number of listed differences of one kind."""
 
 _TOTALS: Final = re.compile(r"; [0-9]+ of [0-9]+ do not qualify: ((?:[0-9]+ [A-Za-z]+(?:, )?)+)$", re.ASCII)
 
 
 class RecordedClusterDecision(NamedTuple):
-    """The record about one cluster. Scores are None if not recorded, and *reason* is empty if it was selected."""
+    """The recorded decision about one cluster. Scores are None if unrecorded, *reason* is empty for a selected one."""
 
     cluster: str
     topology: int | None
@@ -79,9 +79,9 @@ class DecisionTrigger:
     """The cause of a decision.
 
     Args:
-        event: For machines.
+        event: Machine-readable cause.
         objects: Names of the changed objects, the likeliest cause first.
-        message: The same in words.
+        message: Human-readable cause.
     """
 
     event: TriggerEvent
@@ -98,18 +98,18 @@ class RecordedDecision:
     """One decision as it was recorded.
 
     Args:
-        time: When it was seen. Recorded before this process started: the last transition of its condition.
+        time: When it was observed. For a record from before this process started, the last transition of its condition.
         trigger: Its cause.
         snapshot: Name of the policy snapshot.
-        index: Its number.
+        index: Index of the policy snapshot.
         wanted: How many clusters the policy asked for. None: unlimited, all that pass.
         picked: The selected clusters, in the order of the record.
         others: The first of those that were not selected.
         satisfied: Whether the policy got what it asked for.
-        message: Of the condition.
+        message: Message of the Scheduled condition.
         fleet_size: Number of clusters in the fleet. None: unknown.
-        until: When the same decision was last seen again.
-        times: How often it was seen.
+        until: When an equal decision was last observed.
+        times: Number of consecutive equal decisions.
     """
 
     time: datetime
@@ -227,7 +227,7 @@ def _recorded_pick(decision: RecordedClusterDecision) -> RecordedPick:
 def changes(
     old_run: RecordedDecision | None, new_run: RecordedDecision
 ) -> tuple[list[RecordedClusterDecision], list[RecordedClusterDecision]]:
-    """Return the clusters that only *new_run* has, and those that only *old_run* has."""
+    """Return the clusters that only *new_run* selected, and the clusters that only *old_run* selected."""
     if old_run is None:
         return list(new_run.picked), []
     old_clusters, new_clusters = old_run.clusters, new_run.clusters
@@ -236,7 +236,7 @@ def changes(
 
 
 def difference(old_run: RecordedDecision | None, new_run: RecordedDecision) -> list[str]:
-    """Return in words how a run differs from the one before it: which cluster replaced which, and why."""
+    """Return texts about the differences between two runs: which cluster replaced which, and why."""
     if old_run is None:
         return ["the first recorded decision"]
     notes = []
@@ -262,7 +262,7 @@ def _cut(notes: Sequence[str]) -> list[str]:
 
 
 def _swap(new: RecordedClusterDecision, old: RecordedClusterDecision, run: RecordedDecision) -> str:
-    """Return in words why *new* replaced *old*."""
+    """Return a text about the replacement of *old* by *new*, with the reason."""
     now = next((decision for decision in run.others if decision.cluster == old.cluster), None)
     words = f"{new.cluster} instead of {old.cluster}"
     if now is None:
@@ -300,7 +300,7 @@ def _loss_reason(old: RecordedClusterDecision, run: RecordedDecision) -> str:
 
 
 def _moves(old_run: RecordedDecision, new_run: RecordedDecision) -> Iterable[str]:
-    """Yield the clusters that were kept but are now recorded with other scores."""
+    """Yield texts about the clusters in both runs whose recorded scores differ."""
     old_clusters = old_run.clusters
     for decision in new_run.picked:
         old = old_clusters.get(decision.cluster)

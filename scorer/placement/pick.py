@@ -36,8 +36,7 @@ class Ranks:
     def best(self, count: int) -> RowColumn:
         """Return the positions of the best *count* candidates, in rank order.
 
-        Among many candidates one pass finds the weakest key that still gets in, and only the keys from there
-        on are sorted.
+        Among many candidates, one pass finds the weakest key that is still picked. Only keys at or above it are sorted.
         """
         size = self.rows.size
         key = self._key()
@@ -55,8 +54,8 @@ class Ranks:
         """Fold topology, affinity and bonus into one integer. The position breaks ties, larger name first.
 
         Example: with affinities from 10 to 14 the span is 5, so topology 2 and affinity 11 give 2 * 5 + (11 - 10) = 11.
-        One more point of topology always outweighs every affinity, as in a comparison of tuples, but one array is
-        sorted.
+        One more point of topology always outweighs every affinity, as in a comparison of tuples, but only one array has
+        to be sorted.
         """
         if self.rows.size == 0:
             return None
@@ -89,9 +88,9 @@ def pick_spread(
 ) -> tuple[list[SpreadPick], bool]:
     """Pick one cluster per batch, up to *count*, and evaluate the spread again before each pick.
 
-    Candidates in the same domains form a group. They differ only by affinity and name, which are the same in every
-    batch. The verdict of a constraint on a domain depends only on the domain's count. So groups are kept in one heap
-    per combination of counts, and a batch evaluates the combinations, which are few.
+    Candidates in the same domains form a group. They differ only by affinity and name, which do not change between
+    batches. The verdict of a constraint on a domain depends only on the domain's count. Groups are therefore kept in
+    one heap per combination of counts, and a batch evaluates only the combinations, which are few.
 
     Example: 1,000 clusters in 3 zones with 4, 4 and 5 placements form 3 groups in 2 heaps, (4,) and (5,). A batch
     evaluates two combinations instead of 1,000 candidates. A pick in the first zone moves only its group, into the heap

@@ -97,8 +97,8 @@ def decide(
         placement: ClusterResourcePlacement or ResourcePlacement.
         fleet: The clusters to schedule it on.
         bindings: Its bindings.
-        snapshots: Its policy snapshots. The latest decides which bindings were made under the present policy. With
-            none at all, every binding counts as made under it.
+        snapshots: Its policy snapshots. The latest decides which bindings were made under the present policy. Without
+            any snapshot, every binding counts as made under the present policy.
         now: The instant to judge by.
         previous: Another run, as for `schedule`.
 
@@ -130,7 +130,7 @@ def _policy_in_force(policy: Mapping[str, Any] | None, snapshots: Sequence[Mappi
 
 
 def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return those bindings, or snapshots, that were made for *placement*."""
+    """Return the bindings or snapshots among *documents* that were made for *placement*."""
     owner = placement["metadata"]
     namespace = owner.get("namespace", "")
     return [
@@ -143,8 +143,8 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
 def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> PlacementDecision:
     """Return what *run* decided for one placement.
 
-    ``picked`` holds new and kept clusters in rank order. ``filtered`` and ``notPicked`` are complete, unlike a record.
-    A cluster that is picked again under another policy is not new: it had the placement all along.
+    ``picked`` lists the picked clusters by rank, then the kept ones by recorded scores. ``filtered`` and ``notPicked``
+    are complete, unlike a record. A cluster that is picked again under another policy is not new.
     """
     metadata = placement["metadata"]
     request = run.request

@@ -46,7 +46,7 @@ STALE_PERIODS = 3
 
 
 def filter_checks(request: Request, cycle: Cycle, row: int) -> list[Check]:
-    """Return the filters in their order, and whether a cluster passes each."""
+    """Return the checks of a cluster by the filters, in their order."""
     fleet, profile = cycle.fleet, request.profile
     entries: list[Check] = []
     required = [_term(index, term, fleet, row, cycle.now) for index, term in enumerate(profile.affinity.required)]
@@ -147,7 +147,7 @@ def _observe(entry: PropertyObservation, fleet: Fleet, row: int, now: datetime) 
 
 
 def _add_age(entry: PropertyObservation | Extreme, member: MemberCluster, name: str, now: datetime) -> None:
-    """Add the age of a reading, if known, and whether it is stale."""
+    """Add the age of a reading if known, and a mark if it is stale."""
     observed_at = observation_time(member, name)
     if observed_at is None:
         return
@@ -157,7 +157,7 @@ def _add_age(entry: PropertyObservation | Extreme, member: MemberCluster, name: 
 
 
 def age(now: datetime, observation_time: datetime) -> str:
-    """Return the time from *observation_time* to *now*; zero for an observation made after the instant of judgement."""
+    """Return the time from *observation_time* to *now*, zero for an observation that was made later."""
     return format_duration(max(now - observation_time, timedelta()))
 
 

@@ -1,8 +1,8 @@
 """The digest that decides whether a policy needs a new snapshot.
 
-It is taken after defaulting and after renaming ``metricSorter``, so that neither a default that a user spells out nor
-the rewrite by the mutating webhook makes a new snapshot; ``numberOfClusters`` is not part of it. Empty lists are not
-either, nor the empty texts of tolerations: KubeFleet's types leave them out of the snapshots it makes.
+It is computed after defaulting and after renaming ``metricSorter``. An explicit default, or the rewrite by the mutating
+webhook, therefore causes no new snapshot. ``numberOfClusters`` is not part of it. Empty lists and the empty strings of
+tolerations are not part of it either: the types of KubeFleet omit them from snapshots.
 
 Source: scheduling.md 1; KubeFleet apis/placement/v1beta1, PlacementPolicy.
 """
@@ -21,7 +21,7 @@ _TOLERATION_DEFAULTS = {"operator": "Equal"}
 
 
 def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
-    """Return a copy of *policy* with defaults spelled out and old names replaced. No policy is PickAll (DR-2)."""
+    """Return a copy of *policy* with explicit defaults and present field names. No policy means PickAll (DR-2)."""
     canonical: JsonObject = {"placementType": "PickAll"} | _without_empty_lists(without_nulls(dict(policy or {})))
     if isinstance(canonical.get("tolerations"), list):
         canonical["tolerations"] = [_without_empty_texts(entry) for entry in canonical["tolerations"]]

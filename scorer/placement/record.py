@@ -19,7 +19,7 @@ from scorer.placement.schedule import ScheduleResult, Scored
 MOST_DECISIONS = 1000
 MOST_UNSELECTED = 20
 MOST_TOLD = 12
-"""How many clusters a text names."""
+"""Maximum number of clusters that a text names."""
 
 FULFILLED = "SchedulingPolicyFulfilled"
 UNFULFILLED = "SchedulingPolicyUnfulfilled"
@@ -53,7 +53,7 @@ def _kept_decision(binding: Binding) -> JsonObject:
 
 
 def _selected_decision(cluster: str, topology: int | None, affinity: int | None) -> JsonObject:
-    """Return a positive decision. Its text is the same when it is made and when a later run confirms it."""
+    """Return a positive decision. The text of a new decision equals that of a later run that keeps the cluster."""
     if topology is None and affinity is None:
         return {"clusterName": cluster, "selected": True, "reason": f"Scheduled to {cluster}"}
     topology, affinity = topology or 0, affinity or 0
@@ -108,7 +108,7 @@ def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str,
 
 
 def decision_text(schedule: ScheduleResult) -> str:
-    """Return the clusters that a run adds and drops, and the resulting condition. Empty: it moves nothing."""
+    """Return a text about the clusters that a run adds and drops, and the resulting condition. Empty: no changes."""
     old_clusters = {binding.cluster for binding in (*schedule.holdings.obsolete, *schedule.holdings.taken)}
     new_picks = [pick for pick in schedule.picked if pick.cluster not in old_clusters]
     dropped_clusters = sorted(binding.cluster for binding in schedule.dropped)
@@ -156,13 +156,13 @@ def snapshot_status(
 ) -> JsonObject:
     """Return the whole ``status`` of the policy snapshot after *run*.
 
-    If only the order of decisions differs, the stored status is returned. A run that had nothing to decide because N is
-    met keeps the earlier record of the clusters that were not picked, so that a second run writes nothing.
+    If only the order of decisions differs, the stored status is returned. If N was met before the run, the earlier
+    record of the clusters that were not picked is kept, so that a second run writes nothing.
 
     Args:
         run: The decision.
-        snapshot: As stored.
-        placement_generation: That of the placement the snapshot was made for, from its annotation.
+        snapshot: The policy snapshot as stored.
+        placement_generation: Generation of the placement that the snapshot was made for, from its annotation.
         now: The time of a transition.
     """
     old: JsonObject = dict(status_of(snapshot))

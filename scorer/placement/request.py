@@ -19,7 +19,7 @@ _USED = {
     PlacementType.PICK_FIXED: ("clusterNames",),
 }
 _REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution"}
-"""The parts of the affinity that a type other than PickN uses."""
+"""The parts of the affinity that placement types other than PickN use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Request:
     """One policy, ready to be scheduled.
 
     Args:
-        policy: As written, defaults filled in.
+        policy: The policy as written, with defaults.
         profile: Its plugins.
-        wanted: How many clusters it asks for. None: unlimited, all that qualify.
-        namespace: That of a ResourcePlacement, else empty.
+        wanted: Number of requested clusters. None: unlimited, all that qualify.
+        namespace: Namespace of a ResourcePlacement, else empty.
     """
 
     policy: PlacementPolicy
@@ -44,11 +44,11 @@ def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None,
 
     Args:
         policy: ``spec.policy``. None: unset, PickAll without conditions.
-        number: The number in the policy snapshot's annotation, which overrides the policy's own ``numberOfClusters``.
-        namespace: That of a ResourcePlacement.
+        number: Number in the annotation of the policy snapshot. It overrides ``numberOfClusters`` of the policy.
+        namespace: Namespace of a ResourcePlacement, else empty.
 
     Raises:
-        InvalidPolicyError: A part cannot be used. The message names field and value.
+        InvalidPolicyError: A part is invalid. The message names the field and the value.
     """
     parsed_policy = _read_policy(policy or {})
     desired: int | None = None

@@ -1,7 +1,7 @@
 """One scheduling run: which clusters a placement gets, keeps and loses.
 
-A pure function of the policy, the fleet, the bindings and the instant. Everything that explains the decision is kept as
-columns, and spelled out only on request.
+A pure function of the policy, the fleet, the bindings and the instant. The numbers behind the decision are kept as
+columns, and formatted only on request.
 
 Source: scheduling.md 3, 11, 13 to 15.
 """
@@ -39,7 +39,7 @@ class Scored(NamedTuple):
 
 
 class Screened(NamedTuple):
-    """The verdict of the filters and the preferences on a fleet, independent of what is placed on it.
+    """The verdict of the filters and the preferences on a fleet, independent of the placed clusters.
 
     Args:
         passed: Per filter of the profile, the clusters that passed it, None for all.
@@ -132,7 +132,7 @@ class Round:
         return sum(mask is not None and not mask[row] for mask in masks)
 
     def turned_away(self) -> dict[str, int]:
-        """Count, by plugin, the clusters that it was the first to reject, without taken clusters."""
+        """Count, per plugin, the clusters that it was the first to reject, without taken clusters."""
         return {plugin.name: int(np.count_nonzero(mask)) for plugin, mask in self._first_refusals()}
 
     def categories(self) -> dict[Category, int]:
@@ -211,8 +211,8 @@ def schedule(
         fleet: The clusters to choose from.
         bindings: Its present bindings.
         now: The instant to judge by.
-        previous: Another run. Its verdicts are reused if fleet, conditions and instant are the same. The result is the
-            same without it.
+        previous: Another run. Its verdicts are reused if fleet, conditions and instant are equal. It does not affect
+            the result.
     """
     fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
@@ -267,9 +267,9 @@ def _screen_fleet(profile: Profile, cycle: Cycle, previous: ScheduleResult | Non
 
 
 def confirm(request: Request, fleet: Fleet, bindings: Sequence[Binding], now: datetime) -> list[Binding]:
-    """Return bindings as current if their cluster passes the filters now, else as made under an earlier policy.
+    """Return bindings marked current if their cluster passes the filters now, else marked obsolete.
 
-    For bindings that were lost: scores do not count, so a feasible cluster keeps its content.
+    Used for lost bindings. Scores do not count, so a feasible cluster keeps its content.
     """
     if not bindings:  # nearly always: screening costs as much as a decision
         return []
@@ -281,7 +281,7 @@ def confirm(request: Request, fleet: Fleet, bindings: Sequence[Binding], now: da
 
 
 def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
-    """Judge the fleet as one more batch would, without picking. For a run that judged no cluster."""
+    """Return the verdict of one more batch on the fleet, without picks. Used for a run that judged no cluster."""
     return _batch(screen(request, fleet, holdings, now), np.arange(0), picked=0)
 
 
@@ -315,14 +315,14 @@ def _pick_n(
 
 
 SOME_LOSERS = 20
-"""How many losers are ranked along with the picks: as many as a record shows."""
+"""Number of losers that are ranked along with the picks, as many as a record shows."""
 
 
 def _pick_in_batches(first: Round, missing: int) -> tuple[tuple[Scored, ...], Round]:
     """Pick one cluster per batch, and rebuild the last batch.
 
-    `pick_spread` finds the picks without scoring the losers. Only the record and the explanation of a run need those,
-    and only the ones of the last batch. So one batch is evaluated for the whole fleet, not every batch.
+    `pick_spread` finds the picks without scoring the losers. Only the record and the explanation of a run need scores
+    of losers, and only those of the last batch. Therefore only one batch is evaluated for the whole fleet.
 
     Example: 3 clusters are needed. The last batch is rebuilt with the first two picks as placed, and the third wins it.
     If there were only two picks, it is rebuilt with both as placed, and shows why no third candidate was left.

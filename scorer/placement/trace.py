@@ -1,7 +1,7 @@
 """Why each cluster was picked, kept or rejected: every number that entered the decision.
 
-The trace evaluates the same plugins on the same cycle, cluster by cluster, and computes only what the decision did not
-need, so its numbers cannot disagree with the decision's.
+The trace evaluates the plugins of the decision on its cycle, cluster by cluster. It computes only the numbers that the
+decision did not need, so the trace and the decision cannot disagree.
 
 Source: scheduling.md 22.
 """
@@ -60,7 +60,7 @@ class ClusterTrace:
 def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
     """Return every cluster with its verdict, best first: selected, candidates, then the rest by name.
 
-    These are the clusters of the fleet, those that the policy names, and those that have just lost the placement.
+    It includes the clusters of the fleet, the clusters that the policy names, and the clusters that the run drops.
 
     Verdicts: ``Picked``, ``Kept``, ``ScoreTooLow``, ``NotNeeded`` (a candidate, but N is met), ``NotListed``,
     ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that rejected it.
@@ -113,7 +113,7 @@ def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[Exp
         names: Only these clusters, None for all.
 
     Returns:
-        One object per cluster as scheduling.md 22 shows it, plus ``summary``, ``reason`` and ``help`` in words.
+        One object per cluster as in scheduling.md 22, with the texts ``summary``, ``reason`` and ``help``.
     """
     selected = None if names is None else set(names)
     traces = cluster_traces(run)
@@ -128,10 +128,10 @@ def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[Exp
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """The placement that a decision was made for, and why.
+    """The placement that a decision was made for, and the cause of the decision.
 
     Args:
-        placement: Its reference, such as ``crp/payments``. Empty: a policy without a placement.
+        placement: Reference of the placement, such as ``crp/payments``. Empty: a policy without a placement.
         snapshot: Name of the policy snapshot in force. Empty: none yet.
         trigger: The cause of the last decision. None: unknown.
     """
@@ -155,10 +155,10 @@ def explanation(
 
     Args:
         run: The decision.
-        policy: As written.
-        fleet_revision: Names the fleet that was judged.
+        policy: The policy as written.
+        fleet_revision: Revision of the fleet that was judged.
         names: Only these clusters, None for all.
-        occasion: The placement that it was made for.
+        occasion: The placement that the decision was made for.
     """
     return {
         "placement": occasion.placement or None,
@@ -178,7 +178,7 @@ def explanation(
 
 
 def _keys(trace: ClusterTrace) -> Scored:
-    """Return the sort keys of a cluster. For a kept one: those from the time it was picked."""
+    """Return the sort keys of a cluster. A kept cluster has the keys that were recorded when it was picked."""
     binding = trace.binding
     if trace.scored is None and binding is not None:
         return Scored(trace.cluster, binding.topology or 0, binding.affinity or 0)
@@ -186,7 +186,7 @@ def _keys(trace: ClusterTrace) -> Scored:
 
 
 def _present_keys(run: ScheduleResult, batch: Round | None, trace: ClusterTrace) -> Scored:
-    """Return the present sort keys of a selected cluster. Those from the time it was picked are not comparable."""
+    """Return the present sort keys of a selected cluster, because recorded keys are not comparable."""
     row = run.fleet.row(trace.cluster)
     if trace.verdict != "Kept" or batch is None or row is None or run.request is None:
         return _keys(trace)
@@ -245,7 +245,7 @@ def _is_unlisted(run: ScheduleResult, cluster: str) -> bool:
 
 
 def _warnings(item: ExplainedCluster) -> list[str]:
-    """Return the stale or expired readings of those shown, in words."""
+    """Return texts about the stale or expired readings among the shown ones."""
     checks = (check for check in item.get("filters", ()) if check["name"] == "affinity")
     required = (term for check in checks for term in check.get("terms", ()))
     readings: list[PropertyObservation] = [entry for term in required for entry in term.get("properties", ())]
@@ -285,8 +285,7 @@ def _add_columns(
 def _cycle_of(run: ScheduleResult, batch: Round, trace: ClusterTrace) -> Cycle:
     """Return the cycle of the batch that picked the cluster, or of the last batch.
 
-    A kept cluster is judged as if it alone were still to be placed: with itself already placed, the spread would count
-    it twice.
+    A kept cluster is judged as if only this cluster were not placed yet. Otherwise the spread would count it twice.
     """
     if trace.verdict == "Kept":
         return replace(batch.cycle, placed=batch.cycle.placed & ~run.fleet.rows([trace.cluster]))
@@ -298,7 +297,7 @@ def _cycle_of(run: ScheduleResult, batch: Round, trace: ClusterTrace) -> Cycle:
 
 
 def _binding(run: ScheduleResult, binding: Binding, batch: Round | None, row: int | None) -> HeldBinding:
-    """Return the facts about a cluster's binding, and whether the cluster would still match."""
+    """Return the document about a cluster's binding, and whether the cluster would still pass the filters."""
     entry: HeldBinding = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
     if binding.snapshot:
         entry["snapshot"] = binding.snapshot

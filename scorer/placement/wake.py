@@ -1,8 +1,8 @@
 """Placements to schedule again after a change of a member cluster.
 
-A cluster that becomes ineligible, and new or reordered taints, requeue no placement: running workloads are kept. An
+A cluster that becomes ineligible requeues no placement, nor do new or reordered taints: running workloads are kept. An
 external score counts as a property while it is valid. A later expiry alone requeues no placement, nor does a newer
-observation of the same value.
+observation of an equal value.
 
 Source: scheduling.md 2; DV-13 (a leaving cluster requeues every placement).
 """
@@ -26,7 +26,7 @@ class RequeueCandidate:
 
     Args:
         name: Its key.
-        type: PickAll also for a placement without a policy.
+        type: Its placement type, PickAll for a placement without a policy.
         fully_scheduled: Whether its Scheduled condition is True for the current generation.
     """
 
