@@ -13,7 +13,7 @@ from scorer.rollout.snapshots.groups import SnapshotGroup
 
 @dataclass(frozen=True, slots=True)
 class ClusterWait:
-    """Why a cluster may not be changed now.
+    """Why a cluster must not be changed now.
 
     Args:
         message: Human-readable hold and its end.
@@ -42,7 +42,7 @@ class StagedUpdateFacts:
         groups: Resource snapshots of the placement, oldest index first.
         requests: Every approval request, by name.
         runs: All runs of the family and namespace.
-        waits: Clusters that may not be changed now.
+        waits: Clusters that must not be changed now.
         selection: Present selection of the placement. Needed only to initialise a run without an index.
         content: Record to write beside the selected objects.
         overrides: Returns the override lists by cluster for a resource snapshot. Called only during initialisation. Its

@@ -55,7 +55,7 @@ class RunPhase(StrEnum):
     STOPPING = "Stopping"
     STOPPED = "Stopped"
     FAILED = "Failed"
-    """It could not be initialised."""
+    """The run could not be initialised."""
     ABORTED = "Aborted"
     SUCCEEDED = "Succeeded"
 
@@ -74,7 +74,7 @@ class RunWaitKind(StrEnum):
     CLUSTER = "Cluster"
     """A cluster in flight: it is being updated, or the placement is being removed from it."""
     HELD = "Held"
-    """A cluster that may not be changed now. The message says why and until when."""
+    """A cluster that must not be changed now. The message says why and until when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class RunSituation:
         phase: Its phase.
         stage: The current or failed stage, empty before initialisation and after success.
         waits: Its waits, in the order of its record. Empty if it does not wait or has ended.
-        message: Message of the run's conditions, may be empty.
+        message: Message of the run's conditions, possibly empty.
     """
 
     phase: RunPhase
@@ -276,7 +276,7 @@ def _end(began: datetime | None, wait_time: str) -> datetime | None:
 
 
 def _clusters(stage: JsonObject, *, is_stopping: bool) -> Iterator[RunWait]:
-    """Yield the clusters in flight and those that may not be changed now. A stopping run omits the latter."""
+    """Yield the clusters in flight and those that must not be changed now. A stopping run omits the latter."""
     name = stage_name(stage)
     for entry in clusters_of(stage):
         if status(entry, SUCCEEDED):

@@ -82,6 +82,6 @@ def policy_of(run: JsonObject) -> FailurePolicy | None:
 
 
 def inherited_annotations(run: JsonObject, strategy: JsonObject) -> Mapping[str, str]:
-    """Return the annotations that a run inherits from its strategy: those that it does not have itself."""
+    """Return the annotations that a run inherits from its strategy. Annotations of the run have precedence."""
     own, inherited = annotations_of(run), annotations_of(strategy)
     return {key: inherited[key] for key in COPIED if key in inherited and key not in own}

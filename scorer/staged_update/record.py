@@ -56,8 +56,8 @@ class StagedUpdateRecord:
     def _refresh(self, owner: JsonObject) -> None:
         """Set the observed generation of all conditions, so that a change of the state never makes them stale.
 
-        A transition time in the future was written by a wrong clock and is reset to now. Otherwise a wait would last as
-        much longer as that clock was ahead.
+        A transition time in the future was written by a wrong clock, and is reset to now. Otherwise a wait would be
+        extended by the error of that clock.
         """
         for condition in dicts_at(owner, "conditions"):
             condition["observedGeneration"] = self.generation

@@ -1,6 +1,4 @@
-"""The run that rolls back the changes of another one.
-
-`scorer.staged_update.policy` defines when.
+"""The run that rolls back the changes of another run. `scorer.staged_update.policy` defines when it is created.
 """
 
 from collections.abc import Container, Iterable
@@ -15,7 +13,7 @@ from scorer.staged_update.policy import OnFailure, annotation_problem
 from scorer.staged_update.record import STARTED, clusters_of, status
 
 NO_INDEX: Final = "none"
-"""Previous index of a run whose clusters had no resource snapshot before, or only its own."""
+"""Previous index of a run whose clusters had no resource snapshot before, or already the snapshot of the run."""
 _LONGEST_NAME: Final = 63
 _KEPT: Final = (MAX_FAILURES, CLUSTER_DEADLINE)
 
@@ -78,6 +76,6 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
 
 
 def previous_index(run: JsonObject) -> str:
-    """Return the resource snapshot that most clusters had before a run, empty if none, or only its own."""
+    """Return the resource snapshot that most clusters had before a run. Empty without one other than the run's."""
     recorded_index = annotation(run, PREVIOUS_INDEX)
     return "" if recorded_index == NO_INDEX else recorded_index

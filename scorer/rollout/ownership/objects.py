@@ -38,7 +38,7 @@ _CA_CONFIG_MAPS: Final = {
     "istio-ca-crl": "CA ConfigMaps of Istio",
     "openshift-service-ca.crt": "CA ConfigMaps of OpenShift",
 }
-"""ConfigMaps that a controller writes into every namespace, with the CA of its own cluster."""
+"""ConfigMaps that a controller writes into every namespace, with the CA of the cluster."""
 
 _SERVICE_ACCOUNT_TYPE: Final = "kubernetes.io/service-account-token"
 _MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"

@@ -1,4 +1,4 @@
-"""The copy of a placement's status in the namespace that it places, for users who may not read cluster-scoped objects.
+"""The copy of a placement's status in the namespace that it places, for users without rights to cluster-scoped objects.
 
 Source: rollout.md 16.6; KubeFleet pkg/controllers/placement, ClusterResourcePlacementStatus.
 """
@@ -53,7 +53,7 @@ def _elsewhere(namespace: str, copies: Iterable[JsonObject]) -> list[str]:
 
 
 def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
-    """Return why the placement is invalid: its copy may not move to another namespace. Empty if it need not.
+    """Return why the placement is invalid: its copy cannot move to another namespace. Empty if it need not move.
 
     Args:
         placement: A ClusterResourcePlacement.

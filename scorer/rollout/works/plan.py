@@ -327,7 +327,7 @@ class _WorkPlanner:
         return bool(self._kept_manifests(name_of(work)))
 
     def _releases(self, name: str) -> frozenset[ObjectIdentity]:
-        """Return the objects that the agent is to release because of a Work: those that it holds, or held before.
+        """Return the objects of a Work that the agent must release: objects that the Work holds, or held before.
 
         A Work that is created may follow one that was lost, so it names all. An unwanted Work is kept while it names
         some. An agent of an earlier release does not know the record and would delete them with the Work.

@@ -1,8 +1,8 @@
 """Evaluation of a stage's analysis: whether it approves the stage, and the progress to show until then.
 
-The condition ``Analyzed`` of the approval request stores since when a check has been met: it is True since then, so
-that a new leader continues the count. A sample that misses the threshold, a failed query, or a changed check restarts
-it. Periods of different checks must not be added.
+The condition ``Analyzed`` of the approval request is True while its check is met. Its transition time records since
+when, so that a new leader continues the count. A sample that misses the threshold, a failed query, or a changed check
+restarts the count. Periods of different checks must not be added.
 
 Source: staged-updates.md 6.2.
 """
@@ -235,7 +235,7 @@ def is_check_pending(run: JsonObject, request: JsonObject) -> bool:
 
 
 def is_rejected(run: JsonObject, request: JsonObject) -> bool:
-    """Return whether a user has rejected a request. Only a user can approve it then."""
+    """Return whether a user has rejected a request. Only a user can approve a rejected request."""
     return annotation(run, REJECTED).partition(":")[0].strip() == name_of(request)
 
 
@@ -277,7 +277,7 @@ def _aim(check: Check) -> str:
 
 
 def _words(check: Check, value: Number | Reached) -> str:
-    """Return the observed and the required value in words."""
+    """Return a text with the observed and the required value."""
     if isinstance(check, ObjectCheck):
         state = value.status if isinstance(value, Reached) else ""
         return f"{check.condition} of {_object_name(check)} is {state or 'absent'}, must be {check.status}"

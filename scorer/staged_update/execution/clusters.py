@@ -95,7 +95,7 @@ def started_status(binding: JsonObject, message: str, now: datetime) -> JsonObje
 
 
 def has_succeeded(binding: JsonObject) -> bool:
-    """Return whether the content is available, or its differences are reported, and no objects are left to remove."""
+    """Return whether the content is available, or its differences are reported. False while objects are removed."""
     view = BindingView.of(binding)
     if view.object_removal is ObjectRemoval.ORDERED:
         return False

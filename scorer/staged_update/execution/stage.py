@@ -1,6 +1,6 @@
 """One pass over the current stage of a run: before-stage approval, clusters, after-stage tasks.
 
-A cluster occupies a slot from its start until its success. A cluster that may not be changed now is skipped. But if
+A cluster occupies a slot from its start until its success. A cluster that must not be changed now is skipped. But if
 ``sortingLabelKey`` defines an order, it keeps its place and occupies a slot, because the clusters after it must come
 later.
 
@@ -45,7 +45,7 @@ _MOST_NAMED: Final = 3
 _LONGEST_WAIT: Final = timedelta(days=36500)
 
 WAITING: Final = "ClusterUpdatingWaiting"
-"""Reason of Started False: the cluster may not be changed now."""
+"""Reason of Started False: the cluster must not be changed now."""
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class StagePass:
         self.record.set_condition(self.stage, PROGRESSING, progress_status, reason, message)
 
     def wait_of(self, entry: JsonObject) -> ClusterWait | None:
-        """Return why a cluster that has not been started may not be changed now, or None."""
+        """Return why a cluster that has not been started must not be changed now, or None."""
         name = cluster_name(entry)
         reason = self.validated.targets.awaited.get(name)
         return self.facts.waits.get(name) if reason is None else ClusterWait(reason)
@@ -183,7 +183,7 @@ def _update_clusters(work: StagePass) -> bool:
     work.raise_failures()
     _check_failures(work)
     slots = work.planned.max_concurrency - sum(is_in_flight(entry) for entry in stage)
-    if _failed_clusters(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot
+    if _failed_clusters(stage) != failed:  # recorded first: until then it may still succeed, and needs its slot
         slots, work.requeue_immediately = 0, True
     waiting_entries = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
     is_open = any(not status(entry, SUCCEEDED) for entry in stage)
@@ -199,7 +199,7 @@ def is_in_flight(entry: JsonObject) -> bool:
 
 
 def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[JsonObject]:
-    """Start as many clusters as there are slots. Return those that may not be changed now."""
+    """Start as many clusters as there are slots. Return those that must not be changed now."""
     is_sorted = work.planned.stage.sorting_label_key is not None
     waiting_entries: list[JsonObject] = []
     for entry in entries:
@@ -207,7 +207,7 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
             continue
         wait = work.wait_of(entry)
         if slots <= 0:
-            if wait is None:  # it waits for a slot now, like those behind it
+            if wait is None:  # now it waits for a slot only
                 work.record.drop(entry, STARTED)
         elif wait is None:
             slots -= 0 if _start(work, entry) else 1
@@ -219,17 +219,17 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
 
 
 def hold_back(work: StagePass, entry: JsonObject, wait: ClusterWait) -> None:
-    """Record on a cluster why it may not be changed now."""
+    """Record on a cluster why it must not be changed now."""
     work.record.set_condition(entry, STARTED, FALSE, WAITING, wait.message)
     if wait.until is not None:
         work.waits.append(max(timedelta(), wait.until - work.now))
 
 
 def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
-    """Return whether a cluster is done: it has succeeded, or it has failed and the policy counts it.
+    """Return whether a cluster is done: it has succeeded, or it has failed and there is a failure policy.
 
     Raises:
-        RunFailedError: It has failed, and there is no policy.
+        RunFailedError: It has failed, and there is no failure policy.
     """
     success = status(entry, SUCCEEDED)
     if success == FALSE and policy is None:
@@ -373,7 +373,7 @@ def _tell_progress(work: StagePass, waiting_entries: list[JsonObject]) -> None:
 
     Args:
         work: The pass.
-        waiting_entries: Clusters that may not be changed now.
+        waiting_entries: Clusters that must not be changed now.
     """
     name = work.planned.name
     work.set_stage_progress(TRUE, "StageUpdatingStarted", "")

@@ -88,14 +88,14 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
     Args:
         facts: State of the hub.
         placement: Placement of the run.
-        fresh: Wait until the scheduler has processed the present generation of the placement. A new run does. One in
-            progress continues with its plan.
-        expected: There must be bindings. A run that only removes the placement has none left in the end, and succeeds
-            then (DR-6).
+        fresh: Require that the scheduler has processed the present generation of the placement. True for a new run. A
+            run in progress continues with its plan.
+        expected: Require bindings. False for a run that only removes the placement: it succeeds without bindings
+            (DR-6).
 
     Raises:
         RunFailedError: No cluster is selected, or not as many as the policy asks for.
-        NotYetError: The scheduler is not done yet.
+        NotYetError: The scheduler has not finished.
     """
     snapshot = _policy_snapshot(facts, placement, fresh=fresh)
     latest = name_of(snapshot)
@@ -131,7 +131,7 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
 
 
 def _picked_clusters(snapshot: JsonObject) -> set[str]:
-    """Return the clusters that the scheduler has picked, or none if there are more than a policy snapshot records."""
+    """Return the clusters that the scheduler has picked, or none if the policy snapshot may not record all of them."""
     decisions = dicts_at(snapshot, "status", "targetClusters")
     picked = {text_at(decision, "clusterName") for decision in decisions if decision.get("selected") is True}
     return picked if len(picked) < MOST_DECISIONS else set()
@@ -160,7 +160,7 @@ def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: 
 
 
 def _is_processed(snapshot: JsonObject, placement: JsonObject) -> bool:
-    """Return whether the scheduler has processed the present placement. True if it does not report that."""
+    """Return whether the scheduler has processed the present generation of the placement. True if unreported."""
     recorded_generation, observed_generation = (
         annotation(snapshot, PLACEMENT_GENERATION),
         dict_at(snapshot, "status").get("observedCRPGeneration"),

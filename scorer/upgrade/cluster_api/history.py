@@ -28,10 +28,10 @@ class ClusterApiHistory:
     Args:
         uid: Uid of the Cluster.
         at: Time of the last poll. None: unset, before the first poll.
-        failing_since: First poll of the sequence of polls, up to the last one, that all found a topology error, or None
+        failing_since: Time of the first of the consecutive polls, up to the last one, that found a topology error. None
             if the last poll found none.
         operation: Operation that changed the Cluster last.
-        operation_since: First poll that found that operation.
+        operation_since: Time of the first poll that found this operation.
     """
 
     uid: str = ""

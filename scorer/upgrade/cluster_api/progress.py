@@ -163,7 +163,7 @@ def remaining_steps(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[
 
 
 def _passed_on(parts: ClusterApiObjects, *, is_deferred: bool) -> Iterator[str]:
-    """Yield whether Cluster API still has to observe the topology or to pass it on."""
+    """Yield the parts of the topology that Cluster API has not observed or passed on yet."""
     generation, version = generation_of(parts.cluster), version_of(parts.cluster)
     observed_generation = status_of(parts.cluster).get("observedGeneration")
     if isinstance(observed_generation, int) and observed_generation < generation:
@@ -211,7 +211,7 @@ def _is_unsaid(parts: ClusterApiObjects, condition: Mapping[str, Any]) -> bool:
 
 
 def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
-    """Yield the failing conditions of those that ``Available`` would aggregate."""
+    """Yield the failing conditions among those that ``Available`` aggregates, and the unavailable machines."""
     for kind in _OF_AVAILABLE:
         condition = parts.condition(kind)
         if condition and condition.get("status") != "True":

@@ -168,8 +168,8 @@ class _Turn:
     def _moves_pool(self) -> bool:
         """Return whether a pool must be upgraded. A pool of unknown version counts as outdated.
 
-        So a member whose back end never reports pool versions is upgraded by every run. Such an upgrade changes
-        nothing, but skipping it could leave old nodes behind unnoticed.
+        A member whose back end never reports pool versions is therefore upgraded by every run. Such an upgrade usually
+        changes nothing, but a skipped member could keep old nodes unnoticed.
         """
         if self.ev.type is not UpgradeType.FULL:
             return False

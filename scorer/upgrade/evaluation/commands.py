@@ -1,7 +1,7 @@
 """Commands of users for a run: start, stop, restart and skip.
 
-Commands are edges, but objects are levels. Each edge therefore leaves a mark. A first start is ``state: Run`` without a
-start time. A restart is a new token. Skip targets are counted, and only those beyond the count are new.
+Commands are edges, but objects are levels. Each command is therefore recorded. A first start is ``state: Run`` without
+a start time. A restart is a new token. Skip targets are counted, and only targets beyond the count are new.
 
 Source: upgrade-runs.md 9, 9.2, 10.1 and 10.2.
 """
@@ -70,7 +70,7 @@ def _restart_or_refuse(ev: Evaluation) -> None:
 
 
 def restart(ev: Evaluation) -> None:
-    """Restart a stopped or failed run. After a failure, the members of the failed stage get another turn."""
+    """Restart a stopped or failed run. Stopped members of its stage, and failed ones of a failed run, are reset."""
     failed = ev.record.state is UpgradeState.FAILED
     if (stage := ev.record.current) is not None:
         restartable_states = {UpgradeState.STOPPED, UpgradeState.FAILED} if failed else {UpgradeState.STOPPED}

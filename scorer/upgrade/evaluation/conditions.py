@@ -59,7 +59,7 @@ def remove_condition(ev: Evaluation, kind: str) -> None:
 
 
 def set_progress_conditions(ev: Evaluation) -> None:
-    """Set the conditions that follow from the states of a run that has started."""
+    """Set the conditions of a started run that follow from its states."""
     record = ev.record
     if not record.is_started:
         return

@@ -36,7 +36,7 @@ def _due_times(ev: Evaluation) -> Iterator[datetime]:
 
 
 def _pending_times(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
-    """Yield when waiting members may start."""
+    """Yield when waiting members may start, and when they time out."""
     limit, limited = pending_limit(ev), []
     for group in stage.groups:
         for opens, since in group.roster.waits:
@@ -52,7 +52,7 @@ def _pending_times(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
 
 
 def _changes(ev: Evaluation, members: Iterable[MemberStatus]) -> Iterator[datetime]:
-    """Yield when windows of otherwise blocked members open or close, which adds or removes a cause."""
+    """Yield when windows of otherwise blocked members open or close, because that changes the causes of the wait."""
     by_windows = {member.windows.names: member for entry in members if (member := ev.facts.members.get(entry.name))}
     yield from (instant for member in by_windows.values() if (instant := ev.tiers.changes(member)) is not None)
 

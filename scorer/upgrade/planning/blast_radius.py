@@ -16,7 +16,7 @@ from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.versions.images import pools_of
 
 MOST_SHOWN: Final = 5
-"""Most placements shown per stage, those that lose the largest share of their clusters concurrently."""
+"""Maximum number of placements per stage: those with the largest share of their clusters in upgrade concurrently."""
 
 
 def blast_radius(

@@ -60,7 +60,7 @@ def critical_path(run_forecast: UpgradeForecast, members: Iterable[PlannedMember
 
 
 def _may_hold(step: _Step, group: str) -> bool:
-    """Return whether the next step may have waited for this one. The gate of a group blocks only its own group."""
+    """Return whether the next step may have waited for *step*. The gate of a group blocks only that group."""
     return step.type is not StepType.GATE or step.group in ("", group) or not group
 
 

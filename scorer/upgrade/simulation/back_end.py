@@ -1,4 +1,4 @@
-"""A simulated back end, whose upgrades take as long and end as its caller defines.
+"""A simulated back end. The caller defines the duration and the result of each upgrade.
 
 Source: upgrade-runs.md 13.2.
 """
