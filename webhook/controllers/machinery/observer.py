@@ -37,7 +37,7 @@ class Queue(Protocol):
 
     @property
     def longest_wait_seconds(self) -> float:
-        """Waiting time of the first key in line, or 0."""
+        """Longest waiting time of a queued key, or 0 if none is queued."""
         ...
 
 
@@ -65,10 +65,10 @@ class LoopObserver(QueueObserver, Protocol):
     """Metrics hooks of queues, and of objects that need action. Calls must be quick and must not raise."""
 
     def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
-        """Set or clear the mark that an object makes no progress without action of a user.
+        """Set or clear the mark that an object makes no progress without user action.
 
         Examples are a stalled rollout, a run that waits for an approval, a silent member, and a node pool that has been
-        blocked for a day. The controller has recorded an Event for each, unless an earlier term has.
+        blocked for a day. The controller has recorded an Event for each, in this leadership term or in an earlier one.
         """
         ...
 

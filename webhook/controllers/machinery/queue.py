@@ -4,7 +4,7 @@ The queue holds keys, never events: a reconcile reads the current state, so a hu
 reconcile. Three guarantees follow from the phase of a key:
 
 - It is in line at most once. Adding a key that is in line changes nothing.
-- At most one worker has it. Two reconciles of one placement would only run into each other's conflicts.
+- At most one worker has it. Two concurrent reconciles of one placement would only cause conflicts.
 - No event is lost. A key that is added while a worker has it is *dirty*: its reconcile may have read the object before
   the change, so the key goes back in line as soon as that reconcile ends.
 
@@ -16,17 +16,16 @@ The life cycle of a key::
     RUNNING  is added, or its timer fires  ->  DIRTY
     DIRTY    its reconcile ends            ->  QUEUED
 
-A key that is idle without a timer and without counters has no state in the table, so the table does not grow with all
-keys that there have ever been.
+The table has no entry for an idle key without a timer and counters, so it does not grow with every key ever added.
 
 A timer is set by `WorkQueue.add_after`, by a result that asks for a requeue, and by a failure. It does not depend on
 the phase: a key may have one while it is queued or running. There is one timer per key, the earliest. Adding the key
 cancels it, as the reconcile that follows sets it anew if it is still needed.
 
-The counters count results in a row, so they outlast a reconcile.
+The counters count consecutive results, so they outlast a reconcile.
 
-Keys whose timer has fired have a line of their own, and workers take from both lines in turn. Otherwise the next step
-of one rollout would wait behind a thousand placements that a restart has just added.
+Keys whose timer has fired have a separate line, and workers take from both lines in turn. Otherwise the next step of
+one rollout would wait behind a thousand placements that a restart has just added.
 
 Source: scheduling.md 2; serving.md 7.
 """
@@ -71,7 +70,7 @@ class _Phase(Enum):
 
 @dataclass(slots=True)
 class KeyState:
-    """State of one key. Equals a new instance if it may be forgotten.
+    """State of one key. A state that equals a new instance can be dropped from the table.
 
     Args:
         phase: The phase of the key.
@@ -159,7 +158,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def longest_wait_seconds(self) -> float:
-        """Waiting time of the first key in line, or 0 if no key is queued."""
+        """Longest waiting time of a queued key, or 0 if none is queued."""
         return max((time.monotonic() - line[0][1] for line in self._lines if line), default=0.0)
 
     def add(self, key: K) -> None:
@@ -328,5 +327,5 @@ class WorkQueue(Generic[K]):
 
 
 def _backoff_seconds(times: int) -> float:
-    """Return the delay after *times* earlier ones in a row."""
+    """Return the backoff after *times* earlier consecutive failures or immediate requeues."""
     return min(FIRST_BACKOFF * 2.0 ** min(times, 20), LONGEST_BACKOFF)

@@ -24,7 +24,7 @@ def soonest(*results: Result) -> Result:
 
 
 class StuckError(RetryError):
-    """Retry later, but a user must fix something first. Reported on the object after three failures."""
+    """A failure that lasts until a user fixes its cause. Reported on the object after three failures."""
 
 
 class TerminalError(Exception):
@@ -35,8 +35,8 @@ def is_cancelled(error: BaseException) -> bool:
     """Return whether an error is the cancellation of the current task itself.
 
     Example: a reconcile awaits a token request that it shares with others, and another caller cancels the request. The
-    reconcile gets a ``CancelledError`` although its worker was not cancelled. A task group takes a child that ends with
-    this error for cancelled, and logs nothing: the controller would silently lose one worker each time.
+    reconcile gets a ``CancelledError`` although its worker was not cancelled. A task group treats a child that ends
+    with this error as cancelled, and logs nothing: the controller would silently lose one worker each time.
     """
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)

@@ -1,8 +1,8 @@
 """Wiring of a controller: what enqueues its keys, and what the loop runs for it.
 
 Every controller has a method `wiring`, which names each `Watch` (objects of the hub) and each `Signal` (any other
-source). A change only enqueues keys. The controller re-reads the state to decide, so a change that is missed and
-delivered later does no harm. A watch is declared by the controller that it wakes, not by the one that makes the change.
+source). A change only enqueues keys. The controller re-reads the state to decide, so a late event does no harm. A watch
+is declared by the controller that it wakes, not by the one that makes the change.
 """
 
 import asyncio
@@ -124,10 +124,10 @@ class Poll(Generic[K]):
 def owner_of_member(name: str) -> str:
     """Return the owner of a member cluster, its namespace and the access of its agent.
 
-    A Work in that namespace belongs to its placement, which creates and deletes it. The member's controller clears what
-    is left only after the agent has left or its time has run out. From then on both only delete, with the resource
-    version that they have read, so neither can undo a write of the other. The annotation in which an upgrade keeps the
-    versions of a member belongs to that upgrade alone.
+    A Work in that namespace belongs to its placement, which creates and deletes it. The member's controller deletes the
+    remaining Works only after the agent has left or has timed out. From then on both controllers only delete, with the
+    resource version that they have read, so neither can undo a write of the other. Only the upgrade writes the
+    annotation with the versions of a member.
     """
     return f"member/{name}"
 

@@ -121,8 +121,7 @@ class MemberAccess:
             if self._read_at is not None and self._now() - self._read_at < ACCESS_CHECK:
                 return
             # Read before the lists: an object in a list may then come from a namespace that has been replaced since,
-            # but
-            # never from one that the cache has not received yet.
+            # but never from one that the cache has not received yet.
             homes = {key_of(namespace).name: uid_of(namespace) for namespace in self._hub.cache.list(NAMESPACE)}
             objects: dict[tuple[Kind, Key], _Stored] = {}
             labels: Mapping[str, str] = {IS_FLEET_RESOURCE: "true"}

@@ -56,7 +56,7 @@ from webhook.kube.ports import (
 )
 
 HUB_NAMESPACE: Final = "kube-system"
-"""Its UID identifies the hub (`scorer.membership.identity`)."""
+"""Namespace whose UID identifies the hub (`scorer.membership.identity`)."""
 POLL_CLEARING: Final = timedelta(seconds=5)
 """Poll interval for a namespace that is being deleted, besides its events."""
 
@@ -306,7 +306,7 @@ class MemberController:
         await run_concurrently(self._hub.replace(WORK, work) for work in free if work is not None)
 
     async def _take_away(self, work: JsonObject) -> None:
-        """Delete a Work without finalizers, and only in that version: its agent may add its finalizer again.
+        """Remove the finalizers of a Work, then delete that version: its agent may add its finalizer again.
 
         Raises:
             ConflictError: Another client has written it since.

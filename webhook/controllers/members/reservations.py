@@ -2,9 +2,10 @@
 
 It renews the reservation while it works, and releases it afterwards.
 
-The active disruptions of the member are checked within the change of its Lease, which is written with the resource
-version that was read. So of two concurrent requests one loses, wherever it runs. A process that stops early leaves the
-reservation to the next leader, which recognises it by the holder. Without a next leader it expires.
+The active disruptions of the member are checked between the read and the write of its Lease, and the write carries the
+resource version that was read. So of two concurrent writes, even by different processes, one fails and is decided
+again. A process that stops early leaves the reservation to the next leader, which recognises it by the holder. Without
+a next leader it expires.
 
 Source: serving.md 3.1.
 """
@@ -35,7 +36,7 @@ IDENTITY: Final = "harbormaster:reconcile"
 LASTS: Final = timedelta(minutes=5)
 RENEWED_BELOW: Final = LASTS / 2
 RESERVATION_POLL_INTERVAL: Final = timedelta(seconds=15)
-"""Poll interval of a controller that waits for a member, besides changes of what holds the member."""
+"""Poll interval of a controller that waits for a member. Changes of the hold enqueue it as well."""
 _SECRET_BYTES: Final = 16
 
 
@@ -75,7 +76,7 @@ class MemberReservations:
         self.background = (reservations.run,)
         """Tasks that the loop must run, once for all instances over the same Leases."""
         self.ends = (holds.end,)
-        """Functions that the loop must call at the end."""
+        """Functions that the loop must call when it stops."""
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
         """Call *handler* with every member that may have become free or held. Return a function that unsubscribes."""
@@ -99,7 +100,7 @@ class MemberReservations:
         return waits_for(self._kind, self._holds.of(member))
 
     def reserved_members(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:
-        """Return the members on which other holders have reserved to change a placement, according to the cache.
+        """Return the members that other holders have reserved for a change of a placement, according to the cache.
 
         Args:
             placement: As ``crp/web``.

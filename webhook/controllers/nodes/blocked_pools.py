@@ -33,7 +33,7 @@ from webhook.kube.cache.hub import Hub
 PATIENCE: Final = timedelta(days=1)
 """Time that a pool may be blocked before an Event is recorded."""
 POLL_INTERVAL: Final = PATIENCE / 2
-"""Short enough to find the start of a blocked period, long enough to cost nothing."""
+"""Poll interval: short enough to find the start of a blocked period, long enough to be cheap."""
 BLOCKED: Final = "DisruptionBlocked"
 UNBLOCKED: Final = "DisruptionUnblocked"
 
@@ -43,9 +43,9 @@ class _Memory:
     """State of one pool.
 
     Args:
-        uid: UID of the NodePool. One that was created again is another.
+        uid: UID of the NodePool. A recreated NodePool has another one.
         since: Start of the blocked period by blocked reason.
-        told: Reasons that an Event has named.
+        told: Reasons that an Event has reported.
         before: Reasons that had been blocked for a day when the pool was first seen.
     """
 
@@ -157,7 +157,7 @@ class _Shut:
 
 
 def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
-    """Return the reasons with a limit of 0, however few nodes are in flight. An empty pool has none."""
+    """Return the reasons whose limit is 0, regardless of the nodes in flight. An empty pool has none."""
     counts = pool.counts()
     shut_reasons: dict[str, _Shut] = {}
     if not counts.total:
@@ -192,7 +192,7 @@ def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
 
 
 def _is_older(document: JsonObject, instant: datetime) -> bool:
-    """Return whether a pool existed already at an instant."""
+    """Return whether a pool existed already at *instant*."""
     try:
         return parse_time(text_at(document, "metadata", "creationTimestamp")) <= instant
     except ValueError:

@@ -1,10 +1,11 @@
 """The cache of the cluster for node disruption: trimmed Pods, Nodes, NodeClaims and NodePools.
 
-Pods are watched, and of each only the fields for planning are kept (`scorer.node_disruption.cluster.cache_transforms`):
-less than a fifth of it. Listing pods for every decision would cost the API server a hundred megabytes every ten seconds
-in a cluster with 30,000. The shared cache of the process does not fit: there the gate keeps less of a pod than planning
-needs, and selectable kinds are kept whole. Gate and planner of this controller read the same pods from here. Until the
-first NodePool exists, only NodePools are watched. The other watches run only in the lease holder.
+Pods are watched, and only the fields that planning needs are kept (`scorer.node_disruption.cluster.cache_transforms`):
+less than a fifth of a pod. Listing pods for every decision would cost the API server a hundred megabytes every ten
+seconds in a cluster with 30,000 pods. The shared cache of the process is unsuitable: it keeps fewer fields of a pod
+than planning needs, and whole objects of selectable kinds. The gate and the planner of this controller both read pods
+from this cache. Until the first NodePool exists, only NodePools are watched. The other watches run only in the lease
+holder.
 
 Source: nodepool-disruption.md 5.1.
 """

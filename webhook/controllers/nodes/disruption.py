@@ -5,8 +5,8 @@ has changed. A restart loses nothing: accepted commands are stored on the nodes
 (`scorer.node_disruption.execution.command_annotation`), and everything else is decided again.
 
 In mode Act a command is accepted once its nodes are reserved at the gate of their pools, as for any other client. From
-then on their taint counts against the budgets. While a Karpenter leads, nothing is written to nodes or claims, not even
-to roll back a command: Karpenter itself cleans up taints that belong to none of its own commands.
+then on their taint counts against the budgets. While Karpenter holds its Lease, nothing is written to nodes or claims,
+not even to roll back a command: Karpenter itself cleans up taints that belong to none of its own commands.
 
 Source: nodepool-disruption.md 5.1, 7.1, 9 and 10.
 """
@@ -65,7 +65,7 @@ DEBOUNCE: Final = timedelta(seconds=1)
 """Debounce of changes before an evaluation."""
 SYNC: Final = timedelta(seconds=1)
 MOST_OF_ONE: Final = 100
-"""Most nodes per command: each node of an accepted command carries the names of all."""
+"""Most nodes per command: each node of an accepted command carries the names of all its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class NodeDisruptionController:
         self._acted = False
         self._has_begun = False
         self._refused: frozenset[str] = frozenset()
-        """Nodes of the command that the gate has refused last."""
+        """Nodes of the last command that the gate has refused."""
         self._advised: tuple[Command, ...] = ()
 
     def wiring(self) -> Wiring[str]:
@@ -242,7 +242,7 @@ class NodeDisruptionController:
         site.advice.report_invalid_annotations()
 
     def _stand(self, site: "_Site", planning_pass: PlanningPass, is_acting: bool) -> None:
-        """Set the condition of every pool, also of those that cannot be read."""
+        """Set the condition of every pool, including those that cannot be parsed."""
         disrupted = disrupted_nodes(site.world)
         trouble = planning_pass.problem or site.planning.trouble
         circumstance = Circumstance(is_acting, self._why_not, trouble, disrupted if is_acting else None)

@@ -170,7 +170,7 @@ class NodeDraining:
         return errors
 
     async def _attempt(self, pod: Pod, grace_seconds: int | None) -> None:
-        """Evict or delete a pod. Raises `StoreError`: a budget, a policy, the server, or another pod of that name."""
+        """Evict or delete a pod. Raises `StoreError` if the server refuses, or if another pod has that name."""
         key = Key(pod.name, pod.namespace)
         try:
             if grace_seconds is None:

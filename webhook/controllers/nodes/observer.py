@@ -15,7 +15,7 @@ class NodeDisruptionObserver(Protocol):
         ...
 
     def decided(self, method: str, decision: str) -> None:
-        """Count a command that the previous pass did not have, or that was started."""
+        """Count a command that is new since the previous pass, or that was started."""
         ...
 
     def failed(self, method: str, failure: str) -> None:

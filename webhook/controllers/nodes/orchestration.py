@@ -85,7 +85,7 @@ class NodeOrders:
         self._now = now
         self._clock = clock
         self._pauses = Pauses[str](clock, FIRST_PAUSE, LONGEST_PAUSE)
-        """By name of a node or a claim. The claim of a node has its own name or that of its node."""
+        """Backoffs by name of a node or a claim. The claim of a node has its own name or that of its node."""
         self._shunned = Pauses[str](clock, FIRST_SHUN, LONGEST_SHUN)
         self._why: dict[str, str] = {}
         self._rests_until = float("-inf")
@@ -190,7 +190,7 @@ class NodeOrders:
                 yield name, uid_of(node), self._deletion(node)
 
     def _deletion(self, node: JsonObject) -> Order:
-        """Return the command for a node that another client deletes, itself or its claim."""
+        """Return the command for a node that another client deletes, directly or through its claim."""
         documents = (self._world.claim_of(name_of(node)), node)
         instants = (
             read_instant(document["metadata"].get("deletionTimestamp"))
@@ -270,7 +270,7 @@ _WRITTEN: Final = (kinds.NODE, kinds.NODE_CLAIM)
 
 
 def disrupted_nodes(world: NodeWorld) -> dict[str, str]:
-    """Return the reason of every node that a command takes, by node name."""
+    """Return the disruption reason of every node of a command, by node name."""
     return {name_of(node): order.reason for node in world.nodes() if (order := own_order(node)) is not None}
 
 

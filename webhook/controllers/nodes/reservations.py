@@ -1,7 +1,7 @@
 """Reservations of nodes at the pool gate, from the decision until the taint is on the nodes.
 
-Tainted nodes count as being disrupted by themselves, so the reservation is released then. A reservation left behind by
-a killed process is released by the next one.
+A tainted node counts as being disrupted without a reservation, so the reservation is released then. A reservation left
+behind by a killed process is released by the next one.
 
 Source: nodepool-disruption.md 14.2; serving.md 3.1.
 """

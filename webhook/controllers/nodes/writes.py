@@ -1,7 +1,7 @@
 """Writes of node disruption: taint and untaint nodes, set conditions on NodeClaims, create replacements, delete.
 
 Every write carries the resource version that was read, or the UID of its object, and a write without changes is
-skipped. So each may be interrupted and repeated.
+skipped. A sequence of writes can therefore be interrupted and repeated.
 
 Source: nodepool-disruption.md 7.1 and 9.
 """
@@ -82,7 +82,7 @@ class NodeCommands:
         return await self._change(name, uid, lambda node: mark_node(node, order)) is not None
 
     async def unmark(self, name: str, uid: str) -> None:
-        """Remove both from a marked node, and the condition from its claim. Other nodes are not changed."""
+        """Remove taint and annotation from a marked node, and its claim's condition. Other nodes are not changed."""
         claim = self._world.claim_of(name)
         if claim is not None:
             await self.set_condition(claim, "")
@@ -121,7 +121,7 @@ class NodeCommands:
                     await self._hub.create(kinds.NODE_CLAIM, claim)
 
     def is_deleted(self, name: str) -> bool:
-        """Return whether nothing is left to delete: the claim, or the node without one, is being deleted."""
+        """Return whether the claim, or the node if it has no claim, is being deleted or no longer exists."""
         document = self._world.claim_of(name) or self._world.cache.get(kinds.NODE, name)
         return document is None or is_deleting(document)
 

@@ -80,7 +80,7 @@ class BackReportController:
         return self._reporting(family.parent(change.document))
 
     def _of_work(self, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placement of a Work, whose status has the reports, and the one that its labels named before."""
+        """Yield the placement of a Work, whose status has the reports, and the one that its old labels named."""
         for document in change:
             if document is not None and label(document, PARENT_BINDING):
                 yield from self._reporting(placement_of_work(document))
@@ -101,7 +101,7 @@ class BackReportController:
 
         Raises:
             ConflictError: Another client wrote to an object first. The queue retries.
-            RetryError: The served kinds are unknown yet.
+            RetryError: The served kinds are not known yet.
         """
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
@@ -130,9 +130,8 @@ class BackReportController:
         if kind is None:
             return f"the hub does not serve the kind {report.kind} of {report.group}/{report.version}"
         try:
-            # From the store, as its kind may not be cached. Written with this resource version, so that a concurrent
-            # write of
-            # a user is a conflict and not lost.
+            # Read from the store, as its kind might not be cached. Written with this resource version, so that a
+            # concurrent write of a user causes a conflict and is not lost.
             current = await self._hub.store.get(kind, Key(report.name, report.namespace))
         except NotFoundError:  # deleted, so it is about to leave the placement
             return ""

@@ -80,7 +80,7 @@ class EvictionController:
         """Evictions whose member this process has reserved, as last seen."""
 
     def wiring(self) -> Wiring[str]:
-        """Return the wiring: evictions, and with reservations also freed members and the end of evicted bindings."""
+        """Return the wiring: evictions, and with reservations also free members and deleted bindings."""
         turns = self._turns
         return Wiring(
             name="eviction",
@@ -102,7 +102,7 @@ class EvictionController:
             yield Signal(self._turns.subscribe, self._of_member)
 
     def _owner(self, name: str) -> str | None:
-        """Return the placement: its evictions share one budget and delete its bindings."""
+        """Return the placement of an eviction: all its evictions share one budget and delete its bindings."""
         eviction = self._hub.cache.get(EVICTION, name) or self._reserving.get(name)
         return None if eviction is None else str(placement_ref(text_at(eviction, "spec", "placementName")))
 
@@ -202,7 +202,7 @@ class EvictionController:
         return DONE
 
     async def _follow_withdrawn(self, name: str) -> Result:
-        """Do the same for a deleted eviction."""
+        """Renew or release the reservation of a deleted eviction's member, as `_follow` does."""
         eviction = self._reserving.get(name)
         return DONE if eviction is None else await self._follow(eviction, withdrawn=True)
 

@@ -223,7 +223,7 @@ class PlacementController:
         return soonest(await self._report(family, placement, report), waits)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
-        """Add the finalizers, before the first snapshot that nothing else would remove, and the exemption record."""
+        """Add the finalizers and the exemption record. Without finalizers, nothing would remove the snapshots."""
         finalized = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
         finalized = with_finalizer(finalized, SCHEDULER_CLEANUP) or finalized
         finalized = await self._removals.prepared(family, finalized)
@@ -257,7 +257,7 @@ class PlacementController:
     def _tell_left_out(
         self, ref: PlacementRef, placement: JsonObject, unreadable: Mapping[tuple[str, str], str]
     ) -> None:
-        """Record an Event, once per change, with the kinds of a namespace that are not placed: they are unreadable."""
+        """Record an Event, once per change, with the unreadable kinds of a namespace, which are not placed."""
         if not unreadable:
             self._told.pop(ref, None)
             return

@@ -117,9 +117,9 @@ class ContentRemovals:
         return judge_objects(facts)
 
     async def prepared(self, family: Family, placement: JsonObject) -> JsonObject:
-        """Return a placement with the record of the exempt label of its Namespace, as it is if that has not changed.
+        """Return a placement with the record of its Namespace's exemption label, or the same object if unchanged.
 
-        A placement that is new takes over the content that was orphaned when its namesake was released.
+        A new placement takes over the content that was orphaned when an earlier placement of its name was released.
         """
         cache, ref = self._hub.cache, family.ref(placement)
         is_new = not children(cache, family.resource_snapshot, ref) and not any(
@@ -142,7 +142,7 @@ class ContentRemovals:
         selection: Selection | None,
         judgement: ObjectJudgement | None,
     ) -> JsonObject:
-        """Return the status of a placement with its pending removals, without a verdict with those on record.
+        """Return the status of a placement with its pending removals. Without a verdict, the recorded ones count.
 
         If confirmation was switched off, an Event reports what was pending.
         """
@@ -196,7 +196,7 @@ class ContentRemovals:
     async def record_confirmed(
         self, family: Family, placement: JsonObject, digests: Iterable[str], index: int | None = None
     ) -> JsonObject:
-        """Write on a placement that digests are carried out, before they are. Return the placement."""
+        """Record on a placement which confirmed removals are about to be carried out. Return the placement."""
         now = self._now()
         before, expiry = CarriedOut.of(placement).without_expired(now), Confirmation.of(placement, now).expiry
         if expiry is None:
@@ -251,7 +251,8 @@ class ContentRemovals:
     ) -> None:
         """Record the orphaned content of a placement on its members, or drop the record.
 
-        One at a time: the placements of a namespace end together, on the same members.
+        Calls are serialized: the placements of a namespace are deleted together, and their records are on the same
+        members.
         """
         async with self._recording:
             for cluster in clusters:
@@ -290,5 +291,5 @@ def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
 
 
 def seen_of_confirmation(placement: JsonObject) -> tuple[str, ...]:
-    """Return the annotations of a placement that decide about removals."""
+    """Return the annotations of a placement that determine whether removals are confirmed or exempt."""
     return tuple(annotation(placement, each) for each in (CONFIRM_REMOVAL, REMOVAL_CONFIRMATION, EXEMPT_SINCE))

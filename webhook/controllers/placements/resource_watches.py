@@ -110,7 +110,7 @@ class Selectables:
         self._left_out: dict[PlacementRef, Mapping[Identity, str]] = {}
         self._watched: dict[Identity, _Watched] = {}
         self._missing: dict[Identity, float] = {}
-        """Required kinds that are not served, with the time since when."""
+        """Required kinds that are not served, with the time when each was first missing."""
         self._stale = True
         self._asked = float("-inf")
         self._asking = asyncio.Lock()
@@ -197,7 +197,7 @@ class Selectables:
         return {name: value for name, value in document.items() if name not in ("data", "binaryData")}
 
     def _take(self, change: ObjectDelta) -> None:
-        """Publish the placements that a change of an object concerns. Objects in member namespaces are never placed."""
+        """Publish the placements that a change of an object affects. Objects in member namespaces are never placed."""
         namespace = change.document["metadata"].get("namespace", "")
         if namespace.startswith(MEMBER_NAMESPACE_PREFIX) or not change.touches(_content):
             return

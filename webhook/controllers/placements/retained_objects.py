@@ -116,7 +116,7 @@ class RetainedObjects:
     def _only_follows(
         self, family: Family, placement: JsonObject, binding: JsonObject, works: Sequence[JsonObject]
     ) -> bool:
-        """Return whether all objects that leave a cluster are those that the latest snapshot lacks, too.
+        """Return whether the latest snapshot lacks every object that leaves a cluster.
 
         The snapshots in the cache answer that unless overrides or sizes keep objects out of Works.
         """
@@ -193,7 +193,8 @@ class RetainedObjects:
     ) -> JsonObject:
         """Record the pending and confirmed removals of a cluster on its binding. Return the binding.
 
-        In one write, before its Works are: what is confirmed remains so, whenever the process stops.
+        One write records them all, before the Works are written: a confirmed removal remains confirmed whenever the
+        process stops.
         """
         judgement, now = judgement or LeavingJudgement(), self._now()
         if judgement.warned and placement is not None:
@@ -220,7 +221,7 @@ def _is_applied(work: JsonObject) -> bool:
 
 
 def _has_lost_history(placement: JsonObject, names: Set[str], groups: Sequence[SnapshotGroup]) -> bool:
-    """Return whether another client has deleted one of the snapshots *names*. The loop keeps as many as the limit."""
+    """Return whether another client has deleted one of the snapshots *names*. The loop only deletes over the limit."""
     missing = names - {group.name for group in groups}
     return bool(missing) and len(groups) < history_limit(placement)
 
@@ -228,8 +229,8 @@ def _has_lost_history(placement: JsonObject, names: Set[str], groups: Sequence[S
 def _is_displaced(names: Set[str], groups: Iterable[SnapshotGroup], latest: SnapshotGroup | None) -> bool:
     """Return whether another client has put the latest snapshot in the place of one of the snapshots *names*.
 
-    The loop records on a snapshot when the next one superseded it. A snapshot without sources was made by a release, or
-    under settings, without confirmation: the removals after it were ordered.
+    The loop records on a snapshot when the next one superseded it. A snapshot without sources was made by a release of
+    harbormaster without confirmation, or while the settings disabled it: the removals after it were ordered.
     """
     return any(
         group is not latest and annotation(group.master, SOURCES) and not annotation(group.master, SUPERSEDED_AT)

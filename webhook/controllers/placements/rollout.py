@@ -2,7 +2,7 @@
 
 If members are reserved, a member is reserved before its binding is changed, until the binding is available or has
 failed. Bindings on members that another disruption holds report what they wait for, and others have their turn.
-Bindings that another client has reserved to change count as changed.
+Bindings that another client has reserved for a change count as changed.
 
 Source: rollout.md 7 and 8.
 """
@@ -107,7 +107,7 @@ class RolloutController:
         self._reserved: dict[PlacementRef, set[str]] = {}
         """Members that this process has reserved, by placement."""
         self._numbers: dict[PlacementRef, tuple[object, datetime]] = {}
-        """Numbers in the messages of blocked bindings, and since when they are unchanged."""
+        """Numbers in the messages of blocked bindings, with the time of their last change."""
 
     def wiring(self) -> Wiring[PlacementRef]:
         """Return the wiring: content, progress, and members that are open or free enqueue a placement."""
@@ -277,7 +277,7 @@ class RolloutController:
         return Result(max(min(opens) - self._now(), timedelta())) if opens else DONE
 
     def _promised(self, ref: PlacementRef, state: RolloutState) -> dict[str, Hold]:
-        """Return the members on which other clients have reserved to change the placement.
+        """Return the members that other clients have reserved for a change of the placement.
 
         They count against its limits.
         """

@@ -318,9 +318,10 @@ class SchedulerController:
             self._rollout.say_started(family, created)
 
     def _is_taken(self, family: Family, ref: PlacementRef, name: str) -> bool:
-        """Return whether a binding of another placement has a name.
+        """Return whether a binding of another placement has the name *name*.
 
-        The label alone proves nothing, because users edit it: the placement must exist, and have such names.
+        The label alone proves nothing, because users edit it: the placement must exist, and *name* must have the form
+        that its bindings have.
         """
         binding = self._hub.cache.get(family.binding, name, ref.namespace)
         if binding is None or (owner := family.parent(binding)) == ref or not owner.name:
@@ -398,7 +399,7 @@ class SchedulerController:
 
 
 def _placement_generation(snapshot: JsonObject) -> int:
-    """Return the generation of the placement that a policy snapshot was made of, or 0 if the annotation is invalid."""
+    """Return the placement's generation that a policy snapshot was made from, or 0 if the annotation is invalid."""
     text = annotation(snapshot, PLACEMENT_GENERATION)
     return int(text) if text.isascii() and text.isdigit() else 0
 

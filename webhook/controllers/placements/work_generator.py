@@ -318,10 +318,10 @@ class WorkGenerator:
         self._hub.report(family.binding, binding, binding_status(binding, works, plan, self._now(), silence))
 
     async def _adopt(self, family: Family, binding: JsonObject, writes: Iterable[Write]) -> None:
-        """Adopt an existing Work of the name of a new one that belongs to no binding, because its labels were edited.
+        """Adopt existing Works that have the name of a new one, but belong to no binding as their labels were edited.
 
         Raises:
-            RetryError: It belongs to another placement, and the next pass chooses another name. Or it belongs to
+            RetryError: A Work belongs to another placement, and the next pass chooses another name. Or it belongs to
                 another binding that may be about to delete it.
         """
         parent = family.parent(binding)
@@ -342,7 +342,7 @@ class WorkGenerator:
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})
 
     def _is_taken(self, parent: PlacementRef, cluster: str, name: str) -> bool:
-        """Return whether a Work of another existing placement has a name on a cluster."""
+        """Return whether a Work of another existing placement has the name *name* on a cluster."""
         work = self._hub.cache.get(WORK, name, member_namespace(cluster))
         if work is None or (owner := placement_of_work(work)) == parent:
             return False

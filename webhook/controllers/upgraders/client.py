@@ -42,7 +42,7 @@ _INVENTORY: Final = Inventory | None
 
 T = TypeVar("T")
 Place = tuple[str, str]
-"""A back end with a call, and the member or operation of the call."""
+"""Key of a backoff: a back end with a call, and the member or operation of the call."""
 
 log = logging.getLogger(__name__)
 

@@ -150,7 +150,7 @@ class HandOff:
         return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:
-        """Request the upgrader to stop. Its status reports whether it does."""
+        """Ask the upgrader to stop. The status of the request reports whether it does."""
         if not await self._book.request_cancellation(operation):
             return CancelResult.TOO_LATE
         request = self._book.find(operation)

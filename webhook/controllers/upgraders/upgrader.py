@@ -97,7 +97,7 @@ class Upgrader(Protocol):
         ...
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
-        """Start an operation. One with a known id continues."""
+        """Start an operation. An operation with a known id is not started again."""
         ...
 
     async def observe(self, operation: Operation) -> Observation:
