@@ -49,7 +49,7 @@ class _Rivalry:
         undone: Consecutive reverted changes of the other writer.
         rival: The other writer.
         seen: Fingerprint of the object when it was last read.
-        since: Time since which it has that fingerprint.
+        since: Time of the pass that first saw that fingerprint.
         failed: Fingerprint of the object before a failed write. Empty if the write succeeded.
     """
 

@@ -45,7 +45,7 @@ def whole_object(manifest: JsonObject, live: JsonObject | None, *, outcome: Json
 
 
 def configuration(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
-    """Return a manifest as it is sent for server-side apply. *live* is None while there is no such object."""
+    """Return a manifest as it is sent for server-side apply. *live* is None while the object does not exist."""
     if live is None:
         return without_member_fields(manifest, {})
     document, full_document = without_member_fields(manifest, live), with_member_fields(manifest, live)
@@ -61,7 +61,7 @@ def disowned(live: JsonObject, manifest: JsonObject, body: JsonObject) -> JsonOb
     Args:
         live: The object on the member.
         manifest: The manifest.
-        body: The configuration made of it.
+        body: The configuration made from the manifest.
     """
 
     def change(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -81,8 +81,8 @@ def _with_finalizers(document: JsonObject, finalizers: Sequence[str]) -> JsonObj
 def _with_whole_value(document: Any, manifest: Any, full_document: Any, fields: Mapping[str, Any], path: Path) -> Any:
     """Return *document* with the value of *full_document* where *fields* end above *path*.
 
-    The API server replaces such a value whole. Example: ``args`` of a container is one value, and a
-    pointer names its first item.
+    The API server replaces such a value as a whole. Example: ``args`` of a container is one value, and a pointer names
+    its first item.
     """
     head, rest = path[0], path[1:]
     for key in _keys(fields, manifest, head) if rest else ():

@@ -248,8 +248,8 @@ class Steps:
     async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
         """Return whether *owner* is an AppliedWork that is left behind, or an earlier one of this Work.
 
-        Left behind are released AppliedWorks, and those of ours whose Work no longer exists. Our hub knows nothing of
-        another member's AppliedWork, so that one counts as an owner.
+        Released AppliedWorks are left behind, and so are those of this member whose Work no longer exists. Our hub has
+        no record of another member's AppliedWork, so that one counts as an owner.
 
         Raises:
             StoreError: The hub or the member did not answer.

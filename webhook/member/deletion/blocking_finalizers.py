@@ -122,7 +122,7 @@ async def _obstacles(name: str, member: MemberStore) -> list[str]:
         return []
     obstacles = []
     for identity, kind in await served_kinds(written_down(owner), member):
-        with suppress(NotFoundError, ForbiddenError):  # an object that the agent may not read is not reported
+        with suppress(NotFoundError, ForbiddenError):  # an object that the agent has no right to read is not reported
             live = await member.get(kind, Key(identity.name, identity.namespace))
             if is_deleting(live) and without_owner(live, name) is not None and (reason := obstacle(kind, live)):
                 obstacles.append(f"{_name(identity)}: {reason}")

@@ -109,7 +109,7 @@ class Definitions:
         try:
             applied_work_uids = (await self.hub.list(WORK, self.us.namespace)).items
             applied_works = (await self.member.list(APPLIED_WORK)).items
-        except NotFoundError as error:  # not a missing definition, which callers would conclude
+        except NotFoundError as error:  # callers would take this error for a missing definition
             raise UnavailableError(f"the objects of a definition are unknown: {error}") from error
         works = {
             name_of(work): work

@@ -11,9 +11,8 @@ Work 0 sees ``data`` as a left-over. Its owner changes to the AppliedWork of Wor
 The loop stores the Works of a new snapshot before it deletes unneeded ones. If a Work has left-overs, and all other
 Works are of the same snapshot, their manifests therefore show which left-overs are still needed.
 
-A Work holds all objects that its manifests name, even those that it cannot apply or only compares. Likewise, its own
-objects do not become left-overs then. The placement still selects them, and they are removed with the Work that holds
-them.
+A Work holds all objects that its manifests name, even those that it cannot apply or only compares. Those do not become
+left-overs either. The placement still selects them, and they are removed with the Work that holds them.
 """
 
 from collections.abc import Mapping
@@ -69,7 +68,7 @@ async def sibling_works(work: JsonObject, hub: Store, member: MemberStore) -> Si
 
 
 async def owner_after(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:
-    """Return the owner reference to the AppliedWork of the Work *heir*, or None if that is not ours or being deleted.
+    """Return the owner reference to the AppliedWork of *heir*. None: unknown, it is missing, not ours or being deleted.
 
     Raises:
         StoreError: The member does not answer.
@@ -82,7 +81,7 @@ async def owner_after(heir: str, member: MemberStore, us: HubMember) -> JsonObje
 
 
 async def written_at(owner: JsonObject, identity: ManifestIdentity, member: MemberStore) -> bool:
-    """Record an object in the AppliedWork that will own it. Return False if that is being deleted or was recreated.
+    """Record an object in the AppliedWork that will own it. Return False if it is being deleted or was recreated.
 
     An unrecorded object would be deleted with its owner, even if it is marked to be kept.
 

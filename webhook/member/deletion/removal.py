@@ -137,7 +137,7 @@ def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
 async def _let_go_of_untouchable(
     identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
 ) -> None:
-    """Release the objects that the agent must not touch. No others are read."""
+    """Release the objects that the agent must not touch. Other objects are not read."""
     keeping = _Keeping(owner, RemovalFacts(listed=True), limits, us)
     for identity, kind in await served_kinds(identities, member):
         about = (identity.group, kind.versions, identity.kind, identity.name, identity.namespace)
@@ -153,7 +153,7 @@ async def release_compared(
     `webhook.member.apply.steps` releases those that the Work still holds.
 
     Returns:
-        The objects that the agent may not release. The next pass tries again.
+        The objects that could not be released. The next pass tries again.
 
     Raises:
         StoreError: The member does not answer. The Work's status lists these objects until its next pass.
@@ -161,7 +161,7 @@ async def release_compared(
     refusals, keeping = [], _Keeping(owner, RemovalFacts(listed=True, compared=True), DEFAULT_LIMITS, us)
     for identity, kind in await served_kinds(identities, member):
         try:
-            with suppress(ForbiddenError):  # an object that the agent may not read was not taken over
+            with suppress(ForbiddenError):  # an object that the agent has no right to read was not taken over
                 await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
         except NotReleasedError as error:
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
@@ -224,7 +224,7 @@ async def remove_content(
                 kind, Key(identity.name, identity.namespace), member, keeping, is_collected=True
             )
         except ForbiddenError:
-            # It may be marked to be kept, in an annotation that we may not read. Deleting the AppliedWork would delete
+            # It may be marked to be kept, in an annotation that we cannot read. Deleting the AppliedWork would delete
             # it, so nothing is removed. An object that is only in the Work's status was perhaps never applied.
             if identity in ours:
                 raise
@@ -335,7 +335,7 @@ class _Keeping:
         reads its objects, or its delete fails because its record has changed, and the next pass retries.
 
         A crash between two writes leaves both owners, and the next pass repeats them. If our reference were removed
-        first, a crash would leave an object without owner, which the heir may not apply (``whenToTakeOver: Never``).
+        first, a crash would leave an object without owner, which the heir must not adopt (``whenToTakeOver: Never``).
         """
         about = live["metadata"]
         identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
@@ -484,7 +484,7 @@ async def _unblock(identities: Sequence[ManifestIdentity], owner: JsonObject, me
     """Unblock a stuck deletion of an AppliedWork from objects with other owners.
 
     The garbage collector deletes an owner in the foreground only after every dependent with ``blockOwnerDeletion`` is
-    deleted. An object with another owner may not be deleted for as long as that one lives.
+    deleted. An object with another owner remains for as long as that owner exists.
 
     Source: rollout.md 20.
     """

@@ -5,8 +5,8 @@ each period and applies the Works. It does not touch a cluster that belongs to a
 to the hub instead of a heartbeat, so that the member does not look healthy.
 
 State Leave: the agent stops applying and removes its finalizers from the Works. The placed objects remain, and the last
-report announces that the agent has left. It is then idle until the state is Join again. Without such an object, or
-without permission to read it, the agent waits.
+report announces that the agent has left. It is then idle until the state is Join again. Without an
+InternalMemberCluster, or without permission to read it, the agent waits.
 
 The local clock is never compared with that of the hub.
 
@@ -44,7 +44,7 @@ RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Backoff after a failed heartbeat or last report. The last value repeats."""
 
 PATIENCE: Final = 4
-"""Failed attempts to clear the record on the cluster after which the agent leaves without that."""
+"""Failed attempts to clear the record on the cluster after which the agent leaves without clearing it."""
 
 Wait = Callable[[asyncio.Event, float | None], Awaitable[None]]
 

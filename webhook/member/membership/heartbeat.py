@@ -27,7 +27,7 @@ MOST_ATTEMPTS = 3
 """Maximum attempts of a heartbeat while other clients write the same object."""
 
 MOST_NAMED = 10
-"""Maximum number of AppliedWorks without a Work to name."""
+"""Maximum number of AppliedWorks without a Work that a message names."""
 
 _TO_REMOVE = (
     f". A Work of the same name adopts them again. To remove the objects of an AppliedWork, {REMOVE_APPLIED_WORK}"

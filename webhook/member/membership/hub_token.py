@@ -1,15 +1,15 @@
 """The agent's ServiceAccount token for the hub, and its renewal by TokenRequest.
 
 A token of a ServiceAccount on the hub, issued by the TokenRequest API. It expires, and is revoked immediately when the
-account is deleted. The agent requests the next one with its present one. A Role by name permits that for its own
-account only. The alternative, a client certificate by the CSR API, needs an approver and a signer, which some managed
-hubs do not run for clients, and cannot be revoked. Every hub that runs Pods serves TokenRequest.
+account is deleted. The agent requests each next token with the present one. A Role restricted by name permits that for
+its own account only. The alternative, a client certificate by the CSR API, needs an approver and a signer, which some
+managed hubs do not run for clients, and cannot be revoked. Every hub that runs Pods serves TokenRequest.
 
 The agent writes the new token into the Secret of `webhook.member.membership.hub_secret` on the member, at the version
 that was read, so that a restarted agent has it. Clocks are not compared. The lifetime of a token is the difference of
 two times of the hub. Its age does not matter, because the agent renews at every start. While the hub is unreachable,
-the agent retries for almost the whole lifetime of a token before it needs ``harbormaster join`` again. When that has
-written a new token into the Secret, the agent reads it there.
+the agent retries for almost the whole lifetime of a token before it needs ``harbormaster join`` again. Once that
+command has written a new token into the Secret, the agent reads it there.
 
 Source: Kubernetes, Managing Service Accounts, TokenRequest API.
 """
@@ -138,7 +138,7 @@ class HubToken:
             await sleep(seconds)
 
     async def renew(self, hub: ApiServer) -> float:
-        """Replace the present token by a new one, and return the seconds until the next renewal.
+        """Replace the present token with a new one, and return the seconds until the next renewal.
 
         Raises:
             StoreError: The hub granted none, so the present one remains in use, or the new one is in use but was not
@@ -150,7 +150,7 @@ class HubToken:
         return min(self._renewal_seconds, token.life_seconds / 3)
 
     async def _request(self, hub: ApiServer) -> Token:
-        """Request a token with ours, or, if the hub rejects that, with the one in the Secret."""
+        """Request a token with the one in use, or, if the hub rejects that one, with the one in the Secret."""
         account = Key(self._access.account, self._access.namespace)
         try:
             return await request_token(hub, account, self._life_seconds)

@@ -117,7 +117,7 @@ def other_managers(live: JsonObject, manifest: JsonObject) -> str:
 
 
 def _overlap(fields: Any, manifest: Any) -> bool:
-    """Return whether *manifest* has one of the *fields* of a ``fieldsV1``. An item of a list counts as all of them."""
+    """Return whether *manifest* has one of the *fields* of a ``fieldsV1``. A list matches if it has any item."""
     if not isinstance(fields, Mapping) or not fields:
         return True
     if isinstance(manifest, list):

@@ -7,8 +7,8 @@ interrupted in between: the Job may or may not have run, and only a user can dec
 
 Example: ``{"shop/migrate": ["5f0c2a91d3b7e846", "1f6d…"]}``. While the Work holds that manifest, the Job is not created
 again. Records of Jobs that the Work no longer holds are kept while they fit: another Work of the placement may now hold
-the Job, and finds the record there. So are those of earlier manifests of a Job, as ``shop/migrate <hash>``: a rollback
-restores an earlier manifest.
+the Job, and finds the record there. Records of a Job's earlier manifests are kept as well, as ``shop/migrate <hash>``:
+a rollback restores an earlier manifest.
 
 Source: docs/specifications/rollout.md 11.9. The reference creates the Job again.
 """
@@ -198,7 +198,7 @@ class JobRuns:
     async def record_failure(self, item: Manifest, error: StoreError) -> None:
         """Remove the record of a Job that was not created.
 
-        It remains, and the run is unknown, if the API server may have created the Job nevertheless.
+        If the API server may have created the Job nevertheless, the record remains and the run counts as unknown.
 
         Raises:
             ConflictError: The AppliedWork has changed since it was read.

@@ -2,14 +2,14 @@
 
 Deleting a namespace on a member deletes more than its placed objects: volume claims with their data, and objects of
 other clients. The hub cannot see those, so the agent counts them and reports the counts with their time in
-``status.namespaceContents`` of its member. That is the place for three reasons: admission and ``/v1`` have
-MemberClusters in their caches and no Works. The status is written with every heartbeat anyway, so counts cost no
+``status.namespaceContents`` of its member. They are reported there for three reasons. Admission and ``/v1`` have
+MemberClusters in their caches, but no Works. The status is written with every heartbeat anyway, so counts cost no
 further write. A namespace that several Works share is reported once. An entry has about 100 bytes, so 1,000 members
 with `MOST_NAMESPACES` each add 5 MB to the hub.
 
-Limits: `MOST_NAMESPACES`, of each kind one page of `PAGE` objects, metadata alone, one request at a time with a
-pause in between. A namespace that cannot be counted has no entry: its content is unknown. Kinds other than claims
-that the account may not list make the counts a lower bound.
+Limits: at most `MOST_NAMESPACES` namespaces, one page of `PAGE` objects per kind, only metadata, and one request at a
+time with a pause in between. A namespace that cannot be counted has no entry: its content is unknown. If the account
+has no right to list a kind other than claims, the counts are a lower bound.
 
 Source: docs/specifications/removal.md 4.
 """
@@ -28,15 +28,15 @@ from webhook.kube.ports import ForbiddenError, StoreError
 from webhook.member.objects.owner_references import is_applied_work, owners
 
 MOST_NAMESPACES: Final = 50
-"""How many namespaces are counted, the first by name."""
+"""Maximum number of counted namespaces. The first by name are counted."""
 PAGE: Final = 200
-"""How many objects of a kind are counted in a namespace. With more, the count is a lower bound."""
+"""Maximum number of counted objects per kind and namespace. With more, the count is a lower bound."""
 PERIOD: Final = timedelta(minutes=10)
-"""Between two counts of one namespace."""
+"""Interval between two counts of one namespace."""
 POLL: Final = timedelta(seconds=5)
-"""Between two checks for namespaces that are due, so that a new one is counted soon."""
+"""Interval between two checks for namespaces that are due, so that a new one is counted soon."""
 PAUSE: Final = timedelta(milliseconds=250)
-"""Between two requests: at most four a second, so that the member's API server hardly notices."""
+"""Pause between two requests: at most four per second, a negligible load on the member's API server."""
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 _CLAIM: Final = KINDS["", "PersistentVolumeClaim"]
 _KINDS: Final = tuple(
@@ -51,7 +51,7 @@ _KINDS: Final = tuple(
         ("", "Service"),
     )
 )
-"""Secrets are left out: an agent need not hold the right to list them."""
+"""Counted kinds besides claims. Secrets are left out: an agent need not have the right to list them."""
 _EVERYWHERE: Final = frozenset({"kube-root-ca.crt"})
 """ConfigMaps that a cluster's controllers create in every namespace."""
 
@@ -63,7 +63,7 @@ class NamespaceCounter:
         server: The member's API server.
         placed: Returns the names of the namespaces that Works placed.
         now: The clock.
-        pause: Between two requests.
+        pause: Pause between two requests.
     """
 
     def __init__(

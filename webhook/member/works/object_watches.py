@@ -1,8 +1,8 @@
 """Watches on applied objects: a change or deletion by another client enqueues the Work.
 
 The agent watches AppliedWorks and the kinds that the Works hold. It keeps the Works of each object and two checksums of
-the object: one of its status and one of all the rest. Works with a kind that the agent may not watch are polled. If the
-member stops serving the watched version, the watch is restarted on another one.
+the object: one of its status and one of all the rest. Works with a kind that the agent has no right to watch are
+polled. If the member stops serving the watched version, the watch is restarted on another one.
 
 The agent's own writes trigger a pass, too. That pass writes nothing, and therefore triggers no further one. While
 another client keeps reverting the applied state, the passes back off.

@@ -147,8 +147,7 @@ async def reconcile_work(
     Raises:
         ConflictError: Another client wrote first: retry.
         StoreError: The hub or the member did not answer, or the member did not store the AppliedWork: retry later. A
-            member
-            that refuses an object raises no error, but the Work's status reports it.
+            refusal of one object raises no error, but the Work's status reports it.
     """
     try:
         work = await hub.get(WORK, key)
@@ -183,7 +182,7 @@ async def _apply(
     us: HubMember,
     limits: MemberLimits,
 ) -> tuple[WorkOutcome, JsonObject | None]:
-    """Apply a Work, and return its AppliedWork, too. None: unset, because the Work must not be applied.
+    """Apply a Work, and return its AppliedWork as well. None: unset, the Work must not be applied.
 
     Raises:
         ForbiddenError: The agent has lost a permission that is not specific to one object.
@@ -474,7 +473,7 @@ async def clean_up_without_work(
 async def _what_is_known(
     work: JsonObject, us: HubMember, read_hub_state: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> RemovalFacts:
-    """Return the facts that decide about a deleted Work's content. Records an Event if its removal was not ordered."""
+    """Return the facts that decide about a deleted Work's content. Record an Event if its removal was not ordered."""
     is_ordered = is_marked_for_removal(work)
     if not is_ordered:
         await record_event(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
