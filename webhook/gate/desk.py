@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a command that uses one of the gates does not load the othe
 class NodeGateService:
     """Answers for nodes of pools, and reserves them.
 
-    Methods raise `GateError` without an answer, besides the errors that each of them lists.
+    Besides the errors that it lists, each method raises `GateError` if there is no answer.
     """
 
     def __init__(self, nodes: "HubNodeGate") -> None:
@@ -68,7 +68,7 @@ class NodeGateService:
 class MemberGateService:
     """Answers for member clusters, and reserves them.
 
-    Methods raise `GateError` without an answer, besides the errors that each of them lists.
+    Besides the errors that it lists, each method raises `GateError` if there is no answer.
     """
 
     def __init__(self, members: "HubMemberGate") -> None:
@@ -99,7 +99,7 @@ class MemberGateService:
         """Answer as `rollout`, and reserve the cluster of the placement, and the member.
 
         Raises:
-            ReservationRefusedError: It must not be changed.
+            ReservationRefusedError: The placement must not be changed on the cluster now.
             UnknownObjectError: As `rollout`.
         """
         with as_gate_errors():
@@ -109,7 +109,7 @@ class MemberGateService:
         """Answer as `cluster_update`, and reserve the member.
 
         Raises:
-            ReservationRefusedError: It must not be upgraded.
+            ReservationRefusedError: The cluster must not be upgraded now.
             UnknownObjectError: As `cluster_update`.
         """
         with as_gate_errors():

@@ -77,7 +77,7 @@ class MemberHeldError(GateError):
 
     Args:
         message: Kind, holder and expiry of that disruption.
-        by: The reservation in the way.
+        by: The reservation of that disruption.
     """
 
     def __init__(self, message: str, by: Reservation) -> None:

@@ -94,7 +94,7 @@ class HubMemberHolds:
     def of(self, member: str) -> tuple[Hold, ...]:
         """Return the active disruptions and reservations of a member.
 
-        Unreadable reservations hold it against every caller.
+        If the reservations are unreadable, the member counts as held against every caller.
         """
         try:
             reservation_holds = tuple(reserved_holds(member, self._reservations(MEMBER, member)))

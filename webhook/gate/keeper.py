@@ -1,8 +1,8 @@
 """Reservations for the callers of a gate: make, renew and release.
 
-A reservation of a rollout consists of two: one of the placement, which counts against its budget, and one of the
-member. They are made, renewed and released together. They are on two Leases, which no single write covers. The order of
-the writes ensures that after a crash in between the caller can still renew or release the rest, or that it expires.
+A rollout takes two reservations: one of the placement, which counts against its budget, and one of the member. They are
+made, renewed and released together. They are on two Leases, which no single write covers. The order of the writes
+ensures that after a crash in between the caller can still renew or release the rest, or that it expires.
 
 Source: serving.md 3.1.
 """
@@ -30,7 +30,7 @@ from webhook.kube.ports import StoreError
 Judge = Callable[[Held], MemberDisruption]
 """Returns the kind of disruption of a change, given the other reservations of the placement.
 
-Raises the reason if the change must wait. May be called several times.
+Raises an exception with the reason if the change must wait. It may be called several times.
 """
 
 
@@ -121,7 +121,7 @@ class ReservationKeeper:
             raise _unknown(identifier)
 
     async def drop(self, identifier: str) -> None:
-        """Remove a reservation that no caller has the id of, best effort. Otherwise it expires."""
+        """Remove a reservation whose id no caller has, best effort. If that fails, it expires."""
         with suppress(StoreError, UnreadableReservationsError):
             await self._remove(identifier)
 

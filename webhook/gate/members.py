@@ -131,7 +131,7 @@ class HubMemberGate:
         """Answer as `rollout`. If allowed, reserve the cluster of the placement, and the member.
 
         Raises:
-            ReservationRefusedError: It is not allowed.
+            ReservationRefusedError: The change is not allowed.
             UnknownObjectError: As `rollout`.
             MemberHeldError, UnreadableReservationsError, TooManyReservationsError, StoreError: As
                 `ReservationKeeper.hold_rollout`.

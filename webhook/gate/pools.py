@@ -1,9 +1,9 @@
 """Node pools of the hub with their claims and nodes, updated incrementally.
 
-Every object is parsed when it changes, so that a question finds each pool counted. A heartbeat of a node without news
-changes nothing. An invalid budget counts as unusable, and so blocks its whole pool. Pods and PodDisruptionBudgets are
-watched only once a pool exists: most hubs have none, and some have many pods. Nodes and pods are cached trimmed. Claims
-are not, because a placement may select them.
+Every object is parsed when it changes, so that the counts of each pool are ready when a question arrives. A heartbeat
+of a node without other changes is ignored. An invalid budget counts as unusable, and so blocks its whole pool. Pods and
+PodDisruptionBudgets are watched only once a pool exists: most hubs have none, and some have many pods. Nodes and pods
+are cached trimmed. Claims are not, because a placement may select them.
 
 Source: nodepool-disruption.md 4.1, 5.3, 5.4 and 13.
 """
@@ -108,7 +108,7 @@ class HubNodePools:
 
     @property
     def refusal(self) -> str:
-        """Why pools, claims or nodes must not be read, or an empty string."""
+        """Why reading pools, claims or nodes is denied, or an empty string."""
         return next(filter(None, map(self._cache.refusal, COUNTED)), "")
 
     def names(self) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ Look = Callable[[], Awaitable[None]]
 
 
 async def _look_nowhere() -> None:
-    """Refresh nothing: the decision depends only on the reservations."""
+    """Refresh nothing, for a decision that depends only on the reservations."""
 
 
 MOST_ATTEMPTS: Final = 40
@@ -110,7 +110,7 @@ class LeaseReservations:
 
     @property
     def refusal(self) -> str:
-        """Why the Leases must not be read, or an empty string."""
+        """Why reading the Leases is denied, or an empty string."""
         return self._cache.refusal(LEASE)
 
     @property
