@@ -105,7 +105,7 @@ class WriteRules:
     ) -> Judgement:
         """Return the verdict, refused if the write removes content from members without confirmation.
 
-        Its author may read everything.
+        The author of the write has the right to read everything.
         """
         request = {"operation": operation, "object": document, "oldObject": old, "name": name_of(old or {})}
         losses = removal_losses(request, self.context)
@@ -144,7 +144,7 @@ def _unknown_in_body(target: RequestInfo, reason: str) -> ApiError:
 
 
 def _unknown_in_patch(document: JsonObject, reason: str) -> ApiError:
-    """Refuse the result of a patch, likewise."""
+    """Refuse the result of a patch with the message of an API server."""
     message = f"Invalid value: {json.dumps(dump_json(document).decode(), ensure_ascii=False)}: {reason}"
     cause = {"reason": Cause.INVALID.value, "message": message, "field": "patch"}
     return ApiError(422, f' "" is invalid: patch: {message}', details={"causes": [cause]})

@@ -45,7 +45,7 @@ from webhook.validation.framework.reading import DEEPEST, is_deeper
 _PATCH_ATTEMPTS: Final = 5
 _LONGEST_MANAGER: Final = 128
 _MOST_OPERATIONS: Final = 10_000
-"""Operations of a JSON patch, as on an API server."""
+"""Maximum number of operations in a JSON patch, as on an API server."""
 _TRUE: Final = ("1", "true", "True")
 
 

@@ -2,7 +2,7 @@
 
 A document describes one group and version: under ``components`` the schema of each kind, under ``paths`` its requests.
 kubectl leaves the check for unknown fields to the server only if the PATCH of a kind has the parameter
-``fieldValidation``. Kinds without a definition here, those of Kubernetes itself, accept any content.
+``fieldValidation``. Built-in kinds of Kubernetes have no definition here and accept any content.
 
 Source: Kubernetes ``/openapi/v3``; KEP-2896; kubectl ``pkg/explain/v2``.
 """

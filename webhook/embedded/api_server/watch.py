@@ -32,7 +32,7 @@ class WatchOptions:
         accepts: Returns whether an object is selected by its fields.
         present: Returns an object in the requested form.
         bookmarks: Whether to send bookmarks.
-        marks_end_of_list: Whether to send one after the existing objects.
+        marks_end_of_list: Whether to send a bookmark after the existing objects.
         seconds: Timeout of the watch. None: unlimited.
     """
 

@@ -30,7 +30,7 @@ MOST_FIELDS: Final = 50_000
 _SECOND_KEYS: Final = {"port": "protocol", "containerPort": "protocol", "topologyKey": "whenUnsatisfiable"}
 """Second keys of lists of built-in kinds whose items an API server identifies by two keys."""
 _USUAL_KEYS: Final = {"protocol": "TCP"}
-"""Values of such keys in items that lack them."""
+"""Default values of second keys in items that lack them."""
 _ABSENT: Final = object()
 
 
@@ -43,9 +43,8 @@ class FieldShape:
         schema: The structural schema of the place, which may be malformed in a definition. None: unset, `item_key`
             knows its lists, as in ``metadata`` of any kind.
         path: The names of the fields that lead to the place.
-        is_named: Whether the kind names the field. A key of a map, and any place without a schema, is not named: it is
-            a
-            field that has an owner even if it contains other fields.
+        is_named: Whether the kind names the field. A key of a map, and any place without a schema, is not named: such a
+            field has an owner even if it contains other fields.
     """
 
     kind: Kind

@@ -52,7 +52,7 @@ class Manager:
     Args:
         name: Name of the manager.
         operation: ``Apply`` or ``Update``.
-        api_version: That of its last request.
+        api_version: ``apiVersion`` of its last request.
         time: Time of its last change, as on the wire.
     """
 
@@ -63,7 +63,7 @@ class Manager:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Common identity of requests of one manager."""
+        """Key that all requests of one manager share."""
         version = "" if self.operation == _APPLY else self.api_version
         return self.operation, self.name, version
 

@@ -26,13 +26,13 @@ which may be empty.
   ``silent=14m``: the last heartbeat was 14 minutes before the member was added;
   when it is deleted, the hub waits for it as for any agent that does not answer;
 * ``unhealthy``: its API server is not ready;
-* ``leaving``: it is told to leave as soon as it has joined, and never finishes, because the MemberCluster gets the
-  finalizer ``harbormaster.dev/simulate-leaving``.
+* ``leaving``: the MemberCluster is deleted as soon as its state is Join, and remains, because it gets the finalizer
+  ``harbormaster.dev/simulate-leaving``.
 
 Annotation ``harbormaster.dev/simulate-apply``: ``fail`` makes the member refuse every object,
 ``slow=3s`` makes its agent take up each changed Work that much later.
 
-The condition ``ClusterPropertyCollectionSucceeded`` reports a mistake in any of them.
+The condition ``ClusterPropertyCollectionSucceeded`` reports a mistake in any of these annotations.
 """
 
 from collections.abc import Mapping

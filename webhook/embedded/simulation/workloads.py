@@ -30,7 +30,8 @@ def _whole_seconds(instant: datetime) -> datetime:
 def _rollout_start(document: JsonObject, moment: Moment) -> datetime:
     """Return the start of the rollout of the present generation.
 
-    It follows from the status, else from the object's creation, else it is now.
+    An update that the status has not observed yet starts now. Otherwise the time in the status counts, else the
+    creation.
     """
     if not _observed(document):
         return (
@@ -54,7 +55,7 @@ class _Pods:
 
 
 def _pods(document: JsonObject, stage: str, replicas: int, fields: tuple[str, str]) -> _Pods:
-    """Count the Pods of a workload. *fields* of its status hold the updated ones and the serving ones.
+    """Count the Pods of a workload. *fields* name the status fields with the updated and the serving Pods.
 
     A first rollout creates all Pods together. An update keeps the old ones serving until the new ones are ready.
     """

@@ -32,7 +32,7 @@ class StoredKinds:
 
     @property
     def live(self) -> dict[tuple[str, str], Kind]:
-        """The same as a plain dict, for use in a larger mapping."""
+        """The kinds of `custom` as a plain dict, for use in a larger mapping."""
         return self._custom
 
     def find(self, group: str, kind: str) -> Kind | None:

@@ -2,9 +2,9 @@
 
 Reads are served from memory. A write is checked against memory and takes the next resource version. It is one
 transaction of the journal together with its consequences: the deletion of dependents and content, and of the namespace
-that was waiting for them. A killed process therefore leaves all of it or nothing. A write is durable before its caller
-continues. In write-ahead mode that costs a few tens of microseconds, so writes are not batched. Watchers see it only
-after that.
+that was waiting for them. A killed process therefore leaves all of it or nothing. A write is in the journal before its
+caller continues, so it survives a kill of the process. In write-ahead mode that costs a few tens of microseconds, so
+writes are not batched. Watchers see a write only after that.
 
 Deliberate differences from an API server: those that `webhook.kube.ports.Store` lists, owners are found by uid alone,
 and the oldest Events are deleted if there are more than `MOST_EVENTS`.

@@ -26,7 +26,7 @@ class WriteTransaction:
 
     Args:
         table: Changed as the write proceeds. `undo` reverts all changes.
-        kinds: Likewise.
+        kinds: Changed as definitions are written. `undo` reverts all changes.
         version: The newest resource version before the write.
         now: The clock.
         most_events: Maximum number of Events.
