@@ -90,7 +90,7 @@ class RecordEntry:
         by: The requesting user. Empty if harbormaster acted by itself.
         count: Number of occurrences.
         last: Time of the last occurrence. None: unset, there was only one.
-        id: Unique id, also among entries of equal content. Empty until the entry is queued.
+        id: Unique id, even among entries with equal content. Empty until the entry is queued.
     """
 
     time: datetime
@@ -120,7 +120,7 @@ class RecordEntry:
 
     # Fast path: `dataclasses.replace` would double the time of recording an entry, and admission waits for it.
     def repeated(self, time: datetime, times: int = 1) -> "RecordEntry":
-        """Return the entry with so many more occurrences, the last of them at *time*."""
+        """Return the entry with *times* more occurrences, the last of them at *time*."""
         count, last = min(self.count + times, MOST_COUNTED), max(time, self.until)
         return RecordEntry(self.time, self.type, self.about, self.reason, self.message, self.by, count, last, self.id)
 

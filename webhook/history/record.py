@@ -28,7 +28,7 @@ LABELS: Final = {LABEL: "true"}
 ENTRIES: Final = "entries"
 UNTIL: Final = "until"
 SOURCE: Final = "source"
-"""Keys of ``data``: the lines, the time of the last one, and the kind of process that wrote them."""
+"""Keys of ``data``: `ENTRIES` has the lines, `UNTIL` the time of the last one, `SOURCE` the kind of process."""
 CHUNK_BYTES: Final = 64 * 1024
 """Largest size of the entries of one ConfigMap.
 

@@ -51,9 +51,9 @@ class _Repetition:
     """Repetitions of a buffered entry that are not added to it yet.
 
     Args:
-        identity: That of the entry.
-        last: Time of the last one.
-        times: Their number.
+        identity: Deduplication key of the entry.
+        last: Time of the last repetition.
+        times: Number of repetitions.
     """
 
     identity: tuple[object, ...]
@@ -94,7 +94,7 @@ class HistoryWriter:
         self._waiting: dict[tuple[object, ...], RecordEntry] = {}
         self._of_user: Counter[str] = Counter()
         self._repetitions: dict[tuple[object, ...], _Repetition] = {}
-        """By the words of an entry that is buffered."""
+        """Repetitions by the arguments of `note` that made the buffered entry."""
         self._dropped = 0
         self._chunk: JsonObject | None = None
         self._stretch = now(), now()
@@ -112,8 +112,8 @@ class HistoryWriter:
     def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
         """Buffer an entry, timestamped now.
 
-        A repetition in the very same words is only counted, because admission waits for this. `_settle` adds it to its
-        entry.
+        A repetition with equal arguments is only counted, because admission waits for this call. `_settle` adds it to
+        its entry.
         """
         now, words = self._now(), (kind, about, reason, message, by)
         if (repetition := self._repetitions.get(words)) is not None:
