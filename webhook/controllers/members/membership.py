@@ -203,7 +203,7 @@ class MemberController:
                 self._tell(member, repair)
         except InvalidIdentityError as error:
             return str(error)
-        except InvalidObjectError as error:  # remembered: otherwise it would be sent and refused at every heartbeat
+        except InvalidObjectError as error:  # remembered: otherwise it would be sent and refused on every heartbeat
             self._refused[cluster] = identity, f"spec.identity was refused: {error}"
             return self._refused[cluster][1]
         self._refused.pop(cluster, None)

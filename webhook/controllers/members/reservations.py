@@ -158,7 +158,7 @@ class MemberReservations:
 
         def decide(held: Held) -> Held | None:
             mine, others = _divide(held, holder)
-            # An expired reservation is not made again here: another holder may have been granted the member since.
+            # An expired reservation is not recreated here: another holder may have been granted the member since.
             return None if mine is None else (*others, self._reservation(member, holder, mine))
 
         await self._reservations.change(MEMBER, member, decide)

@@ -86,7 +86,7 @@ class NodeWorld:
 
     @property
     def synced(self) -> bool:
-        """Whether every kind has been listed once, or must not be read."""
+        """Whether every kind has been listed once, or its list has been denied."""
         return all(self.cache.has_answered(kind) for kind in (*NEEDED, *HELPFUL))
 
     def subscribe(self, handler: Callable[[None], None]) -> Callable[[], None]:

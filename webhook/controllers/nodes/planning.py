@@ -39,7 +39,7 @@ FORGET: Final = timedelta(minutes=5)
 SHUNNED: Final = "FailedBefore"
 """Cause that holds a backed-off node, besides the causes of the planner."""
 SHARE: Final = 4
-"""Pause after a decision, as a multiple of its duration."""
+"""Minimum pause after a decision, as a multiple of the duration of the decision."""
 
 
 @dataclass(frozen=True, slots=True)

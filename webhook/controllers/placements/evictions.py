@@ -12,7 +12,7 @@ Before the deletion, the binding is recorded on the eviction: `scorer.rollout.re
 
 If members are reserved, an eviction reserves its member first. While another disruption holds the member, the eviction
 remains pending and reports what it waits for. The reservation lasts until the binding is deleted. An eviction does not
-wait for the rollout of its own placement: that ends with the binding, even if it hangs.
+wait for the rollout of its own placement: that rollout ends with the binding, even if it hangs.
 
 Source: rollout.md 19.
 """

@@ -1,8 +1,8 @@
 """Dynamic watches on the kinds that placements select.
 
 A kind is watched from the first placement that selects it until the last one is deleted. Watches outlive a leadership
-term for a while, so that a replica that regains its Lease need not relist. If the hub does not let us read a kind, a
-placement waits only for a while. Then `Selectables.unreadable` has the kind and the reason.
+term for a while, so that a replica that regains its Lease need not relist. If a kind cannot be read, a placement waits
+only for a while. After that, `Selectables.unreadable` has the kind and the reason.
 
 Source: rollout.md 2.4 and 2.9; serving.md 5.3.
 """

@@ -302,9 +302,9 @@ class WorkGenerator:
     ) -> tuple[object, ...]:
         """Return all cached inputs of a pass. Empty if the binding has overrides.
 
-        If they equal those of a pass that had nothing to do, this pass has nothing to do either: plan and status depend
-        only on them and on the time, which is never written alone. Cached objects are never modified, so comparing
-        identities suffices.
+        If they equal the inputs of a pass that had nothing to do, this pass has nothing to do either: plan and status
+        depend only on them and on the time, which is never written alone. Cached objects are never modified, so
+        comparing identities suffices.
         """
         if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
             return ()

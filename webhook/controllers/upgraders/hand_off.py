@@ -1,4 +1,4 @@
-"""Hands upgrades off to an external upgrader: a script, a pipeline, an operator of a cloud.
+"""Hands upgrades off to an external upgrader: a script, a pipeline, or a cloud provider's operator.
 
 The upgrader watches ClusterUpgradeRequests, or receives them by HTTP. It reports in their status. A request has a phase
 once the upgrader has acknowledged it.

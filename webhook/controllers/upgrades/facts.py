@@ -139,7 +139,7 @@ def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: 
 
 
 def _wanted(run: ClusterUpgradeRun) -> Target:
-    """Return the target of a run, as far as it is the same for all members."""
+    """Return the part of a run's target that all members share."""
     upgrade = run.spec.upgrade
     version = run.status.resolved.kubernetes_version or upgrade.kubernetes_version or ""
     return Target(upgrade.type, version)

@@ -153,7 +153,7 @@ class UpgradePlanController:
 
 
 def _when_late(run: ClusterUpgradeRun, plan: UpgradePlan, now: datetime) -> Result:
-    """Return when to requeue: once the next running upgrade should be finished. If it is late, so is the rest."""
+    """Return when to requeue: once the next running upgrade should be finished. If it is late, later ones are too."""
     if run.status.state not in (UpgradeState.RUNNING, UpgradeState.STOPPING):
         return DONE
     ends = [member.end for member in plan.members if member.action is PlannedAction.UPGRADE and member.end is not None]
