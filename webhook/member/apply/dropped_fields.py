@@ -8,7 +8,8 @@ certificates. The next manifest fits into the annotation, but the last one is no
 would remain.
 
 A client can reset ``managedFields``. The API server then assigns every field to ``before-first-apply`` with the next
-server-side apply, and our fields look like those of others. They are kept and reported.
+server-side apply, and our fields cannot be distinguished from those of other managers. Such fields are kept and
+reported.
 
 Source: docs/specifications/rollout.md 11.6.
 """

@@ -65,7 +65,7 @@ class HeartbeatFigures:
         keeps_others: Keep properties of the last report that *properties* lacks.
         namespace_contents: Namespace to the counts of its content. None: unknown, not collected.
         without_work: AppliedWorks without a Work on the hub, with the number of their objects. None: unknown.
-        usage_known: Whether there are sums. If False, those of the last report are kept.
+        usage_known: Whether the sums are known. If False, the sums of the last report are kept.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Bounded counts of the content of placed namespaces, for the user who decides about their removal.
 
 Deleting a namespace on a member deletes more than its placed objects: volume claims with their data, and objects of
-other clients. The hub cannot see those, so the agent counts them and reports the counts with their time in
+other clients. The hub cannot see such objects, so the agent counts them and reports the counts with their time in
 ``status.namespaceContents`` of its member. They are reported there for three reasons. Admission and ``/v1`` have
 MemberClusters in their caches, but no Works. The status is written with every heartbeat anyway, so counts cost no
 further write. A namespace that several Works share is reported once. An entry has about 100 bytes, so 1,000 members

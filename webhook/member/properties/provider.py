@@ -6,8 +6,8 @@ It prints a JSON object on its standard output::
      "resources": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {...}, "available": {...}}}
 
 ``resources`` and each of its three parts are optional. The agent kills a run that times out. A run that survives the
-kill counts as hanging, and with three of those the agent starts no further run. A command that cannot be run at all, or
-does not answer the first time, is not run again before the agent restarts.
+kill counts as hanging, and with three hanging runs the agent starts no further one. A command that cannot be run at
+all, or does not answer the first time, is not run again before the agent restarts.
 
 Source: scheduling.md 18; KubeFleet pkg/controllers/internalmembercluster/v1beta1, pkg/propertyprovider.
 """

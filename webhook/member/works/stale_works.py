@@ -37,7 +37,7 @@ async def is_held(
     Args:
         work: As it is on the hub.
         owner: Its AppliedWork.
-        read_hub_state: Reads whether the hub lets the member accept older Works.
+        read_hub_state: Reads whether the member accepts older Works, as set on the hub.
         hub: Store of the Work.
         member: Store of its AppliedWork.
         now: The time of day.
