@@ -173,7 +173,7 @@ class ReservationKeeper:
     async def hold_member(self, cluster: str, kind: MemberDisruption, claimant: Claimant, seconds: int) -> Reservation:
         """Reserve a member cluster for one kind of disruption. Extends a reservation of *claimant*.
 
-        Other claimants may reserve it for the same kind at the same time.
+        Several claimants can hold a member for the same kind concurrently.
 
         Raises:
             MemberHeldError: It is held for another kind of disruption.

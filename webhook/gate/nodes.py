@@ -85,7 +85,7 @@ class HubNodeGate:
     async def answer(self, questions: Sequence[NodeGateQuestion], claimant: Claimant) -> tuple[NodeGateAnswer, ...]:
         """Answer questions in order, and make the requested reservations: all of them or none.
 
-        The nodes granted to one question count against the next ones for the same pool. Without reservations, all are
+        The nodes granted to one question count against later questions for the same pool. Without reservations, all are
         answered from one snapshot at one instant.
 
         Args:
