@@ -66,7 +66,7 @@ class WriteRules:
             old: The stored object on an update.
 
         Raises:
-            ApiError: Refused, with every reason.
+            ApiError: The write is refused. The error has every reason.
         """
         kind = target.kind
         pruning = prune(kind, document, self.content)

@@ -18,7 +18,7 @@ VERSION: Final = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""The Kubernetes release of the API conventions. Clients choose features by it."""
+"""The Kubernetes release that ``/version`` reports. Clients choose features by it."""
 
 _VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")

@@ -46,7 +46,7 @@ class ApiError(Exception):
 
     Args:
         code: HTTP status.
-        message: For the user.
+        message: Message for the user.
         reason: Machine-readable. Defaults to that of *code*.
         details: ``details`` of the body.
         warnings: Warnings for the user.

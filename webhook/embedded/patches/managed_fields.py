@@ -32,7 +32,7 @@ _APPLY, _UPDATE = "Apply", "Update"
 _EARLIER: Final = "before-first-apply"
 _ANCIENT: Final = "ancient-changes"
 _MOST_UPDATES: Final = 10
-"""Maximum number of managers by updates, as on an API server."""
+"""Maximum number of managers with operation ``Update``, as on an API server."""
 _IDENTITY: Final = frozenset(
     {
         ("f:apiVersion",),
@@ -136,7 +136,7 @@ def applied(
 def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: Manager, now: datetime) -> JsonObject:
     """Return *document*, the replacement of *live* by *manager*, with the owners of its fields.
 
-    Its own ``managedFields`` take precedence if they name owners. ``[{}]`` resets all of them.
+    The ``managedFields`` of *document* take precedence if they name owners. ``[{}]`` resets all of them.
     """
     entries = document["metadata"].get("managedFields")
     if entries == [{}]:
@@ -183,7 +183,7 @@ def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet
 
 
 def _capped(owners: Owners) -> Owners:
-    """Return *owners* with the oldest ones by updates merged into one, so that their number is bounded."""
+    """Return *owners* with the oldest ``Update`` managers merged into one, so that their number is bounded."""
     updates = [owner for owner in owners if owner.operation == _UPDATE]
     updates.sort(key=lambda owner: (owner.name != _ANCIENT, owner.time, owner.name))
     if len(updates) <= _MOST_UPDATES:

@@ -30,7 +30,7 @@ which may be empty.
   ``harbormaster.dev/simulate-leaving``.
 
 Annotation ``harbormaster.dev/simulate-apply``: ``fail`` makes the member refuse every object,
-``slow=3s`` makes its agent take up each changed Work that much later.
+``slow=3s`` delays its agent by 3 s for each changed Work.
 
 The condition ``ClusterPropertyCollectionSucceeded`` reports a mistake in any of these annotations.
 """

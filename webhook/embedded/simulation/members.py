@@ -4,8 +4,8 @@ Each has its own store. Its agent (`webhook.member`) applies its Works there, an
 makes the objects ready. The MemberCluster describes a member's reports and behaviour: see
 `webhook.embedded.simulation.annotations`.
 
-Only the agents are simulated here. Like real ones they follow the InternalMemberCluster (Join or Leave) and report into
-its status. The hub's part is that of `webhook.controllers.members.membership`, as everywhere.
+Only the agents are simulated here. Like real agents, they follow the InternalMemberCluster (Join or Leave) and report
+into its status. The hub's part is that of `webhook.controllers.members.membership`, as everywhere.
 
 Three watches on the hub serve all members. All work, due now or later, is an entry of one queue, which a few workers
 process: an idle member costs one heap entry.

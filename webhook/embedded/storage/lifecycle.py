@@ -35,7 +35,7 @@ def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
     """Check that *document* can be created, and return it without nulls in its head. Its name may still be empty.
 
     Raises:
-        InvalidMetadataError: With every reason.
+        InvalidMetadataError: *document* is invalid. The error has every reason.
     """
     document = _head(kind, document)
     metadata = document["metadata"]
@@ -72,7 +72,7 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
 
     Raises:
         ConflictError: *document* is not based on *current*.
-        InvalidMetadataError: With every reason.
+        InvalidMetadataError: *document* is invalid. The error has every reason.
     """
     document = _head(kind, document)
     new_metadata, old = document["metadata"], current["metadata"]
@@ -105,7 +105,7 @@ def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> 
 
     Raises:
         ConflictError: *document* is not based on *current*.
-        InvalidMetadataError: With every reason.
+        InvalidMetadataError: *document* is invalid. The error has every reason.
     """
     new_metadata, metadata = document["metadata"], dict(current["metadata"])
     metadata["resourceVersion"] = new_metadata.get("resourceVersion", "")
@@ -120,7 +120,7 @@ def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> Js
 
     Raises:
         ConflictError: *document* is not based on *current*.
-        InvalidMetadataError: With every reason.
+        InvalidMetadataError: *document* is invalid. The error has every reason.
     """
     document = _head(kind, document)
     metadata = document["metadata"]

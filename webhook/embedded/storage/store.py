@@ -236,7 +236,8 @@ class EmbeddedStore(Store):
     async def _turn(self) -> None:
         """Yield to other tasks before a write: a loop of writes would never yield otherwise.
 
-        Before the checks of the write, not after: no await between them and the journal may invalidate them.
+        It yields before the checks of the write, not after: an await between the checks and the journal could
+        invalidate them.
         """
         await asyncio.sleep(0)
         self._check_open()  # the store may have been closed in the meantime
