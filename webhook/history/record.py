@@ -1,9 +1,9 @@
 """The record: ConfigMaps in the namespace of the installation.
 
-Each holds the entries of one process and one period, as lines of JSON. ConfigMaps instead of a volume: every replica,
-the page and a user with only a kubeconfig read the same record. It outlives pods and nodes, needs no storage class, and
-is backed up with the hub. Writes are cheap: a process writes only its own ConfigMap, at most once per interval, and
-only if it has new entries. The embedded store keeps the same objects in its file.
+Each holds the entries of one process and one period, as lines of JSON. The record is in ConfigMaps and not on a volume,
+so that every replica, the page and a user with only a kubeconfig can read it. It outlives pods and nodes, needs no
+storage class, and is backed up with the hub. Writes are cheap: a process writes only its own ConfigMap, at most once
+per interval, and only if it has new entries. The embedded store keeps the same objects in its file.
 
 Retention is bounded by age and by size. Whole ConfigMaps are deleted, oldest first.
 """
@@ -40,9 +40,9 @@ MOST_CHUNKS: Final = 2000
 The largest configurable history, 64 MiB, fills 1,024 of them.
 """
 STRETCHES: Final = 7
-"""A ConfigMap covers at most this fraction of the retention period, because only whole ones are deleted."""
+"""Divisor of the retention period: the longest period of one ConfigMap, because only whole ones are deleted."""
 SHARES: Final = 8
-"""A process enforces retention each time it has written this fraction of the retained size."""
+"""Divisor of the retained size: a process enforces retention each time it has written that much."""
 
 
 class RecordSource(StrEnum):

@@ -2,8 +2,8 @@
 
 Recording an entry is cheap and never fails, because admission does it between a verdict and its response. Repeats
 within one interval are deduplicated into one entry with a count, so a client that is refused a thousand times leaves
-one line. A failed flush is retried at the next interval. The buffer is bounded, and an entry of its own records how
-many were dropped.
+one line. A failed flush is retried at the next interval. The buffer is bounded, and a separate entry records how many
+were dropped.
 """
 
 import asyncio
