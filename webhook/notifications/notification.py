@@ -40,7 +40,7 @@ class Notification:
     """An Event of one object, as the receiver gets it.
 
     Args:
-        id: Deduplication key. Repeats within the five minutes of an Event share it, across processes.
+        id: Deduplication key. Repeats in the same five-minute window share it, even across processes.
         time: When the Event was emitted.
         severity: ``Warning`` or ``Normal``, as the type of the Event.
         reason: Reason of the Event, one word.
@@ -86,7 +86,7 @@ def notification_of(document: JsonObject, event: Event, now: datetime) -> Notifi
     encoded = printable(event.message).encode(errors="replace")[:NOTE_BYTES]
     message = encoded.decode(errors="ignore")
     occasion = int(now.timestamp() // WINDOW.total_seconds())
-    # An Event is one for a reason, whatever its note: two gates of one run that open at once are two notifications.
+    # With the message: two gates of one run that open together have the same reason, but are two notifications.
     text = "\0".join((*map(str, about.values()), event.reason, message, str(occasion)))
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
     return Notification(digest, now, event.type, event.reason, message, about)

@@ -207,7 +207,7 @@ class Notifier:
         except NotPostedError as error:
             self._failures += error.is_there
             return DeliveryResult.FAILED, str(error)
-        except Exception as error:  # one that cannot be sent must not end all others, nor the process
+        except Exception as error:  # one that cannot be sent must not stop the others, nor the process
             log.exception("notification failed")
             return DeliveryResult.REFUSED, f"{type(error).__name__}: {error}"
         if 200 <= answer.status < 300:
