@@ -391,7 +391,7 @@ class NodeDisruptionController:
 
     @asynccontextmanager
     async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
-        """Hold the nodes of an order at the gate. Yield the refusal, or an empty string."""
+        """Hold the nodes of an order at the gate during the block. Yield the refusal, or an empty string."""
         assert site.turns is not None
         try:
             refusal, reservation_ids = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)
@@ -403,7 +403,7 @@ class NodeDisruptionController:
             await site.turns.release(reservation_ids)
 
     async def _reserved(self, site: "_Site", order: Order, uid: str) -> bool:
-        """Return whether the gate admits an expired node, which is then marked under its reservation."""
+        """Mark an expired node under a reservation. Return whether the gate admitted it and it could be marked."""
         async with self._turn(site, order, None) as refusal:
             return not refusal and await site.commands.mark(order.nodes[0], uid, order)
 

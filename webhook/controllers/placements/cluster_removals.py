@@ -50,10 +50,10 @@ class JudgedDecision:
 
     Args:
         marks: Annotations of bindings that are dropped now, by name.
-        replacing: Mark of new bindings as replacements. Empty: they are none.
+        replacing: Value of the annotation that marks new bindings as replacements. Empty: they replace nothing.
         changed: Bindings dropped before, as they are to be written.
         snapshot: The policy snapshot with its record. None: unset, it is unchanged.
-        warned: Clusters that are left with a warning.
+        warned: Clusters that the placement leaves with a warning.
     """
 
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class ClusterRemovals:
         )
 
     def _judged(self, document: JsonObject, judgement: ClusterJudgement, facts: ClusterFacts) -> JsonObject:
-        """Return a waiting binding as it is to be written. Without changes it is the same object."""
+        """Return a waiting binding as it is to be written. If unchanged, it is *document* itself."""
         mark = self._mark(document, judgement, facts)
         if REMOVAL_PENDING not in mark:
             return with_metadata(self._ordered(document), annotations=mark)
@@ -191,7 +191,7 @@ class ClusterRemovals:
     async def order(
         self, family: Family, placement: JsonObject, snapshot: JsonObject, judged: JudgedDecision
     ) -> JsonObject:
-        """Record that clusters are left, before their bindings are written. Return the policy snapshot."""
+        """Record that a placement leaves clusters, before the bindings are written. Return the policy snapshot."""
         if judged.warned:
             self._record(placement, warning_event((), judged.warned))
         if judged.snapshot is None:

@@ -68,7 +68,7 @@ class _Watched:
     begun: float
 
     def fits(self, kind: Kind) -> bool:
-        """Return whether the watch also serves *kind*, a later discovery of the same kind."""
+        """Return whether the watch also serves *kind*, which is this kind as discovered later."""
         here, there = self.kind, kind
         same = (here.plural, here.namespaced) == (there.plural, there.namespaced)
         return not self.ours or (same and here.versions[0] in there.versions)

@@ -138,7 +138,7 @@ class ClusterApi:
         return Started.ACCEPTED
 
     async def observe(self, operation: Operation) -> Observation:
-        """Return the progress of Cluster API."""
+        """Return the progress that Cluster API reports. UNKNOWN if the Cluster is missing."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
