@@ -105,7 +105,7 @@ async def adopt_freed(
 
 
 def may_free(applied_work: JsonObject, us: HubMember) -> bool:
-    """Return whether an AppliedWork is not another member's, and has our finalizer."""
+    """Return whether an AppliedWork has our finalizer, and does not belong to another member."""
     has_cleanup = APPLIED_WORK_CLEANUP in finalizers_of(applied_work)
     return has_cleanup and ownership_of(applied_work, us) is not AppliedWorkOwnership.ANOTHERS
 

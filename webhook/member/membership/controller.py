@@ -123,7 +123,7 @@ class Membership:
         self.problem = "the hub has not responded yet"
         """Why the hub cannot be read now, empty if it can."""
         self.undelivered = ""
-        """Why a heartbeat or the last report was not delivered, empty if it was or none is due."""
+        """Why a heartbeat or the last report was not delivered, empty if it was delivered or none is due."""
         self.refused = ""
         """Why this cluster is not joined although the hub requests it, empty otherwise."""
 

@@ -62,7 +62,7 @@ class HeartbeatFigures:
         remark: Added to the message of a successful collection.
         statements: Further conditions, after those of the collection.
         observed: Time of the collection. None: unset, the time of the heartbeat.
-        keeps_others: Keep properties of the last report that *properties* lacks.
+        keeps_others: Whether to keep properties of the last report that *properties* lacks.
         namespace_contents: Namespace to the counts of its content. None: unknown, not collected.
         without_work: AppliedWorks without a Work on the hub, with the number of their objects. None: unknown.
         usage_known: Whether the sums are known. If False, the sums of the last report are kept.

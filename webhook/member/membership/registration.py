@@ -80,7 +80,7 @@ class Registration:
         cluster: The name of the member that the agent works for.
         member: The cluster.
         home: Returns the agent's own namespace on it.
-        take_over: Claim the cluster from any other owner, once.
+        take_over: Whether to claim the cluster from any other owner, once.
     """
 
     def __init__(

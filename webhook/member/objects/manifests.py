@@ -80,7 +80,7 @@ class ManifestKinds:
 
 
 def in_version(kind: Kind, version: str) -> Kind:
-    """Return *kind* with *version*, one of its own, as the version that requests use."""
+    """Return *kind* with *version* first, so that requests use that version."""
     if kind.versions[0] == version:
         return kind
     return replace(kind, versions=(version, *(other for other in kind.versions if other != version)))

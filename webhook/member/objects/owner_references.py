@@ -45,7 +45,7 @@ def with_owners(document: JsonObject, references: list[JsonObject]) -> JsonObjec
 
 
 def without_owner(document: JsonObject, name: str) -> JsonObject | None:
-    """Return *document* without AppliedWorks called *name* of any uid among its owners, or None if it has none."""
+    """Return *document* without the owner references to AppliedWorks named *name*, or None if it has none of them."""
     others = [owner for owner in owners(document) if not (is_applied_work(owner) and owner["name"] == name)]
     return None if len(others) == len(owners(document)) else with_owners(document, others)
 
@@ -70,7 +70,7 @@ def is_freed(document: Mapping[str, Any], name: str, us: HubMember) -> bool:
 
 
 def unfreed(document: JsonObject) -> JsonObject:
-    """Return *document* without that mark, or *document* itself if it has none."""
+    """Return *document* without the mark of `marked_freed`, or *document* itself if it is not marked."""
     return with_metadata(document, annotations={FREED: None}) if annotation(document, FREED) else document
 
 
@@ -81,7 +81,7 @@ def _mark(name: str, us: HubMember) -> str:
 def unblocked(document: JsonObject, uid: str) -> JsonObject:
     """Return *document* changed so that it does not block the deletion of its owner *uid*.
 
-    Return *document* itself if it does not block that, or has no other owner.
+    Return *document* itself if it does not block the deletion, or has no other owner.
     """
     references = owners(document)
     ours = [owner for owner in references if owner["uid"] == uid]
