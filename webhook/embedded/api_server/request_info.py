@@ -19,8 +19,8 @@ class RequestInfo:
 
     Args:
         kind: The kind.
-        version: The requested version, one of the kind's.
-        namespace: None: unset, all of them, or the kind is cluster-scoped.
+        version: The requested version, which the kind has.
+        namespace: None: unset, all namespaces, or the kind is cluster-scoped.
         name: Empty for the collection.
         subresource: ``status`` or empty.
     """

@@ -21,7 +21,7 @@ _VERSION: Final = "meta.k8s.io/v1"
 _NAME: Final = Column("Name", ".metadata.name")
 _NUMBERS: Final = ("integer", "number")
 INCLUDED: Final = ("Metadata", "None", "Object")
-"""Part of its object that a row has: ``includeObject`` of a request, the first by default."""
+"""Parts of its object that a row may have, as ``includeObject`` of a request. The first is the default."""
 
 
 def accepts_table(accept: str) -> bool:

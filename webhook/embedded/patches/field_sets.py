@@ -131,7 +131,7 @@ def _fields(shape: FieldShape, value: Any, at: FieldPath) -> Iterator[FieldPath]
 
 
 def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
-    """Return *fields* and the named fields that contain them, which are removed with their last field."""
+    """Return *fields* and the named fields that contain them. A named field is removed with its last field."""
     all_paths = set(fields)
     for path in tuple(all_paths):
         shape_at = shape

@@ -335,7 +335,7 @@ class SimulatedMembers:
                 await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, member_figures, self._now(), is_joined=False)
 
     async def _keep_leaving(self, cluster: str, member: SimulatedMember) -> None:
-        """Delete a member that simulates a hanging leave, and keep it with a finalizer. Release any other.
+        """Delete a member that simulates a hanging leave, and keep it with a finalizer. Release any other member.
 
         The hub abandons it after the force-delete wait, but our finalizer remains.
         """

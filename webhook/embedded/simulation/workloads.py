@@ -47,7 +47,7 @@ def _observed(document: JsonObject) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """Pods of a workload: desired, with the present template, and serving."""
+    """Numbers of a workload's Pods: desired, with the present template, and serving."""
 
     wanted: int
     updated: int
