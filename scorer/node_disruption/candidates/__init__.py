@@ -1,4 +1,4 @@
 """Candidate nodes: what blocks them, what disrupting them costs and saves, and what disruption budgets allow.
 
-Which candidates are disrupted is decided in ``methods``.
+``methods`` decides which candidates are disrupted.
 """

@@ -40,7 +40,7 @@ class Candidate:
 
     Args:
         node: The node.
-        pool: Its pool. None: unknown name.
+        pool: Its pool. None: unknown, no NodePool has the name in its label.
         pods: All pods on it.
         instance_type: Its instance type. None: not in the catalog.
         price: Price per hour. None: unknown.
@@ -68,7 +68,7 @@ class Candidate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no pod on it costs anything to evict."""
+        """Whether no reschedulable pod on it has a positive eviction cost."""
         return is_empty(self.cost)
 
     @property
@@ -262,7 +262,7 @@ def eviction_cost(pod: Pod) -> float:
 
 
 def reschedule_cost(pods: Iterable[Pod]) -> float:
-    """Return the cost of rescheduling the reschedulable ones of *pods*. Pods with a negative cost count as 0."""
+    """Return the total eviction cost of the reschedulable *pods*, plus `BASE_COST`. A negative cost counts as 0."""
     return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in pods if pod.reschedulable)
 
 

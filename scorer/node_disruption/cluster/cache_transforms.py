@@ -1,7 +1,7 @@
 """Cache transforms: the fields of pods and nodes that planning reads. All others are dropped to save memory.
 
-All that `scorer.node_budgets.blockers.essential_pod` keeps for the gate is kept here as well, so that gate and planner
-can read the same pods.
+Every field that `scorer.node_budgets.blockers.essential_pod` keeps for the gate is kept here as well, so that the gate
+and the planner can share cached pods.
 
 Source: nodepool-disruption.md 5.3 to 5.5, 6.1 and 9.
 """
@@ -94,7 +94,7 @@ def _container(container: JsonObject) -> JsonObject:
 
 
 def _resized_statuses(containers: Sequence[JsonObject], statuses: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the statuses that say other resources than the containers ask for."""
+    """Yield the container statuses whose actual or allocated resources differ from the container's requests."""
     requests = {container.get("name"): dict_at(container, "resources", "requests") for container in containers}
     for status in statuses:
         previous = requests.get(status.get("name"))

@@ -82,7 +82,7 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class ParsedToleration:
-    """A toleration. An empty key or effect matches all of them."""
+    """A toleration. An empty key matches every key, and an empty effect matches every effect."""
 
     key: str = ""
     operator: str = "Equal"

@@ -88,9 +88,9 @@ class ClusterNode:
         allocatable: Allocatable resources: cpu in millicores, everything else in whole units.
         capacity: Capacity of the instance in the same units. Limits of pools refer to it.
         created: Creation time. None: unknown.
-        instance_type: Its type by the current or deprecated label, empty if unknown.
-        zone: Its zone, likewise.
-        capacity_type: Its capacity type, likewise.
+        instance_type: Value of its instance type label, current or deprecated. Empty if unknown.
+        zone: Value of its zone label, current or deprecated. Empty if unknown.
+        capacity_type: Value of its capacity type label. Empty if unknown.
         claim: Its NodeClaim. None: unset.
     """
 

@@ -18,7 +18,7 @@ from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, Evict
 SHORTEST: Final = timedelta(seconds=5)
 """Shortest drain."""
 STUCK: Final = timedelta(minutes=1)
-"""How long an overdue pod is waited for before its kubelet is considered unresponsive."""
+"""Time after a pod's deletionTimestamp at which its kubelet is considered unresponsive and the drain continues."""
 LEAST_GRACE: Final = timedelta(seconds=1)
 
 
@@ -42,7 +42,7 @@ class DrainStep:
     Args:
         evict: Pods to evict now, by namespace and name.
         delete: Pods to delete now.
-        holds: Why pods whose turn it is remain.
+        holds: Blockers of the pods in the current tier.
         left: Number of pods that the drain waits for.
         is_over: The drain is complete, so the node can be deleted.
         next_at: When the passage of time alone changes the step. None: unknown.

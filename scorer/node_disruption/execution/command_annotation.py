@@ -38,7 +38,7 @@ class Order:
     """An accepted command.
 
     Args:
-        id: Id, the same on all its nodes and replacements.
+        id: Id, equal on all nodes and replacements of the command.
         method: A `scorer.node_disruption.methods.command.Method`, `EXPIRATION` or `DELETION`.
         reason: Reason as budgets name it, or ``Expired``.
         nodes: Names of all its nodes.

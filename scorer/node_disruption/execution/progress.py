@@ -62,8 +62,8 @@ def next_step(
     Args:
         order: The command.
         present: Names of its existing nodes.
-        marked_nodes: Those of them that carry its annotation.
-        removed_nodes: Those of them that are being drained or deleted.
+        marked_nodes: Names of its nodes that carry its annotation.
+        removed_nodes: Names of its nodes that are being drained or deleted.
         replacements: Whether each of its existing new claims is initialized, by name.
         commands: Number of commands in flight.
         now: Current time.

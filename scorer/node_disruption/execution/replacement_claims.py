@@ -66,7 +66,7 @@ def _claim(name: str, node: NewNode, order: Order, pool: JsonObject) -> JsonObje
 
 def _requirements(node: NewNode) -> Iterator[JsonObject]:
     requirements = {key: requirement for key, requirement in node.requirements.items() if key not in _IN_LABELS}
-    if node.types and node.pods:  # a node of a static pool may be of any type that its pool allows
+    if node.types and node.pods:  # a replacement in a static pool may have any type that the pool allows
         requirements[INSTANCE_TYPE] = one_of(*(instance_type.name for instance_type in node.types[:MOST_TYPES]))
     for key, requirement in sorted(requirements.items()):
         equivalents = list(_equivalent_requirements(key, requirement))

@@ -19,7 +19,7 @@ class NewDomains:
     """Values that the labels of new nodes can have.
 
     Args:
-        pools: All NodePools. Those that make no nodes for pods add nothing.
+        pools: All NodePools. Pools that create no nodes for pods, such as static ones, are ignored.
         types: Available instance types.
     """
 
@@ -36,11 +36,11 @@ class NewDomains:
     def expected(self, shape: PodShape, spread: Spread) -> frozenset[str]:
         """Return the domains that new nodes could open for a pod, as far as a spread constraint counts them.
 
-        The selector and the required node affinity of the pod narrow them down. Taints of pools do if the constraint
-        honors them.
+        Domains that the pod's node selector or required node affinity excludes are omitted. If the constraint honors
+        taints, pools with a taint that the pod does not tolerate are ignored.
         """
         key = id(shape), spread
-        if (domains := self._expected.get(key)) is None:  # the shape is kept, so that its id stays its own
+        if (domains := self._expected.get(key)) is None:  # keeps the shape alive: its id is not reused
             domains = self._expected[key] = shape, self._expected_values(shape, spread)
         return domains[1]
 

@@ -143,9 +143,9 @@ def pool_template(pool: NodePoolState, types: Iterable[InstanceType]) -> NewNode
 
 
 def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
-    """Return the names of the pools whose usage exceeds a limit, even counting the nodes to be removed.
+    """Return the names of the pools whose usage, including nodes to be removed, exceeds a limit.
 
-    They cannot create nodes now.
+    Such pools cannot create nodes now.
     """
     nodes = cluster.nodes.values()
     limited_pools = (pool for pool in cluster.pools.values() if pool.limits)
@@ -153,7 +153,7 @@ def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
 
 
 def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
-    """Yield the label requirements of a pod for a new node. One of them must be met."""
+    """Yield the alternative label requirements of a pod. A new node must meet one of them."""
     selector = [(key, one_of(value)) for key, value in shape.node_selector]
     groups = [*shape.volume_terms] if shape.node_terms is None else [shape.node_terms, *shape.volume_terms]
     groups += [] if shape.preferred_nodes is None else [(shape.preferred_nodes,)]
@@ -261,7 +261,7 @@ def _together(pairs: Iterable[tuple[str, Allowed]]) -> dict[str, Allowed] | None
 
 
 def _may_be_new(term: NodeTerm) -> bool:
-    """Return whether a node with a still unknown name can match a term."""
+    """Return whether a new node, whose name is not known yet, can match the fields of a term."""
     return all(expression.key == NODE_NAME and expression.operator == "NotIn" for expression in term.fields)
 
 

@@ -1,4 +1,4 @@
 """The planner's pass: emptiness, drift, consolidation and expiration, tried in order, and the validation of commands.
 
-Commands are carried out by ``execution``.
+``execution`` carries the commands out.
 """

@@ -1,4 +1,4 @@
-"""Pools with the policy ``Balanced``: a move must save at least half as large a share of the pool as it disrupts.
+"""The policy ``Balanced``: the share of a pool's cost that a move saves must be at least half the share it disrupts.
 
 Source: nodepool-disruption.md 6.4; Karpenter v1.15.0 ``pkg/controllers/disruption/balanced.go``.
 """

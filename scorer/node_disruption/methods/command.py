@@ -71,7 +71,7 @@ class DisruptionScore:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Nodes that are disrupted together, and the replacements that are created before.
+    """Nodes that are disrupted together, and their replacements, which are created first.
 
     Args:
         method: Method that found them.
@@ -100,10 +100,10 @@ class Command:
 
 
 def over_limits(command: Command, cluster: ClusterSnapshot) -> Refusal | None:
-    """Return why the replacements of a command cannot be created now, if so.
+    """Return why the replacements of a command cannot be created now, or None.
 
-    A plan subtracts the nodes that it removes. But a NodeClaim is created only while the usage including these nodes is
-    within the limits of the pool.
+    A plan subtracts the nodes to be removed from the usage of their pool. These nodes still exist when the NodeClaims
+    are created, so a pool that exceeds a limit with them cannot create any.
     """
     pools_beyond = beyond_limits(cluster).intersection(node.pool for node in command.replacements)
     if not pools_beyond:

@@ -1,4 +1,6 @@
-"""Consolidation: nodes are removed when their pods fit elsewhere at a lower price. Shared by one and multiple nodes.
+"""Consolidation: nodes are removed when their pods fit elsewhere at a lower price.
+
+Single-node and multi-node consolidation share this module.
 
 Source: nodepool-disruption.md 6.3; Karpenter v1.15.0 ``pkg/controllers/disruption/consolidation.go``.
 """
@@ -23,9 +25,10 @@ from scorer.node_disruption.scheduling.relocation import Hopeless, Relocation
 MOST_TYPES: Final = 600
 """Most instance types of a new node. The cheapest are kept."""
 SPOT_TYPES: Final = 15
-"""Number of cheaper spot types required to replace a spot node by another one, and number requested.
+"""Minimum number of cheaper spot types for replacing a single spot node with another spot node.
 
-With fewer, the new node might not be among the cheapest, and would be replaced in turn.
+The replacement requests that many types, or more if minValues requires it. With fewer, the new node might not be among
+the cheapest, and would be replaced in turn.
 """
 _NAMED: Final = 5
 """Most pods that a message names."""

@@ -1,4 +1,4 @@
-"""Drift: a node that its pool no longer describes is replaced, one per pass, the oldest first.
+"""Drift: nodes that no longer match their pool are replaced, one per pass, the longest drifted first.
 
 The reference stores the result in a condition of the NodeClaim and refreshes it every few minutes. Here drift is
 detected in every pass, so that the effect of a changed pool can be predicted. The condition provides the start time,
@@ -127,7 +127,7 @@ def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) ->
 
 def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
     relocation = survey.relocations.relocate([candidate], is_consolidation=False)
-    assert isinstance(relocation, Relocation)  # no price is too high
+    assert isinstance(relocation, Relocation)  # without max_price, the result is never Hopeless
     if relocation.unplaced and survey.catalog is None:
         relocation = _onto_equal_node(relocation, candidate)
     if relocation.left:
@@ -193,7 +193,7 @@ def _is_offered(kind: InstanceType, labels: Mapping[str, str]) -> bool:
 
 
 def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
-    """Return the drift in the condition, unless it is one that we detect ourselves and did not confirm."""
+    """Return the drift in the claim's condition. A reason that `detect_drift` evaluates itself is ignored."""
     own_reasons = _OWN_REASONS if catalog is not None else (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED)
     if claim.drifted_since is None or claim.drift_reason in own_reasons:
         return None

@@ -1,4 +1,4 @@
-"""Emptiness: nodes without pods that cost anything to evict are deleted, all in one command.
+"""Emptiness: nodes without reschedulable pods that have an eviction cost are deleted, all in one command.
 
 Source: nodepool-disruption.md 5.5 to 5.7 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/emptiness.go``.
 """
@@ -16,7 +16,7 @@ _EMPTY = DisruptionReason.EMPTY
 
 
 def plan_emptiness(survey: Survey) -> MethodOutcome:
-    """Delete every empty node whose consolidateAfter has passed, as many as budgets allow."""
+    """Delete the empty nodes whose consolidateAfter has passed, as many as budgets allow. Static pools are skipped."""
     holds = list[Held]()
     for node in _empty_ones(survey.nodes.values()):
         holds += blocked_nodes(node, _EMPTY, survey.not_empty(node), node.blockers_for(DisruptionClass.GRACEFUL))

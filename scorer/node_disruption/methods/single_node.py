@@ -1,4 +1,4 @@
-"""Single-node consolidation: nodes are tried one by one, and the first possible one is removed.
+"""Single-node consolidation: nodes are tried one by one, until one can be removed.
 
 The reference times out after three minutes, and the next pass starts with the pools that were not reached. Here the
 limit is a number of simulations, so that the result does not depend on the speed of the machine.

@@ -1,6 +1,6 @@
 """Static drift: nodes of static pools that no longer match their pools.
 
-Each gets a replacement from the template of its pool, regardless of where its pods fit.
+Each node gets a replacement from the template of its pool, even if its pods fit on other nodes.
 
 Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/staticdrift.go``.
 """
@@ -60,7 +60,7 @@ def _plan_pool(survey: Survey, candidates: Sequence[Candidate]) -> MethodOutcome
 
 
 def _too_many(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal | None:
-    """Return the refusal for a pool with surplus nodes, which are removed first."""
+    """Return the refusal for a pool with surplus nodes, which are removed before drifted ones are replaced, or None."""
     running = sum(node.claim is not None and node.claim.deletion is None for node in nodes)
     if pool.replicas is None or running <= pool.replicas:
         return None

@@ -90,7 +90,7 @@ def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Surv
 
 def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
     relocation = survey.relocations.relocate(candidates, is_consolidation=True)
-    assert isinstance(relocation, Relocation)  # no price is too high
+    assert isinstance(relocation, Relocation)  # without max_price, the result is never Hopeless
     return relocation
 
 

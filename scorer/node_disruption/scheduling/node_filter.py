@@ -54,7 +54,7 @@ class NodeView:
 
     Args:
         new: Domains that new nodes could open. The provisioner counts them when it spreads pods. Unset for the
-            scheduler, which counts only those of nodes.
+            scheduler, which counts only the domains of existing nodes.
         moved: The pod moves from a candidate. Nodes within their consolidateAfter do not take it.
     """
 
@@ -91,7 +91,7 @@ class ClusterCapacity:
         shapes = {id(shape): shape for shape in (*_requested_shapes(self._loads.values()), *other_shapes)}
         rows = [self._loads.get(name, NOTHING) for name in self.names]
         counts = PodCounts(rows, shapes.values(), cluster.namespaces)
-        for pod in cluster.pending:  # so that it does not depend on what was asked before which terms are known
+        for pod in cluster.pending:  # makes the counted terms independent of earlier calls
             counts.carried(pod.shape)
         self._occupancy = Occupancy(self._rows.nodes, rows, counts)
         terms = {id(shape): (shape, Terms.of(shape, counts)) for shape in shapes.values()}
@@ -319,7 +319,7 @@ class ClusterCapacity:
         if (row := self._rows.find(node)) is None:
             raise KeyError(node)
         self._domains.change(self._occupancy.change(pod, row, node, sign), row, sign)
-        if sign < 0:  # a kind of pod may fit on the node now that did not
+        if sign < 0:  # the node may now fit kinds of pods that it did not before
             self._choices = None
 
     def _roomy(self, pod: Pod, accepting: BoolColumn) -> BoolColumn:
@@ -372,8 +372,8 @@ class FeasibleNodes:
     """Nodes with room for a kind of pod.
 
     Args:
-        rows: The first of them by precedence.
-        are_all: There are no others.
+        rows: Rows of the first nodes by precedence, at most `_MOST_ROWS`.
+        are_all: Whether *rows* contains every such node.
     """
 
     rows: tuple[int, ...]
@@ -395,7 +395,7 @@ class FeasibilityIndex:
 
     def of(self, pod: Pod) -> FeasibleNodes:
         """Return the nodes that have room for *pod*."""
-        if (nodes := self._known.get(id(pod.shape))) is None:  # the shape is kept, so that its id stays its own
+        if (nodes := self._known.get(id(pod.shape))) is None:  # keeps the shape alive: its id is not reused
             nodes = self._known[id(pod.shape)] = pod.shape, self._make(pod)
         return nodes[1]
 

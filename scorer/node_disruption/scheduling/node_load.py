@@ -23,12 +23,12 @@ class Load:
     """The pods of one node.
 
     Args:
-        all: All of them.
-        pods: Those that use resources.
+        all: All pods on the node.
+        pods: The pods that use resources.
         taken: Their total usage, by resource.
         asking: Shapes of all pods with affinity or anti-affinity.
-        special: Those of *pods* with host ports or anti-affinity.
-        queue: Those of all pods that must be rescheduled if the node is removed, in `queue_order`.
+        special: The members of *pods* with host ports or anti-affinity.
+        queue: The members of *all* that must be rescheduled if the node is removed, in `queue_order`.
     """
 
     all: tuple[Pod, ...] = ()

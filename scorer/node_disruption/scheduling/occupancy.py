@@ -25,9 +25,9 @@ class Occupancy:
     """Resources that pods use on the nodes.
 
     Args:
-        nodes: One per row.
-        loads: Their loads, one per row.
-        counts: Counters of the same pods.
+        nodes: The nodes, one per row.
+        loads: Loads of the nodes, one per row.
+        counts: Counters of the pods in *loads*.
     """
 
     def __init__(self, nodes: Sequence[ClusterNode], loads: Sequence[Load], counts: PodCounts) -> None:
@@ -50,7 +50,7 @@ class Occupancy:
         occupancy._places = list(self._places)
         occupancy._columns = dict(self._columns)
         occupancy._owned = set()
-        self._owned = set()  # both must copy before they write
+        self._owned = set()  # both copies must copy a column before they write to it
         return occupancy
 
     def add_nodes(self, nodes: Sequence[ClusterNode]) -> None:

@@ -26,10 +26,10 @@ NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class SelectedPods:
-    """Selected pods.
+    """A selection of pods.
 
     Args:
-        terms: Terms that they all match, regardless of topology keys.
+        terms: Terms that every selected pod matches. Their topology keys are ignored.
         unless_ending: Whether to exclude pods that are being deleted.
     """
 
@@ -105,7 +105,7 @@ class PodCounts:
         self._carried: dict[int, tuple[PodShape, tuple[int, ...]]] = {}
         self._carriers: dict[int, list[int]] = {}
         self.some_carry = False
-        """Some pod that is or was there has a term of anti-affinity."""
+        """Whether any present or former pod has a term of anti-affinity."""
         for row, load in enumerate(loads):
             for pod in load.special:
                 for number in self.carried(pod.shape):
@@ -130,7 +130,7 @@ class PodCounts:
         """Return the counters of the anti-affinity terms that a pod carries. Duplicate terms are counted twice."""
         if not shape.anti_affinity:
             return ()
-        if (numbers := self._carried.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
+        if (numbers := self._carried.get(id(shape))) is None:  # keeps the shape alive: its id is not reused
             numbers = self._carried[id(shape)] = (
                 shape,
                 tuple(self.number(Carrying(term)) for term in shape.anti_affinity),
@@ -174,7 +174,7 @@ class PodCounts:
         return counts
 
     def _class(self, pod: Pod) -> int:
-        if (entry := self._class_by_pod.get(id(pod))) is not None:  # the pod is kept, so that its id stays its own
+        if (entry := self._class_by_pod.get(id(pod))) is not None:  # keeps the pod alive: its id is not reused
             return entry[1]
         labels = pod.labels
         key = (pod.namespace, pod.terminating_since is None, *map(labels.get, self._keys))
@@ -240,9 +240,9 @@ class _There:
 
     Args:
         class_of: Class of each pod. Shape (pods,).
-        rows: Row of its node. Shape (pods,).
-        examples: One pod of each class known by then.
-        by_namespace: These classes by namespace.
+        rows: Row of each pod's node. Shape (pods,).
+        examples: One pod of each class known at creation.
+        by_namespace: The classes in *examples*, by namespace.
     """
 
     class_of: NDArray[np.intp]

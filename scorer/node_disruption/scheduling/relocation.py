@@ -55,7 +55,7 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class Hopeless:
-    """Pods fit on no existing node, and no instance type with room for them is cheap enough.
+    """Result for pods that fit on no existing node, when no instance type with room for them is cheap enough.
 
     Args:
         pods: Number of pods.
@@ -137,10 +137,7 @@ class Relocations:
 
     @cached_property
     def nominated(self) -> Mapping[str, str]:
-        """Key of the first pod that an existing node will receive, by node name.
-
-        The pod is pending, or on a draining node.
-        """
+        """Key of the first pending or draining pod that each existing node will receive, by node name."""
         onto = dict(self._waiting_placement.onto)
         if self._leaving_pods:
             onto |= self._provision(self._free, self._leaving_pods).onto

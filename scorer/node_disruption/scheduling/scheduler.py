@@ -26,8 +26,8 @@ class NewNodes:
     """Possible new nodes.
 
     Args:
-        templates: One for each pool that could make a node, by weight and name.
-        domains: Topology domains that new nodes could open, those of pools at their limits included.
+        templates: One template per pool that can create a node, by weight and name.
+        domains: Topology domains that new nodes could open, including those of pools at their limits.
     """
 
     templates: Sequence[NewNode]
@@ -143,7 +143,7 @@ class _Placing:
     def _put(self, pod: Pod) -> bool:
         """Place a pod. Return whether it was placed."""
         kind = (self._view(pod).moved, *(id(variant.shape) for variant in (pod, *pod.stricter)))
-        if self._failed.get(kind) == self._changes:  # one like it has just failed
+        if self._failed.get(kind) == self._changes:  # an equal pod has failed, and nothing has changed since
             return False
         if self._settle(pod):
             self._changes += 1

@@ -34,7 +34,7 @@ class NodeRows:
     """Nodes, one row each.
 
     Args:
-        nodes: In the order of the rows.
+        nodes: The nodes, in row order.
     """
 
     def __init__(self, nodes: Sequence[ClusterNode]) -> None:
@@ -79,7 +79,11 @@ class NodeRows:
         return self._mask("accepting", shape, NodeRows._accepting)
 
     def counted(self, shape: PodShape, spread: Spread) -> BoolColumn:
-        """Return the nodes whose pods count for a spread constraint of a pod: with all its keys, by its policies."""
+        """Return the nodes whose pods count for a spread constraint of a pod.
+
+        A node needs the topology keys of all constraints of the pod. The constraint's own policies decide whether it
+        must also match the pod's node affinity, and have only taints that the pod tolerates.
+        """
         mask = self.with_keys(constraint.topology_key for constraint in shape.spreads)
         if spread.honors_affinity:
             mask = mask & self.selected(shape)
@@ -98,7 +102,7 @@ class NodeRows:
     def _mask(self, name: str, shape: PodShape, make: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
         key = name, id(shape)
         if (mask := self._masks.get(key)) is None:
-            self._shapes[id(shape)] = shape  # as long as it lives, its id is its own
+            self._shapes[id(shape)] = shape  # keeps the shape alive: its id is not reused
             key_parts = (
                 shape.node_selector,
                 shape.node_terms,

@@ -32,7 +32,7 @@ ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 KEPT_AWAY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _FEW: Final = 24
-"""Most changed nodes that are updated in a loop. Beyond, numpy over all nodes is faster."""
+"""Most changed nodes that are updated in a loop. For more nodes, numpy over all of them is faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ class Domains:
             tally = self._tally(number, key)
             if key == HOSTNAME:
                 yield key, [None] if tally.is_free(node.name) else []
-            elif domains := new.of(key):  # else no new node has the label, and is in no domain
+            elif domains := new.of(key):  # otherwise, no new node has the label
                 free = filter(tally.is_free, _allowed_domains(requirements, key, (*tally.known(), *domains)))
                 yield key, [one_of(*free)]
 
@@ -394,7 +394,7 @@ class Domains:
         return tally.at(tally.counts <= spread.max_skew + fewest - _selects_own(spread, pod))
 
     def _terms_of(self, shape: PodShape) -> Terms:
-        if (terms := self.terms.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
+        if (terms := self.terms.get(id(shape))) is None:  # keeps the shape alive: its id is not reused
             terms = self.terms[id(shape)] = shape, Terms.of(shape, self._counts)
         return terms[1]
 
@@ -428,7 +428,7 @@ class Domains:
         return self._update_tally(tally.following(pods, nodes.counted, nodes.present, self.changed), number)
 
     def _update_tally(self, tally: DomainCounts, number: int) -> DomainCounts:
-        """Keep counts updated from now on."""
+        """Register *tally* for updates when the counter *number* changes, and return it."""
         self._by_number.setdefault(number, []).append(tally)
         return tally
 

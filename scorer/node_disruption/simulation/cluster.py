@@ -106,10 +106,10 @@ class Clockwork:
         for homeless in self._homeless.values():
             self._book.leave(homeless.pod)
         self._look_for_places = bool(self._homeless)
-        self._made_up: set[str] = set()  # nodes of static pools in whose place others have come
+        self._made_up: set[str] = set()  # nodes of static pools that have been replaced
         self._static = [pool for _, pool in sorted(cluster.pools.items()) if pool.replicas is not None]
-        self._room: SimulatedCapacity | None = None  # made when it is first needed
-        self._unknown: list[str] = []  # nodes that it does not have yet
+        self._room: SimulatedCapacity | None = None  # created on first use
+        self._unknown: list[str] = []  # nodes that are not in _room yet
         self._templates: tuple[NewNode, ...] | None = None
         self._new_domains = NewDomains(cluster.pools.values(), self._types)
         self._ages = [(expiration.at, expiration.node) for expiration in expirations(cluster)]
@@ -128,7 +128,7 @@ class Clockwork:
         return replace(
             self._base,
             nodes=dict(sorted(self.nodes.items())),
-            launching={},  # when they join is not known
+            launching={},  # the time at which they join is unknown
             pods=dict(self.pods),
             pending=tuple(pod.pod for _, pod in sorted(self._homeless.items())),
             guards=self._book.guards(),
@@ -317,7 +317,7 @@ class Clockwork:
                 self._book.leave(pod)
             self._uproot(pod, now, now, name)
         self.removals.append(NodeRemoval(now, node.pool, name))
-        self._look_for_places |= bool(self._homeless)  # limits of the pool may have room again
+        self._look_for_places |= bool(self._homeless)  # the pool may be below its limits again
 
     def _place(self, now: datetime) -> None:
         """Place waiting pods on existing or new nodes."""
@@ -328,7 +328,7 @@ class Clockwork:
         capacity = self._capacity().without((), closed=disrupting)
         pods = [pod.pod for pod in self._homeless.values()]
         placement = place_all(capacity, pods, NewNodes(self._new_nodes(disrupting), self._new_domains))
-        self._look_for_places = bool(placement.left and placement.new_nodes)  # which zone a new node has is known then
+        self._look_for_places = bool(placement.left and placement.new_nodes)  # retry once its zone is known
         for key, reason in placement.left.items():
             self._homeless[key].why = reason
         for key, name in sorted(placement.onto.items()):
@@ -343,7 +343,7 @@ class Clockwork:
                 self._come(pod.key, node, now)
 
     def _capacity(self, name: str = "") -> SimulatedCapacity:
-        """Return the free capacity, including the named node, or all nodes without a name."""
+        """Return the free capacity. It certainly includes the node *name*, or every node if *name* is empty."""
         if self._room is None:
             self._room = SimulatedCapacity(self.cluster())
         if self._unknown and (not name or name in self._unknown):

@@ -29,7 +29,7 @@ class NodeDrain:
         self._left: dict[str, Pod] = {}
         self._ending: dict[str, tuple[int, datetime]] = {}
         self.staying: list[Pod] = []
-        """Pods that are not evicted, and end with the node."""
+        """Pods that are not evicted, and terminate with the node."""
         for pod in pods:
             if pod.terminating_since is not None and not pod.finished:
                 self._ending[pod.key] = pod.tier, self._bound_by_deadline(max(start, pod.terminating_since))

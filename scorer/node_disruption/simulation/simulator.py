@@ -44,7 +44,7 @@ from scorer.node_disruption.simulation.timeline import (
 PASSING: Final = frozenset(
     (BlockReason.NOT_INITIALIZED, BlockReason.DELETING, BlockReason.REBOOTING, DisruptionBlockReason.NOMINATED)
 )
-"""Causes that hold nodes only during something that is reported anyway."""
+"""Causes that hold a node only during an operation that the timeline reports separately."""
 
 _UNHELD: Final = (EXPIRATION, DELETION, SCALE_DOWN)
 """Reasons that are exempt from budgets."""
@@ -73,7 +73,7 @@ def simulate(
         start: Start time, timezone-aware.
         length: Duration.
         settings: Options of the operator.
-        assumptions: Assumptions about the unknown.
+        assumptions: Durations and bounds, and what the simulation leaves out.
 
     Raises:
         ValueError: *length* is not positive.
@@ -109,16 +109,16 @@ class _Simulation:
         self._world = Clockwork(cluster, types, catalog, assumptions, start)
         self._prices = {name: self._world.price(name) for name in cluster.nodes}
         self._happenings: list[SimulationEvent] = []
-        self._fresh = 0  # how many of the happenings were there before this instant
+        self._fresh = 0  # number of happenings before this instant
         self._wanted: dict[str, str] = {}
         self._replacing: list[_Replacing] = []
         self._awaiting: tuple[Command, datetime] | None = None
         self._held, self._draining = BlockedPeriods(), BlockedPeriods()
-        self._decision: DisruptionDecision | None = None  # of the last look
+        self._decision: DisruptionDecision | None = None  # of the last planner run
         self._looks = 0
         self._last_look: datetime | None = None
         self._next_look: datetime | None = start
-        self._opening: datetime | None = None  # when something ends that has held nodes
+        self._opening: datetime | None = None  # earliest end of a hold
         self._look_again = assumptions.poll_interval(len(cluster.nodes))
         self._missed = False  # something changed after the last planner run, and the next one is throttled
         self._stopped = ""
@@ -144,7 +144,7 @@ class _Simulation:
                 self._world.drain(name, self._now)
 
     def _move(self) -> None:
-        """Apply everything due without the planner."""
+        """Apply all due changes that do not involve the planner."""
         self._world.advance(self._now)
         for replacement in [item for item in self._replacing if all(map(self._world.is_ready, item.new))]:
             self._replacing.remove(replacement)
@@ -387,7 +387,7 @@ class _Simulation:
                 if pool not in remaining:
                     allowed = self._allowance(pool, hold.wanted)
                     remaining[pool] = 1 if allowed is None else allowed.remaining
-                if remaining[pool]:  # it is only that not all may go together
+                if remaining[pool]:  # held only because budgets do not allow all of them together
                     continue
             if _is_of_interest(hold):
                 yield BlockedPeriod(hold.node, pool, hold.wanted, hold.reason, hold.message, self._now)

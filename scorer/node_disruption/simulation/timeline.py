@@ -18,7 +18,7 @@ DELETION: Final = "Deletion"
 SCALE_DOWN: Final = "ScaleDown"
 """Pseudo-method for a surplus node of a static pool. No budget holds it."""
 OVERPROVISIONED: Final = "Overprovisioned"
-"""Reason for the removal of such a node."""
+"""Reason for the removal of a surplus node."""
 PROVISIONING: Final = "Provisioning"
 """Pseudo-method for nodes launched for pending pods without a removal."""
 SHORTEST_PAUSE: Final = timedelta(seconds=10)
