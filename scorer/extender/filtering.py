@@ -55,8 +55,8 @@ class Judge:
 
     Args:
         pod: The pod to schedule.
-        around: The hub.
-        rules: The settings.
+        around: State of the hub.
+        rules: Settings of the extender.
     """
 
     def __init__(self, pod: ExtenderPod, context: ExtenderContext, rules: Rules) -> None:
@@ -132,8 +132,8 @@ class Judge:
     def _policy(self, placement: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
         """Judge by the present policy.
 
-        Of two reasons on one cluster, the one that evicting pods cannot cure counts: evicting them helps only if free
-        capacity is all that is missing.
+        If a cluster has two obstacles, the one that evictions cannot remove is reported: evictions help only if free
+        capacity is the only obstacle.
         """
         fleet, request = self._around.fleet, placement.request
         if request is None:
@@ -155,7 +155,7 @@ class Judge:
 
 
 def filter_nodes(args: ExtenderRequest, context: ExtenderContext, rules: Rules) -> ExtenderFilterResult:
-    """Answer ``filter``: an ``ExtenderFilterResult`` in the form of the question."""
+    """Answer ``filter``: an ``ExtenderFilterResult`` with names or with nodes, as in the request."""
     candidates = args.candidates
     if args.pod is None:
         return filter_error("extender: Pod must be set")
@@ -181,9 +181,9 @@ def filter_nodes(args: ExtenderRequest, context: ExtenderContext, rules: Rules) 
 
 
 def candidate_nodes(args: ExtenderRequest, context: ExtenderContext) -> list[ExtenderNode | None]:
-    """Return the candidates: the object in the question, else the cached one, None for neither.
+    """Return the candidate nodes: the object in the request, else the cached object, or None if neither exists.
 
-    The object in the question takes precedence, because kube-scheduler's cache may be newer than ours.
+    The object in the request takes precedence, because kube-scheduler's cache may be newer than ours.
     """
     cached_nodes, sent_nodes = context.nodes, args.nodes
     candidates = args.candidates or ()

@@ -26,9 +26,9 @@ class FollowedPlacement:
     """The parts of a placement that concern the pods that follow it.
 
     Args:
-        request: Its policy, None if it is invalid for the engine (DV-5).
-        taints: Its tolerations, None if it ignores taints (PickFixed).
-        roomy: Its required affinity without the conditions on free capacity, None if it has no such conditions.
+        request: Policy of the placement. None: unknown, the engine cannot evaluate it (DV-5).
+        taints: Tolerations of the placement. None: disabled, the placement ignores taints (PickFixed).
+        roomy: Required affinity without the conditions on free capacity. None: unset, it has no such conditions.
     """
 
     request: Request | None

@@ -33,13 +33,13 @@ class ExtenderNode:
     """The parts of a node that the extender needs.
 
     Args:
-        name: Its own.
-        cluster: The name or alias of the member cluster behind it. Empty: no cluster.
-        pool: Its node pool. None: unset.
-        removed: It is being deleted.
-        disrupted: The taints that announce its removal.
-        labels: Only of a node of a pool, because preferences may select by them.
-        price: Its annotated price, only of a node of a pool.
+        name: Name of the node.
+        cluster: Name or alias of the member cluster that the node represents. Empty: no cluster.
+        pool: Name of its node pool. None: unset.
+        removed: Whether the node is being deleted.
+        disrupted: Taints that announce its removal. Set only for a node of a pool.
+        labels: Labels of the node, which preferences may select. Set only for a node of a pool.
+        price: Value of the annotation with its price. Set only for a node of a pool.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ExtenderNode:
 
     @property
     def is_of_pool(self) -> bool:
-        """Whether it stands for no cluster and belongs to a node pool."""
+        """Whether the node belongs to a node pool and represents no member cluster."""
         return not self.cluster and self.pool is not None
 
 
@@ -60,9 +60,9 @@ def read_node(document: Any, cluster_labels: Sequence[str], path: str) -> Extend
     """Read a node.
 
     Args:
-        document: As on the wire.
+        document: The node as decoded JSON.
         cluster_labels: Labels that name a member cluster, by descending precedence.
-        path: For messages.
+        path: Path of the node in the request, for messages.
 
     Raises:
         scorer.extender.reading.MalformedArgsError: A field that the extender reads has the wrong type.
@@ -100,11 +100,11 @@ def _read_taint(document: Any, path: str) -> ExtenderTaint:
 
 
 def as_member(node: ExtenderNode, weight: int) -> MemberCluster:
-    """Present the node of a pool as a member of a fleet of nodes, so that preferences can score it like a cluster.
+    """Return the node of a pool as a member of a fleet of nodes, so that preferences can score it like a cluster.
 
     Args:
-        node: Of a pool.
-        weight: That of the pool.
+        node: A node of a pool.
+        weight: Weight of the pool.
     """
     properties = {WEIGHT: PropertyValue.model_construct(value=str(weight))}
     if node.price is not None:

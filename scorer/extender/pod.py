@@ -58,12 +58,12 @@ class ExtenderPod:
     """A pod that waits for a node, or a victim of preemption.
 
     Args:
-        namespace: Its own.
-        placement: Value of the annotation, empty without one.
-        mode: How it follows that placement. Any word but Decisions counts as Policy.
-        tolerations: As written.
-        uid: As written.
-        undisturbed: It is annotated not to be disrupted.
+        namespace: Namespace of the pod.
+        placement: Value of the placement annotation, empty if the annotation is missing.
+        mode: How the pod follows the placement. Any value except for Decisions counts as Policy.
+        tolerations: Tolerations of the pod, unchecked.
+        uid: Uid of the pod.
+        undisturbed: Whether the pod has the do-not-disrupt annotation.
     """
 
     namespace: str = ""
@@ -75,7 +75,7 @@ class ExtenderPod:
 
     @property
     def follows(self) -> PlacementName | None:
-        """The placement that the annotation names, None when it is in another namespace or the name is malformed."""
+        """The placement that the annotation names. None if it is in another namespace, or the name is malformed."""
         namespace, slash, name = self.placement.partition("/")
         if not slash:
             return PlacementName("", self.placement)

@@ -18,10 +18,11 @@ class ExtenderRequest:
     """The request of ``filter`` and ``prioritize``.
 
     Args:
-        pod: The pod to schedule; None: not given.
-        names: The candidates, each once, in the order given; None: not given.
-        nodes: The node objects in the request, by name.
-        documents: The same objects, raw, by name. Without names, they are the candidates. None: unset.
+        pod: The pod to schedule. None: unset.
+        names: Names of the candidates in the order of the request, without duplicates. None: unset.
+        nodes: The node objects in the request, parsed, by name.
+        documents: The node objects in the request as decoded JSON, by name. They are the candidates if *names* is
+            unset. None: unset.
     """
 
     pod: ExtenderPod | None
@@ -31,7 +32,7 @@ class ExtenderRequest:
 
     @property
     def candidates(self) -> Sequence[str] | None:
-        """The names of the candidates, None if the request contains neither list."""
+        """Names of the candidates. None if the request contains neither names nor nodes."""
         if self.names is not None:
             return self.names
         return None if self.documents is None else tuple(self.documents)
@@ -42,9 +43,9 @@ class NodeVictims:
     """The pods that kube-scheduler would evict from one node.
 
     Args:
-        uids: In the order given.
-        violations: As given.
-        undisturbed: One of them is annotated not to be disrupted, if the request contains annotations.
+        uids: Uids of the victims, in the order of the request.
+        violations: Number of PodDisruptionBudget violations, as counted by kube-scheduler.
+        undisturbed: Whether a victim has the do-not-disrupt annotation. False if the request contains only uids.
     """
 
     uids: Sequence[str]

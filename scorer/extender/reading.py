@@ -12,7 +12,7 @@ _INT64 = 2**63
 
 
 class MalformedArgsError(ValueError):
-    """Not a request that kube-scheduler would send. The message names the field and its value."""
+    """The request is not one that kube-scheduler would send. The message names the field and its value."""
 
 
 def member(document: JsonObject, name: str) -> Any:
@@ -24,7 +24,7 @@ def member(document: JsonObject, name: str) -> Any:
 
 
 def read_object(value: Any, path: str) -> JsonObject:
-    """Read an object. Null is the empty one."""
+    """Read an object. Null counts as the empty object."""
     if isinstance(value, dict):
         return value
     if value is None:
@@ -33,7 +33,7 @@ def read_object(value: Any, path: str) -> JsonObject:
 
 
 def read_list(value: Any, path: str) -> list[Any]:
-    """Read a list. Null is the empty one."""
+    """Read a list. Null counts as the empty list."""
     if isinstance(value, list):
         return value
     if value is None:
@@ -42,7 +42,7 @@ def read_list(value: Any, path: str) -> list[Any]:
 
 
 def read_text(value: Any, path: str) -> str:
-    """Read a string. Null is the empty one."""
+    """Read a string. Null counts as the empty string."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -59,7 +59,7 @@ def read_texts(value: Any, path: str) -> dict[str, str]:
 
 
 def read_integer(value: Any, path: str) -> int:
-    """Read a 64-bit integer. Null is 0. A float is an error, even a whole one."""
+    """Read a 64-bit integer. Null counts as 0. A float is an error, even without a fraction."""
     if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
         return value
     if value is None:
@@ -68,7 +68,7 @@ def read_integer(value: Any, path: str) -> int:
 
 
 def wrong_type(value: Any, path: str, expected: str) -> MalformedArgsError:
-    """Return the error that *value* is not what is *expected* there."""
+    """Return the error for a *value* at *path* that has another type than *expected*."""
     return MalformedArgsError(f"{path} must be {expected}, not {_quote(value)}")
 
 

@@ -35,17 +35,18 @@ def prioritize(args: ExtenderRequest, context: ExtenderContext, rules: Rules) ->
 
 
 def scale_points(raw: Collection[int | None], most: int) -> dict[int | None, int]:
-    """Scale points to 0 to *most*. 0 points score 0 unless other nodes have fewer. Halves round up.
+    """Scale points to scores from 0 to *most*. Halves round up.
 
-    If all points are equal, and 0 or less, all scores are 0. Integers only, so that no double changes a half: 1 of 4
-    points scaled to 10 is (2 * 10 * 1 + 4) // (2 * 4) = 3.
+    0 points score 0, unless another node has negative points: then the lowest points score 0. Scores are computed in
+    integers, so that halves are exact. Example: 1 of 4 points scaled to 10 is (2 * 10 * 1 + 4) // (2 * 4) = 3.
 
     Args:
-        raw: The points in one call. None stands for an unmanaged node, which scores 0 and does not affect the scale.
+        raw: Points of all nodes in one request. None stands for an unmanaged node, which scores 0 and does not affect
+            the scale.
         most: The best score.
 
     Returns:
-        The score by the points.
+        Scores by points.
     """
     points = [score for score in raw if score is not None]
     low, high = min((0, *points)), max(points, default=0)
@@ -59,7 +60,7 @@ def scale_points(raw: Collection[int | None], most: int) -> dict[int | None, int
 def _raw_scores(
     pod: ExtenderPod, nodes: Sequence[ExtenderNode | None], context: ExtenderContext, rules: Rules
 ) -> list[int | None]:
-    """Return the points of each node, None for unmanaged nodes: those of no cluster and no pool."""
+    """Return the points of each node, None for an unmanaged node, which has neither a cluster nor a pool."""
     clusters: list[int] = []
     pool_nodes: dict[str, int] | None = None
     points: list[int | None] = []

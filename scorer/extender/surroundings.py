@@ -19,11 +19,11 @@ class Rules:
     """The settings of the extender.
 
     Args:
-        cluster_labels: Labels of a node that name the member cluster behind it. The first one present counts.
+        cluster_labels: Labels of a node that name the member cluster that it represents. The first one present counts.
         filter_updating: Reject nodes of a member that is being upgraded.
         reject_unknown: Reject nodes that are not in the cache, even if the request contains them, unless their labels
             name a cluster or a pool.
-        reject_ordinary: For pods that name a placement, reject nodes of no cluster and no pool.
+        reject_ordinary: For pods that name a placement, reject nodes that have neither a cluster nor a pool.
         max_score: The best score.
         default_preferences: Score clusters for pods that follow no placement.
         pool_preferences: Score the nodes of node pools.
@@ -51,9 +51,9 @@ class ExtenderContext:
         nodes: The cached nodes, by name.
         updating: Names of the members that an upgrade run is working on.
         leaving_pools: Names of the node pools that are being deleted.
-        placement: Finds a placement by name, None if it does not exist.
+        placement: Returns a placement by name, or None if it does not exist.
         selected: Returns the names of the clusters that a placement has selected so far.
-        pool_nodes: Returns all nodes of node pools as a fleet. Given nodes replace the cached ones.
+        pool_nodes: Returns all nodes of node pools as a fleet. The nodes passed to it replace cached nodes.
     """
 
     now: datetime
