@@ -1,1 +1,1 @@
-"""Members of the fleet, as the hub sees them: what it keeps for each, what it knows of each, how they leave."""
+"""Members of the fleet on the hub: the objects that it keeps for a member, the member's status, and its departure."""

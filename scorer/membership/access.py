@@ -17,7 +17,7 @@ SUBJECT_KINDS: Final = ("User", "Group", "ServiceAccount")
 
 
 class InvalidIdentityError(ValueError):
-    """This identity cannot be given access. The message names the field and its value."""
+    """An identity cannot be the subject of a role binding. The message names the field and its value."""
 
 
 def agent_rules() -> list[JsonObject]:
@@ -99,6 +99,6 @@ def _text(identity: Mapping[str, Any], field: str) -> str:
 
 
 def _head(kind: Kind, name: str, cluster: str) -> JsonObject:
-    """Return the head of a document. Its label lets the hub find all objects of the kind with one list request."""
+    """Return kind and metadata of a document. The label lets the hub list all objects of a kind with one request."""
     metadata = {"name": name, "namespace": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}

@@ -1,20 +1,19 @@
-"""When a heartbeat was received, by the hub's clock, because an agent's clock may be wrong.
+"""Time at which a heartbeat was received, by the hub's clock, because an agent's clock may be wrong.
 
-An agent writes its own time into the InternalMemberCluster. The MemberCluster stores the hub's time, and scheduling
-judges a member by that:
+An agent writes its own time into the InternalMemberCluster. The MemberCluster stores the hub's time, which scheduling
+uses:
 
-* a heartbeat that differs from the last one heard was received **now**. An unchanged one keeps its time.
+* a heartbeat that differs from the last recorded one was received **now**. An unchanged one keeps its time.
 * when this process hears an agent for the first time, and an earlier heartbeat of it is stored (the hub was restarted,
   or another replica became the leader), the time of arrival is unknown. The stored time is then advanced by as much as
   the agent's own clock advanced between the two reports (``resourceUsage.observationTime`` of both), at most to now. A
   constant clock error does no harm, a member that died while no hub was running keeps its age, and an agent that does
   not report its clock keeps the stored time until its next heartbeat.
-* for an agent's very first heartbeat, the hub takes the agent's time, at most now. A heartbeat from a slow clock looks
-  that much older than it is, for one period.
+* for an agent's very first heartbeat, the hub uses the agent's time, at most now. If the agent's clock is slow, the
+  heartbeat looks too old by that amount, for one period.
 
-The caller keeps what was heard, as a `Heartbeats` per member. Losing it has the effect of a restart. A replica that
-becomes the leader must start with an empty one: while it did not lead, another replica watched the agents, and its own
-record is out of date.
+The caller keeps a `Heartbeats` record per member. Losing the record has the effect of a restart. A replica that becomes
+the leader must start with an empty record: while another replica was the leader, its record was not updated.
 
 Source: scheduling.md 5 and 19.
 """
@@ -29,7 +28,7 @@ from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, text_at
 
 NAMESPACE_LIMIT: Final = 200
-"""Namespaces in the report of an agent. With more on the member, the report is incomplete."""
+"""Most namespaces in the report of an agent. If the member has more, the report is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Heartbeat:
 
     Args:
         sent: ``lastReceivedHeartbeat`` as the agent wrote it.
-        received: When the hub heard it, by the hub's clock.
+        received: When the hub received it, by the hub's clock.
     """
 
     sent: str
@@ -52,7 +51,7 @@ Heartbeats: TypeAlias = Mapping[str, Heartbeat]
 def record_heartbeats(
     report: Mapping[str, Any], status: Mapping[str, Any], heartbeats: Heartbeats, now: datetime
 ) -> Heartbeats:
-    """Return the last heartbeats, with those of this report.
+    """Return *heartbeats* updated with the heartbeats of a report.
 
     Args:
         report: ``status`` of the InternalMemberCluster.
@@ -93,7 +92,7 @@ def _clock_advance(report: Mapping[str, Any], stored: Mapping[str, Any]) -> time
 
 
 def read_time(text: object) -> datetime | None:
-    """Return an instant that an agent wrote, None when the text is not an instant."""
+    """Return an instant that an agent wrote, or None if the text is not an instant."""
     if not isinstance(text, str):
         return None
     try:

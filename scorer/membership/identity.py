@@ -1,12 +1,13 @@
-"""Which member a cluster is, and which member owns an AppliedWork: its hub and its name there identify a member.
+"""Identity of members and ownership of AppliedWorks. A member is identified by its hub and its name on that hub.
 
-An AppliedWork is found by the name of its Work, and Works of two members, or of two hubs, may well have the same name.
-An agent that runs on the wrong cluster would find another member's AppliedWorks there, take what they own for its own,
-and delete it with its Works. So the owner is written on each AppliedWork, and the agent checks it before it acts.
+An AppliedWork is found by the name of its Work, and Works of two members, or of two hubs, may have equal names. An
+agent that runs on the wrong cluster would find another member's AppliedWorks there, treat the objects that they own as
+its own, and delete these objects with its Works. The owner is therefore written on each AppliedWork, and the agent
+checks it before it acts.
 
 A hub is identified by the uid of its namespace kube-system: the uid survives restarts and upgrades, a restored backup
-of etcd brings it back, and no other cluster has it. The loop writes it on every InternalMemberCluster, since an agent
-may not read that namespace. A hub of another make does not write it, and only the names are compared.
+of etcd brings it back, and no other cluster has it. The loop writes the uid on every InternalMemberCluster, since an
+agent lacks the right to read that namespace. A hub of another make does not write it, so only the names are compared.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,10 +26,10 @@ from scorer.api.names import (
 from scorer.api.unstructured.documents import annotation, annotations_of, text_at, with_metadata, with_spec
 
 IDENTITY_ACCEPTED = "IdentityAccepted"
-"""Condition whether the agent is at the right cluster. Absent until it was once at the wrong one."""
+"""Condition that is True if the agent runs on the right cluster. Absent until it has run on a wrong one."""
 
 DISCOVERED_WORKS = "WorksFound"
-"""Condition whether all AppliedWorks of the member have Works on the hub. Absent until one had none."""
+"""Condition that is True if all AppliedWorks of the member have Works on the hub. Absent until one had none."""
 
 REMOVE_APPLIED_WORK = (
     "run on the member: "
@@ -44,7 +45,7 @@ class HubMember:
 
     Args:
         hub: The uid of the hub. Empty: the hub does not identify itself.
-        namespace: The member's namespace there.
+        namespace: The member's namespace on the hub.
     """
 
     hub: str
@@ -61,9 +62,9 @@ class HubMember:
         return self.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
 
     def may_be(self, other: "HubMember") -> bool:
-        """Return whether *other*, as recorded, may be this member. A hub that was not recorded may be any hub.
+        """Return whether *other*, a recorded member, may be this member.
 
-        If a hub was recorded, one that does not identify itself is not that hub.
+        A record without a hub matches any hub. A record with a hub does not match a hub that does not identify itself.
         """
         return self.namespace == other.namespace and other.hub in ("", self.hub)
 
@@ -84,7 +85,7 @@ class AppliedWorkOwnership(Enum):
 
 
 def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
-    """Return the member that an AppliedWork names as its own."""
+    """Return the member that an AppliedWork names as its owner."""
     return HubMember(annotation(applied_work, HUB_UID), text_at(applied_work, "spec", "workNamespace"))
 
 
@@ -104,7 +105,7 @@ def is_owned_by(applied_work: Mapping[str, Any], own_member: HubMember) -> bool:
 
 
 def is_released(applied_work: Mapping[str, Any]) -> bool:
-    """Return whether its member has left or was replaced: no agent removes its objects, and any agent may adopt it."""
+    """Return whether the owner has left or was replaced. Its objects are kept then, and any agent may adopt them."""
     return RELEASED in annotations_of(applied_work)
 
 
@@ -124,7 +125,8 @@ def refusal(record: HubMember | None, applied_works: Collection[JsonObject], own
 
     Args:
         record: The member as which an agent last joined here. None: unknown, no agent has joined or recorded it.
-        applied_works: On the cluster. Without a record they decide: refused if some are another's and none is ours.
+        applied_works: AppliedWorks on the cluster. They decide if there is no record: the cluster is refused if another
+            member owns some of them, and this one owns none.
         own_member: The member that wants to join.
     """
     if record is not None:

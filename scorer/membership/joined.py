@@ -1,4 +1,4 @@
-"""Whether a member has joined and is healthy, and the first missing step if not, in the order of joining.
+"""The first step that a member lacks to be joined and healthy, in the order of joining.
 
 Source: rollout.md 21.1; scheduling.md 5 and 19.
 """

@@ -1,7 +1,7 @@
 """The objects that the hub keeps for a member, and their repair after a user changes or deletes one by hand.
 
-Every ``plan_`` function returns None for an object in the wanted state, so a second pass writes nothing. Additions of
-other writers (labels, annotations, further finalizers) are kept.
+Every ``plan_`` function returns None for an object in the desired state, so a second pass writes nothing. Labels,
+annotations and finalizers of other writers are kept.
 
 Differs from the reference: these objects carry no owner reference to the MemberCluster. A foreground deletion of the
 MemberCluster would delete the namespace, and the Works in it, before the agent has released their objects.
@@ -29,16 +29,16 @@ from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One object that differs from its wanted state.
+    """One object that differs from its desired state.
 
     Args:
-        kind: Of the object.
+        kind: Kind of the object.
         document: The object to store. With a resource version, the write replaces only that version, so that a
             concurrent change is not lost.
         stored: The stored object, None if it does not exist.
         recreate: The field that differs is immutable: delete the object, then create it.
-        reason: Of the event that reports the repair.
-        message: Of the event.
+        reason: Reason of the event that reports the repair.
+        message: Message of the event.
     """
 
     kind: Kind
@@ -61,19 +61,19 @@ def plan_member(member: JsonObject) -> JsonObject | None:
 
 
 def plan_namespace(cluster: str, stored: JsonObject | None) -> Repair | None:
-    """Keep the member's namespace, labelled as the fleet's."""
+    """Return the repair of the member's namespace, which must have the label of a fleet namespace, or None."""
     metadata = {"name": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
     desired = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": metadata}
     return _repair(NAMESPACE, desired, stored, ("NamespaceCreated", "NamespacePatched"))
 
 
 def plan_role(cluster: str, stored: JsonObject | None) -> Repair | None:
-    """Keep the Role of the member's agent."""
+    """Return the repair of the Role of the member's agent, or None."""
     return _repair(ROLE, agent_role(cluster), stored, ("RoleCreated", "RoleUpdated"), "rules")
 
 
 def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None) -> Repair | None:
-    """Keep the RoleBinding of the member's agent.
+    """Return the repair of the RoleBinding of the member's agent, or None.
 
     Raises:
         scorer.membership.access.InvalidIdentityError: The identity cannot be the subject of a role binding.
@@ -86,7 +86,7 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
 def plan_internal_member(
     member: JsonObject, stored: JsonObject | None, state: MemberState, hub_uid: str = ""
 ) -> Repair | None:
-    """Keep the InternalMemberCluster, the source of the agent's orders and of the hub's identity.
+    """Return the repair of the InternalMemberCluster, which tells the agent its orders and the hub's identity, or None.
 
     Args:
         member: The MemberCluster.

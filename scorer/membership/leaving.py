@@ -19,7 +19,7 @@ from scorer.api.unstructured.documents import is_deleting, spec_of, status_of
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
 
 FORCE_DELETE_AFTER: Final = timedelta(minutes=15)
-"""How long to wait, after the deletion, for a member whose agent does not answer."""
+"""Longest wait, counted from the deletion timestamp, for a member whose agent does not answer."""
 
 
 class DepartureStage(Enum):
@@ -32,11 +32,11 @@ class DepartureStage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The state of a leaving member.
+    """The next step for a leaving member.
 
     Args:
         stage: The next step.
-        remaining: How much longer to wait for the agent. None: disabled, no wait.
+        remaining: Remaining time to wait for the agent. None: disabled, no wait.
         forced: The wait ended without an answer from the agent.
     """
 
@@ -61,7 +61,7 @@ def departure(
         namespace: The member's namespace on the hub, None if deleted.
         internal: Its InternalMemberCluster, None if deleted.
         now: The time by the hub's clock.
-        wait: How long to wait for the agent, counted from the deletion timestamp.
+        wait: Longest wait for the agent, counted from the deletion timestamp.
         expected: Types of agents that have to leave.
     """
     if namespace is None:
@@ -69,8 +69,8 @@ def departure(
     if is_deleting(namespace):
         return Departure(DepartureStage.CLEARING)
     if internal is None:
-        # No agent was ever told to join, unless one has reported: then a user deleted the InternalMemberCluster by
-        # hand while the agent may still be running, and the hub waits as if it were there.
+        # Without a report, no agent was ever told to join. With a report, a user has deleted the InternalMemberCluster
+        # by hand and the agent may still run, so the hub waits as if the InternalMemberCluster existed.
         is_left = joined_state(status_of(member), expected)[0] is False
         if is_left or not status_of(member).get("agentStatus"):
             return Departure(DepartureStage.CLEARING)
@@ -83,14 +83,14 @@ def departure(
 
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
-    """Return whether the agents have left on the hub's order."""
-    # The report alone is no proof: while the hub has not told the agent to leave, it can only be an old one.
+    """Return whether the agents have left by order of the hub."""
+    # The report alone is no proof: until the hub has ordered the agent to leave, the report can only be an old one.
     is_ordered = spec_of(internal).get("state") == MemberState.LEAVE
     return is_ordered and joined_state(status_of(internal), expected)[0] is False
 
 
 def released(work: JsonObject) -> JsonObject | None:
-    """Return a Work without finalizers, None when it has none."""
+    """Return a Work with its finalizers removed, or None if it has none."""
     metadata = work["metadata"]
     if not metadata.get("finalizers"):
         return None

@@ -8,7 +8,7 @@ A report that no reader of the MemberCluster could read is not copied: see `_pro
 
 An InternalMemberCluster without an agent's report contributes nothing. When it replaces one that a user deleted by
 hand, the earlier report is kept in the MemberCluster and ages. The agent does not remember the troubles that it had
-reported before, so these conditions are removed with the next report if it does not have them.
+reported before, so the next report removes the conditions of troubles that it does not contain.
 
 Source: rollout.md 17 and 21.1; scheduling.md 19.
 """
@@ -63,7 +63,7 @@ def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_A
     """Return whether the expected agents have joined (True), have left (False), or neither (None), and why.
 
     Args:
-        status: With ``agentStatus``. Agents that are not expected do not count.
+        status: Status with ``agentStatus``. Agents that are not expected do not count.
         expected: Types of agents.
     """
     agents = {agent["type"]: agent for agent in agents_of(status)}
@@ -185,20 +185,20 @@ def _received_conditions(
     generation: int,
     arrival: datetime,
 ) -> list[JsonObject]:
-    """Return conditions as the hub stores them: for its generation, in its time.
+    """Return conditions as the hub stores them: with the MemberCluster's generation and the time of the hub.
 
     Args:
-        conditions: As the agent wrote them.
-        old_conditions: As the hub stored them.
-        generation: Of the MemberCluster.
-        arrival: When the report arrived.
+        conditions: Conditions as the agent wrote them.
+        old_conditions: Conditions as the hub stored them.
+        generation: Generation of the MemberCluster.
+        arrival: When the report arrived, by the hub's clock.
     """
     previous = {entry.get("type"): entry for entry in old_conditions}
     stored_conditions = []
     for entry in conditions:
         at = arrival
         if entry.get("type") not in previous and (time := read_time(entry.get("lastTransitionTime"))) is not None:
-            # A new condition: the hub knows only what the agent says, and that it was not later.
+            # A new condition: the hub only knows the agent's time, and that the change was not later than the report.
             at = min(arrival, time)
         stored_conditions.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})
     return merge_conditions(previous.values(), stored_conditions)
@@ -226,7 +226,7 @@ def _own_conditions(
 def _events(old_conditions: Iterable[Mapping[str, Any]], own: Iterable[JsonObject]) -> Iterator[MemberEvent]:
     """Yield an event for each change of state that is worth one.
 
-    A member whose agents have never reported is no cause for a warning. One whose agents had joined or left is.
+    A member whose agents have never reported causes no warning. A member whose agents had joined or left does.
     """
     previous = {entry.get("type"): entry.get("status") for entry in old_conditions}
     for entry in own:
@@ -234,7 +234,7 @@ def _events(old_conditions: Iterable[Mapping[str, Any]], own: Iterable[JsonObjec
         if old_state == new_state or (new_state == FALSE and entry["type"] != REPORTING):
             continue
         if entry["type"] == REPORTING and UNKNOWN in (old_state, new_state) and new_state != FALSE:
-            continue  # missed heartbeats are no news yet
+            continue  # missed heartbeats are not reported as an event
         if new_state == TRUE:
             yield MemberEvent(entry["reason"], entry["message"])
         elif old_state is not None or entry["type"] == REPORTING:

@@ -1,12 +1,12 @@
 """Detection of joined members that have stopped reporting.
 
-A member has missed heartbeats when two in a row did not arrive. It is silent when its last heartbeat is older than
-scheduling allows: from then on it gets nothing new. Both are stored as a condition of the MemberCluster, so that the
-next leader does not report it again. A member that has never missed any has no such condition.
+A member has missed heartbeats if two in a row did not arrive. It is silent if its last heartbeat is older than
+scheduling allows: it gets no new placements then. A condition of the MemberCluster stores either state, so that the
+next leader does not report it again. A member that has never missed heartbeats has no such condition.
 
-Silence is counted from the start of the watch, and anew after an outage of the hub: agents could not write their
-heartbeats then, and return one by one. Example: after an hour without a loop, a member has the usual 5 minutes to
-report before it is called silent. A member that was already silent remains so until its next heartbeat.
+Silence is counted from the start of the watch, and again from the end of an outage of the hub: agents could not write
+heartbeats during the outage, and return one by one. Example: after an hour without a loop, a member has the usual 5
+minutes to report before it counts as silent. A member that was already silent remains so until its next heartbeat.
 
 Source: scheduling.md 5 and 19.
 """
@@ -67,9 +67,9 @@ def silence(
     """Return whether a joined member has missed heartbeats, or is silent.
 
     Args:
-        status: Of the MemberCluster, with the last heartbeats and the previous conditions.
+        status: Status of the MemberCluster, with the last heartbeats and the previous conditions.
         since: When this process started to watch.
-        generation: Of the MemberCluster.
+        generation: Generation of the MemberCluster.
         now: The time by the hub's clock.
         period: Time between two heartbeats.
         identity: The account of its agent, for the message.
@@ -85,7 +85,7 @@ def silence(
     if now - last_contact > LIMIT:
         message += f", so that the member gets no new placements{hint}"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
-    # A new process does not forget heartbeats that an earlier one has missed.
+    # Heartbeats that were missed during an earlier process still count.
     if now - (heartbeat if heartbeat is not None and latest == UNKNOWN else last_contact) > late:
         condition = _condition(UNKNOWN, "HeartbeatsMissed", message + hint, generation, now)
         return Silence(condition, last_contact + LIMIT - now + _MOMENT)
