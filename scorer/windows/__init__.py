@@ -1,1 +1,1 @@
-"""Weeks, windows and cron: when a budget is in force, and when a member may be touched."""
+"""Cron schedules and windows: when a budget is active, and when changes to a member are allowed."""

@@ -6,9 +6,9 @@ in `scorer.windows.fires`.
 
 The search in this module is for many schedules over many days. It works on sets of bits, a whole month or a whole day
 per step, where croniter steps from date to date. A calendar, or the next opening over 400 days, needs every fire of 50
-schedules: one that fires each minute has 576,000. And the gate determines which of the 50 budgets of a pool are active
-within one turn of the event loop: that takes 30 microseconds with bits, but 160 by the next fire of each, and 13 ms if
-no two schedules share their days.
+schedules. A schedule that fires each minute has 576,000 fires in 400 days. The gate determines which of the 50 budgets
+of a pool are active within one turn of the event loop. That takes 30 microseconds with bits, 160 microseconds with the
+next fire of each schedule, and 13 ms if no two schedules share their days.
 
 Source: nodepool-disruption.md 8; robfig/cron v3 ``parser.go`` and ``spec.go``.
 """
@@ -65,8 +65,8 @@ class CronMinute:
     Args:
         start: Its first instant, in UTC.
         first_weekday: Weekday of the first day of its month, Sunday being 0.
-        past_days: The days of its month up to its own, as bits.
-        past_minutes: The minutes of its hour up to itself, as bits.
+        past_days: The days of its month up to and including its day, as bits.
+        past_minutes: The minutes of its hour up to and including it, as bits.
     """
 
     start: datetime
@@ -93,15 +93,15 @@ class CronMinute:
 
 @dataclass(frozen=True, slots=True)
 class CronSchedule:
-    """A schedule that has been parsed. It fires at second 0 of a minute, except for ``@every``.
+    """A parsed schedule. It fires at second 0 of a minute, except for ``@every``.
 
-    The sets hold the values of the five fields as bits: 5 is allowed when bit 5 is set. They are empty when the
-    schedule never fires, and when *every* takes the place of the fields.
+    *minutes* to *weekdays* contain the values of the five fields as bits: 5 is allowed if bit 5 is set. They are empty
+    if the schedule never fires, and for an ``@every`` schedule.
 
     Args:
-        text: As written.
-        either: Whether a day has to be in *days* or in *weekdays*; otherwise it has to be in both.
-        every: The delay of an ``@every`` schedule, in whole seconds.
+        text: The schedule as written.
+        either: Whether a day must be in *days* or in *weekdays*. Otherwise it must be in both.
+        every: Delay of an ``@every`` schedule, in whole seconds. None: unset, the schedule has fields.
     """
 
     text: str
@@ -115,7 +115,7 @@ class CronSchedule:
 
     @property
     def canonical(self) -> str:
-        """Five fields, each ``*`` or a sorted list. Empty without fields."""
+        """The schedule as five fields, each ``*`` or a sorted list. Empty if it has no fields or never fires."""
         if not self.minutes:
             return ""
         sets = (self.minutes, self.hours, self.days, self.months, self.weekdays)
@@ -149,8 +149,8 @@ class CronSchedule:
     def last_at(self, instant: datetime) -> datetime | None:
         """Return the latest fire that is not after *instant*, in UTC, or None if there is no fire since the year 1.
 
-        For an ``@every`` schedule that is the whole second of *instant*: it fires its delay after any instant from
-        which the search starts, so a search that starts early enough finds it there.
+        For an ``@every`` schedule, the result is the whole second of *instant*: such a schedule fires its delay after
+        the start of any search, so a search with the right start finds a fire at that second.
 
         Raises:
             ValueError: *instant* has no time zone.
@@ -173,7 +173,7 @@ class CronSchedule:
         return datetime(year, month, _highest(days), *time, tzinfo=UTC)
 
     def minutes_since_fire(self, moment: CronMinute, most: int) -> int | None:
-        """Return how many minutes ago the fire of `last_at` was. Only for schedules with fields.
+        """Return the minutes since the fire that `last_at` returns. Only for schedules with fields.
 
         None if there is no fire, or if it was before this month and therefore at least *most* minutes ago: the exact
         number would take longer to compute, and the caller does not need it.
@@ -196,11 +196,11 @@ class CronSchedule:
         return None if fire is None else (moment.start - fire) // MINUTE
 
     def firing_minutes(self) -> int:
-        """Return the minutes of a day at which it fires, as bits. Only for schedules with fields."""
+        """Return the minutes of a day at which the schedule fires, as bits. Only for schedules with fields."""
         return self.minutes * _first_minutes(self.hours)
 
     def firing_days(self, first: date, days: int) -> int:
-        """Return its days with a fire, as bits, among *days* days from *first* on.
+        """Return the days on which the schedule fires, as bits, for *days* days from *first* on.
 
         Only for schedules with fields. No day may be later than the year 9999.
         """
@@ -223,7 +223,7 @@ class CronSchedule:
         return (self.days | weekdays if self.either else self.days & weekdays) & month_days
 
     def _time_until(self, hour: int, minute: int) -> tuple[int, int] | None:
-        """Return its last time of day up to the given one, or None."""
+        """Return the last time of day, at or before the given one, at which the schedule fires, or None."""
         if self.hours >> hour & 1 and (minutes := self.minutes & ((2 << minute) - 1)):
             return hour, _highest(minutes)
         hours = self.hours & ((1 << hour) - 1)
@@ -317,7 +317,7 @@ def parse_schedule(text: str) -> CronSchedule:
     Admission also requires `matches_crd_pattern`.
 
     Raises:
-        ValueError: Not of the dialect. The message names the field and the invalid text.
+        ValueError: The dialect does not allow *text*. The message names the field and the invalid text.
     """
     if len(text) > LONGEST_SCHEDULE:
         raise ValueError(f"{_quote(text)} has {len(text)} characters, at most {LONGEST_SCHEDULE} are read")
@@ -383,7 +383,7 @@ def _read_fields(text: str, words: list[str]) -> CronSchedule:
     # Two restricted day fields are alternatives, as in crontab(5): ``0 0 13 * 5`` fires on each 13th and each Friday.
     # With a star in one of them, both must match: ``0 0 * * 5`` would otherwise fire on every day.
     either = not (days.star or weekdays.star)
-    if either and not (days.allowed and weekdays.allowed):  # of the two, the field that is not empty decides
+    if either and not (days.allowed and weekdays.allowed):  # one field allows no day, so the other one decides
         either = False
         if days.allowed:
             weekdays = _Values(_WEEKDAY.full, star=True)

@@ -1,14 +1,14 @@
 """Next fire of a schedule. croniter finds the day.
 
-croniter never parses a text of a user. It gets the three day fields from our parser, and searches the first matching
-day within nine years: a tenth of a millisecond as a rule, one or two at worst. Its results are cached, and the cache is
-small: the schedules of a fleet differ in their times of day, which are in the sets of `scorer.windows.cron` already,
-but share a few sets of days. A cached next fire takes three microseconds, and expensive minutes and hours in a user's
-schedule cost no search.
+croniter never parses a user's text. It receives the three day fields from our parser, and searches for the first
+matching day within nine years. A search usually takes a tenth of a millisecond, and at most one or two milliseconds.
+Its results are cached. A small cache is enough: the schedules of a fleet share a few sets of days. They differ in their
+times of day, which are computed from the sets of `scorer.windows.cron` without croniter. A cached next fire takes three
+microseconds.
 
-For the fires of many schedules over many days, as bits, `scorer.windows.cron` has a search of its own.
+`scorer.windows.cron` has another search, which finds the fires of many schedules over many days as bits.
 
-Source: nodepool-disruption.md 8.4, where the complete schedule is given to croniter. The tests compare the two.
+Source: nodepool-disruption.md 8.4. There, croniter evaluates the complete schedule. The tests compare both results.
 """
 
 from datetime import MAXYEAR, UTC, datetime, timedelta
@@ -25,18 +25,18 @@ _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
 _CYCLE_YEARS: Final = 400
 _CYCLE: Final = timedelta(days=146_097)
-"""Number of days, and of years, after which the calendar repeats, weekdays included."""
+"""Number of days, and of years, after which the calendar repeats, including weekdays."""
 _CYCLE_START: Final = 2000
 """croniter is only called for the cycle from this year on: it fails near the minimum and maximum date."""
 _MOST_YEARS: Final = 9
-"""More than the longest time between two leap days."""
+"""Horizon of the search in years, longer than the eight years between two leap days around a year such as 2100."""
 
 
 def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
     """Return the first fire strictly after *instant*, in UTC.
 
-    None when the search gives up first: the year of the fire may exceed that of the first whole second after *instant*
-    by at most `HORIZON_YEARS`, and 9999 is the last year.
+    None if the search finds no fire within its horizon. The horizon ends with the calendar year `HORIZON_YEARS` after
+    the year of the first whole second after *instant*, and with the year 9999.
 
     Raises:
         ValueError: *instant* has no time zone.

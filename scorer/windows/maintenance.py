@@ -160,7 +160,7 @@ class NextOpenings:
             if since <= minute < opening[1] if opening is not None else since // DAY_MINUTES == minute // DAY_MINUTES:
                 return opening
         opening = next(window.openings(minute), None)
-        self._known[id(window)] = window, minute, opening  # the window is kept, so that no other one gets its id
+        self._known[id(window)] = window, minute, opening  # keeps the window alive: its id is not reused
         return opening
 
 
@@ -201,7 +201,7 @@ def openings(
 
 
 def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextOpenings) -> int:
-    """Return when the windows that are open at *minute* have closed, including others that open in the meantime.
+    """Return when no window is open any more, following windows that open before the ones open at *minute* have closed.
 
     Returns *minute* itself if none is open. A search beyond the horizon ends at some minute after it.
     """
@@ -252,7 +252,7 @@ def _day_of_month(schedule: AbsoluteMonthlySchedule | RelativeMonthlySchedule, m
 
 
 def _without(stretch: OpenInterval, closures: Iterable[OpenInterval]) -> Iterator[OpenInterval]:
-    """Return what remains of an interval without *closures*, which is sorted."""
+    """Yield the parts of an interval outside of *closures*, which are sorted."""
     begin, end = stretch
     for closes, opens in closures:
         if closes >= end:
@@ -267,7 +267,7 @@ def _without(stretch: OpenInterval, closures: Iterable[OpenInterval]) -> Iterato
 
 
 def _merge(stretches: Iterable[OpenInterval]) -> tuple[OpenInterval, ...]:
-    """Merge overlapping and adjacent intervals, which are sorted."""
+    """Merge overlapping and adjacent intervals. *stretches* must be sorted."""
     merged: list[OpenInterval] = []
     for begin, end in stretches:
         if merged and begin <= merged[-1][1]:

@@ -90,8 +90,8 @@ class MemberWindows:
     """The windows that apply to a member.
 
     Args:
-        names: Existing ones, sorted.
-        missing: Missing ones in the member's annotation, sorted.
+        names: Names of the existing windows, sorted.
+        missing: Names in the member's annotation of windows that do not exist, sorted.
     """
 
     names: tuple[str, ...] = ()
@@ -145,8 +145,8 @@ def windows_of(
     Args:
         member: The MemberCluster.
         definitions: All windows, by name.
-        targets: Targets of the windows to include. One with an unreadable target is included, too.
-        with_selector: Those of the windows that have a selector.
+        targets: Targets of the windows to include. A window with an unreadable target is also included.
+        with_selector: The members of *definitions* that have a selector.
     """
     own_names, labels = named_windows(member), labels_of(member)
     candidates = {name for name in own_names if name in definitions} | {
@@ -161,7 +161,7 @@ def closed_window(
 ) -> ClosedWindow | None:
     """Return why a member with these windows may not be changed, or None.
 
-    A missing or invalid window counts as closed: a user who names one does not mean "at any time".
+    A missing or invalid window counts as closed: a user who names a window does not mean "at any time".
 
     Args:
         windows: Windows of the member.

@@ -50,7 +50,7 @@ def blocks(minutes: int, most: int) -> list[Block] | None:
 
 
 def _later(minutes: int, by: int) -> int:
-    """Return the set shifted *by* minutes later. The end of the week wraps around to its start."""
+    """Return the set shifted later *by* this number of minutes. The end of the week wraps around to its start."""
     return (minutes << by | minutes >> WEEK_MINUTES - by) & WHOLE_WEEK
 
 

@@ -89,9 +89,9 @@ class BudgetWindow:
 
     @property
     def is_constant(self) -> bool | None:
-        """True if the budget is always active, False if it never is, None if that depends on the time.
+        """True if the budget is always active, False if it is never active, None if that depends on the time.
 
-        Also None if fires are so close that no gap remains, which takes a search to find out.
+        Also None if fires are so frequent that no gap remains, because only a search would find that out.
         """
         if self.schedule is None or self.schedule.never_fires:
             return True
@@ -99,10 +99,10 @@ class BudgetWindow:
 
     @property
     def never_closes(self) -> bool:
-        """Whether it is active at every instant from the year 2 on, as far as that is cheap to find out.
+        """Whether the budget is certainly active at every instant from the year 2 on.
 
-        It is without a schedule, and if a daily schedule opens each window before an earlier window, of the same day or
-        the day before, has ended.
+        True if `is_constant` is True, and for a daily schedule whose windows leave no gap. False may also mean that the
+        answer would require a search.
         """
         constant = self.is_constant
         if constant is not None or self.schedule is None or not self.schedule.is_daily:
@@ -114,8 +114,8 @@ class BudgetWindow:
     def week(self) -> int | None:
         """Minutes of a week when the budget is active, as bits, or None if weeks differ.
 
-        Bit 0 is the minute of the epoch, a Thursday. It does not apply to the year 1, whose first windows have no
-        previous week.
+        Bit 0 is the minute of the epoch, a Thursday. The value does not apply to the start of the year 1, because no
+        earlier window extends into it.
         """
         if self.is_constant is None and not (self.schedule and self.schedule.is_weekly):
             return None
@@ -151,9 +151,9 @@ class BudgetWindow:
         return minutes & ((1 << count) - 1) if minutes.bit_length() > count else minutes
 
     def _minutes_of_few_days(self, start_days: int, days: int) -> int:
-        """Return the minutes of the windows that start on the given days.
+        """Return the minutes of the windows that start on *start_days*, for a small number of *days*.
 
-        Some may be later than the last of *days*.
+        The result may include minutes after the last day.
         """
         assert self.schedule is not None
         fires, minutes = self.schedule.firing_minutes(), 0
@@ -163,7 +163,7 @@ class BudgetWindow:
         return _extend_bits(minutes, min(self.duration // MINUTE, days * DAY_MINUTES))
 
     def _minutes_of_many_days(self, start_days: int, days: int) -> int:
-        """Return the same minutes, composed of whole days."""
+        """Return the minutes as `_minutes_of_few_days` does, composed of whole days, which is faster for many days."""
         pattern, day_mask = _pattern(self), (1 << days) - 1
         whole_days = _extend_bits(start_days << 1, min(pattern.reach - 1, days)) & day_mask
         end_days = start_days << min(pattern.reach, days) & day_mask
@@ -173,8 +173,8 @@ class BudgetWindow:
     def silences(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield when, from *start* to *end*, the budget is active because the search for a fire gives up.
 
-        All in seconds since the epoch. There are two causes: around a year such as 2100, 29 February is eight years
-        away, and the calendar ends with the year 9999.
+        All times are in seconds since the epoch. There are two causes: the next 29 February is up to eight years away
+        around a year such as 2100, and the calendar ends with the year 9999.
         """
         if self.schedule is None or self.is_constant is not None:
             return
@@ -196,7 +196,7 @@ class BudgetWindow:
     def spans(self, start: datetime, end: datetime) -> Spans:
         """Return when the budget is active between two timezone-aware instants.
 
-        Nothing changes within a second: *start* is rounded down and *end* up to whole seconds.
+        Spans start and end at whole seconds: *start* is rounded down, and *end* is rounded up.
         """
         cuts, (open_,), stop = timeline((self,), start, end)
         if not len(cuts):
@@ -283,9 +283,9 @@ def timeline(windows: Sequence[BudgetWindow], start: datetime, end: datetime) ->
     """Lay several windows out over the same period.
 
     Returns:
-        The cuts, shape (cuts,), in seconds since the epoch: the start, every minute, and each edge of a silence between
-        them. Nothing changes between two cuts. For each window whether it is active from each cut on, shape (windows,
-        cuts). And the second after the last. There are no cuts if *end* is not after *start*.
+        The cuts, shape (cuts,), a mask of the cuts from which each window is active, shape (windows, cuts), and the
+        exclusive end. Cuts and end are in seconds since the epoch. The cuts are the start, every minute, and each edge
+        of a silence. Nothing changes between two cuts. There are no cuts if *end* is not after *start*.
     """
     first, stop = epoch_seconds(start), -((_EPOCH - end) // _SECOND)
     if first >= stop:
