@@ -44,9 +44,9 @@ _POD_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "labels",
 
 
 class DisruptionClass(StrEnum):
-    """How far a disruption respects the pods of a node.
+    """Protection of the pods of a node during a disruption.
 
-    GRACEFUL waits for every pod; EVENTUAL only where the claim sets no terminationGracePeriod.
+    GRACEFUL waits for every protected pod. EVENTUAL waits only if the claim sets no terminationGracePeriod.
     """
 
     GRACEFUL = "graceful"
@@ -137,7 +137,7 @@ class PodGuard:
         namespace: Its namespace.
         name: Its name.
         equal: Labels that a pod must have to be guarded. None: unset, it guards no pod.
-        expressions: Expressions that such a pod must match as well.
+        expressions: Expressions that a pod must also match to be guarded.
         disruptions_allowed: Number of guarded pods that may be evicted now.
         frees_unready: It does not guard unready pods.
         lacking: Number of missing healthy pods. None: unknown.
@@ -249,7 +249,7 @@ def essential_pod(pod: JsonObject) -> JsonObject:
 
 
 def state_blockers(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:  # noqa: ARG001
-    """Return the blockers of a node, except for pods and pool. They do not depend on class and time."""
+    """Return the blockers of a node, except for those of its pods and its pool. *class_* and *now* are ignored."""
     deletion = _deletion_blocker(node)
     if deletion is not None:
         return (deletion,)

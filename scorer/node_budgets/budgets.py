@@ -34,9 +34,9 @@ class NodeCounts:
     """The nodes of one pool that budgets count (nodepool-disruption.md 4.1).
 
     Args:
-        total: All of them, including those below.
-        deleting: Marked for deletion, or rebooting.
-        not_ready: Not ready, and not already counted as deleting.
+        total: Number of all nodes, including *deleting* and *not_ready*.
+        deleting: Number of nodes that are marked for deletion, or rebooting.
+        not_ready: Number of nodes that are not ready, and not already counted as deleting.
 
     Raises:
         ValueError: A count is negative, or the parts exceed the total.
@@ -53,7 +53,7 @@ class NodeCounts:
             )
 
     def disrupting(self, reason: str) -> int:
-        """Return how many nodes count against a budget. For their own repair, unready nodes do not."""
+        """Return how many nodes count against a budget for *reason*. Unready nodes do not count for Unhealthy."""
         return self.deleting + (0 if reason == DisruptionReason.UNHEALTHY else self.not_ready)
 
 

@@ -112,7 +112,7 @@ class _Case:
     ) -> NodeGateAnswer:
         """Return the answer that grants *count* nodes.
 
-        *opening* is when all of them may be disrupted, now by default.
+        *opening* is when all requested nodes may be disrupted, now by default.
         """
         nodes = self.nodes() if nodes is None else nodes
         opening = opening or Opening(self.now, None, ())
@@ -134,7 +134,8 @@ class _Case:
     def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> NodeGateAnswer:
         """Return the answer for blocked nodes that budgets would allow.
 
-        If only reservations block them, the answer has the end of those.
+        If only reservations block the nodes, the answer contains the first opening after they end. In mode upTo, the
+        reservations of one node are enough.
         """
         ends = sorted(end for node in nodes if (end := _last_end(node.blockers)) is not None)
         opening = Opening(None, None, ())
@@ -150,7 +151,7 @@ class _Case:
         The verdict is also InFlight if no opening exists with the present nodes in flight, but one would exist without
         them: a window may be closed while nodes are in disruption, and both are temporary.
         """
-        if mistakes := self.standing.budgets.mistakes:  # not in force now, but what they were meant to do is not known
+        if mistakes := self.standing.budgets.mistakes:  # inactive now, but their intention is unknown
             return self.refused_by_mistake(mistakes)
         opening, alone = self.opening(requested), None
         budgets_alone = opening_of(self.standing, self.counts, self.question.reason, requested).instant

@@ -48,7 +48,7 @@ class Lint:
         at: Path relative to the list of budgets, empty for the list as a whole.
         message: Explanation in words that follow the path.
         reasons: Affected reasons, in the order of `DisruptionReason`.
-        fix: The corrected list of budgets, as documents, or None without an obvious one.
+        fix: The corrected list of budgets, as documents. None: unknown, no correction is obvious.
     """
 
     rule: str
@@ -225,14 +225,14 @@ def _read_budget(index: int, budget: Budget) -> _Known | None:
 
 
 def _lint_reasons(index: int, budget: Budget) -> Iterator[Lint]:
-    """An empty list of reasons means no reason, not every reason (K-34)."""
+    """Yield a finding if the list of reasons is empty, which means no reason instead of every reason (K-34)."""
     if budget.reasons == ():
         message = "is empty, so that the budget applies to no reason. Remove it to cover every reason"
         yield Lint("K-34", (index, "reasons"), message, REASONS)
 
 
 def _lint_window(budget: _Known) -> Iterator[Lint]:
-    """A window has a length (K-33), opens at some time, and closes before it opens again (K-32)."""
+    """Yield a finding if the duration is zero (K-33), or if the budget is always active despite its schedule (K-32)."""
     if budget.schedule is None:
         return
     reasons, text = _sort_reasons(budget.reasons) or REASONS, budget.budget.duration
@@ -248,7 +248,7 @@ def _lint_window(budget: _Known) -> Iterator[Lint]:
 
 
 def _lint_zero(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[tuple[Lint, set[int]]]:
-    """A budget that always allows nothing makes others pointless (K-30)."""
+    """Yield a finding about a budget that always allows 0 disruptions, and so makes others pointless (K-30)."""
     for zero in live:
         if zero.number or not zero.always:
             continue
@@ -266,7 +266,7 @@ def _lint_zero(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[tu
 
 
 def _lint_gaps(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Lint]:
-    """Outside of all windows nothing is limited (K-31)."""
+    """Yield a finding if disruptions are unlimited outside of all windows (K-31)."""
     unlimited = frozenset(
         reason
         for reason in frozenset().union(*(budget.reasons for budget in live))
@@ -280,7 +280,7 @@ def _lint_gaps(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Li
 
 
 def _lint_zeros(live: Sequence[_Known]) -> Iterator[Lint]:
-    """Windows that allow nothing cover the whole week together, though none of them does alone (K-39)."""
+    """Yield a finding if several windows that allow 0 disruptions together cover the whole week (K-39)."""
     zeros = [budget for budget in live if not budget.number]
     closed = frozenset(
         reason
@@ -295,7 +295,7 @@ def _lint_zeros(live: Sequence[_Known]) -> Iterator[Lint]:
 
 
 def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Lint]:
-    """A budget never matters when a stricter one is in force whenever it is (K-38)."""
+    """Yield findings about budgets without effect, because stricter ones are active whenever they are (K-38)."""
     for budget in suspects:
         if budget.minutes == 0:
             continue
@@ -327,8 +327,8 @@ def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], budgets:
 def _give_way(budgets: Sequence[_Known], strict: _Known, overruled: Sequence[_Known]) -> tuple[JsonObject, ...] | None:
     """Return budgets after *strict* yields to *overruled*, or None if the intention is unclear.
 
-    Windows that allow more show the intention: *strict* is restricted to the rest of the week. Likewise for a budget
-    for some reasons beside one for all: *strict* keeps the other reasons.
+    If the overruled budgets have windows, *strict* is restricted to the rest of the week. If they apply to only some of
+    its reasons, *strict* is restricted to the other reasons.
     """
     if not strict.always or not all(strict.is_stricter_than(budget) for budget in overruled):
         return None
@@ -358,7 +358,7 @@ def _in_the_rest_of_the_week(
     documents[strict.index] = [
         _document(strict.budget, schedule=block.schedule, duration=block.duration) for block in closed
     ]
-    if len({(budget.is_percent, budget.number) for budget in overruled}) == 1:  # then they need no windows
+    if len({(budget.is_percent, budget.number) for budget in overruled}) == 1:  # equal limits need no windows
         for budget in overruled:
             documents[budget.index] = []
         documents[overruled[0].index] = [_document(overruled[0].budget, schedule=None, duration=None)]

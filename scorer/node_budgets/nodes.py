@@ -1,8 +1,8 @@
 """The nodes of a pool as budgets count them.
 
-A node belongs to a pool by its label, and counts once it has a NodeClaim and is initialized. The reference also keeps
-the nodes of the commands that it has accepted in memory. In the API they show by the taint that such a command first
-puts on the node, and that is read here (nodepool-disruption.md 4.1, "held in memory").
+A node belongs to a pool by its label, and counts once it has a NodeClaim and is initialized. The reference also counts
+the nodes of accepted commands, which it keeps in memory. A command first taints its nodes, so this module reads the
+taint instead (nodepool-disruption.md 4.1, "held in memory").
 
 Source: nodepool-disruption.md 4.1; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go`` and
 ``pkg/controllers/state/statenode.go``.
@@ -76,10 +76,10 @@ class PoolNode:
 
 
 def read_pool_node(node: JsonObject, claim: JsonObject | None) -> PoolNode | None:
-    """Read a Node and its NodeClaim; None when the node has no pool label. A field of the wrong type counts as absent.
+    """Parse a Node and its NodeClaim. Return None if the node has no pool label.
 
-    A node counts as being deleted from its own deletionTimestamp on. The reference waits for the deletionTimestamp of
-    the claim, which its node controller deletes right after.
+    A field of the wrong type counts as absent. A node counts as being deleted from its own deletionTimestamp on. The
+    reference waits for the deletionTimestamp of the claim, which its node controller deletes immediately afterwards.
     """
     pool = label(node, NODE_POOL_LABEL)
     if not pool:
@@ -104,12 +104,12 @@ def read_pool_node(node: JsonObject, claim: JsonObject | None) -> PoolNode | Non
 def is_of_another_instance(claim: JsonObject, instance: str) -> bool:
     """Return whether a claim names this node in its status but belongs to another instance.
 
-    Node names may be reused, for example if they are made of addresses, and the claim of a former instance may exist
-    for a long time after the next one has joined. Instance ids are never reused.
+    Node names can be reused, for example if they consist of addresses. The claim of a former instance can exist for a
+    long time after the next instance has joined under that name. Instance ids are never reused.
 
     Args:
         claim: The claim.
-        instance: The node's ``spec.providerID``, may be empty.
+        instance: The node's ``spec.providerID``, possibly empty.
     """
     own = text_at(claim, "status", "providerID")
     return bool(own and instance) and own != instance

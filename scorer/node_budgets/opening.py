@@ -1,13 +1,13 @@
 """Opening of a pool: the first instant at which no budget blocks a disruption.
 
-The search assumes that the number of nodes and of disruptions does not change. Then a fixed set of budgets blocks
-whenever active, and the result is the first instant that none of their windows covers. It is usually a few windows
-away, and the search steps from the end of one window to the end of the next. Otherwise the windows are combined as
-bits, one per minute, first for a few days and then for the rest: this takes a few milliseconds where the reference
-walks thousands of rounds.
+The search assumes that the number of nodes and of disruptions does not change. A fixed set of budgets then blocks
+whenever active, and the result is the first instant that none of their windows covers. This instant is usually a few
+windows away, so the search first steps from the end of one window to the end of the next. After that, the windows are
+combined as bits, one per minute, first for a few days and then for the rest. This takes a few milliseconds where the
+reference walks thousands of rounds.
 
-Source: nodepool-disruption.md 14.3. It searches rounds of closing windows and gives up after 20000. The first instant
-without any window is the same one, and this search does not give up before the horizon.
+Source: nodepool-disruption.md 14.3. The search described there walks rounds of closing windows, and gives up after
+20000. This search finds the same instant, but does not give up before the horizon.
 """
 
 from collections.abc import Iterable, Sequence
@@ -92,14 +92,12 @@ def opening_of(
 
 
 def _end_of_windows(blockers: Iterable[ParsedBudget], moment: CronMinute, ahead: int) -> datetime | None:
-    """Step from window end to window end to the first uncovered instant.
-
-    Return None if it is more than a few steps away.
+    """Return the first uncovered instant, or None if the search takes too many steps from window end to window end.
 
     Args:
         blockers: The budgets that must not be active.
         moment: Start of the search.
-        ahead: Number of minutes from there with at least one of them active.
+        ahead: Number of minutes from *moment* during which at least one of *blockers* is active.
     """
     variable_readings = [reading for reading in blockers if reading.always is None]
     if any(reading.is_odd for reading in variable_readings):
@@ -120,8 +118,8 @@ def first_gap(
     """Return the first instant from *now* on, within *horizon* of at most 400 days, at which none of *windows* is open.
 
     Returns:
-        The instant, or else the end of the search. Neither if no such instant can exist: a single window never closes,
-        or the weekly windows cover every minute of the week.
+        The instant and None, or None and the end of the search. Both are None if no such instant can exist: a single
+        window never closes, or the weekly windows cover every minute of the week.
     """
     distinct = frozenset(windows)
     if any(window.is_constant for window in distinct):

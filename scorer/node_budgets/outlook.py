@@ -19,7 +19,7 @@ from scorer.windows.fires import next_fire
 from scorer.windows.windows import epoch_seconds
 
 LONGEST_MINUTES: Final = 240
-"""Longest validity of an outlook, because its end of the search advances with time."""
+"""Longest validity of an outlook. It is limited because the end of its search for an opening advances with time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Outlook:
     prospects: tuple[Prospect, ...]
 
     def holds(self, budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> bool:
-        """Return whether `outlook` would return the same for these budgets and nodes at *now*."""
+        """Return whether `outlook` would return an equal outlook for these budgets and nodes at *now*."""
         return (
             epoch_seconds(now) // 60 in self.minutes
             and self.counts == counts

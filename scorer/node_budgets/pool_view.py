@@ -36,7 +36,7 @@ class PoolView:
         nodes: All nodes with its label, by name, including those that do not count yet.
         held_nodes: Names of reserved nodes.
         held_count: Number of further nodes reserved by number only.
-        reserved: The reservations, where holder and end are known.
+        reserved: The reservations with a known holder and end.
         template_do_not_disrupt: The pool's template forbids disruption, and that applies to its existing nodes.
         blockers: Returns the blockers of a node, except for reservations and the template.
         counted: The counts without reservations, cached by the caller. None: unset, they are counted from *nodes*.
@@ -53,10 +53,10 @@ class PoolView:
     counted: NodeCounts | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "budgets", parse_budgets(self.budgets))  # else every question would parse them again
+        object.__setattr__(self, "budgets", parse_budgets(self.budgets))  # parsed once, not per question
 
     def counts(self, observed: NodeCounts | None = None) -> NodeCounts:
-        """Count the nodes. A reserved node counts as deleting, although it is not yet.
+        """Count the nodes. A reserved node counts as deleting, although its deletion has not started.
 
         Args:
             observed: Counts made by the caller. Reserved nodes are added to them.
@@ -102,9 +102,9 @@ class PoolView:
         return replace(self.with_held(*held_nodes(more)), reserved=(*self.reserved, *more))
 
     def counting(self) -> tuple[Reservation, ...]:
-        """Return the reservations that count against a budget, by their end.
+        """Return the reservations that count against a budget, sorted by their end.
 
-        A node that is already in disruption counts by itself, so its reservation must not count again.
+        A node that is already in disruption is counted as such, so its reservation must not count again.
         """
         return tuple(
             sorted(

@@ -14,8 +14,10 @@ from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
 
 EXPIRED: Final = "Expired"
-"""Not a reason of budgets: expiration bypasses the gate unless the operator decides otherwise (nodepool-disruption.md
-10)."""
+"""Reason of a question about expiration. Budgets cannot name it.
+
+The gate allows such a disruption unless the operator has enabled graceful expiration (nodepool-disruption.md 10).
+"""
 QUESTION_REASONS: Final = (*(reason.value for reason in DisruptionReason), EXPIRED)
 
 
