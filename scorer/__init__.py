@@ -1,1 +1,1 @@
-"""The engine: everything that can be decided without a network. Values in, values out."""
+"""The engine: pure functions from values to decisions, without I/O."""

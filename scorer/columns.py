@@ -1,9 +1,9 @@
-"""The fleet's facts as numpy columns: one entry per member cluster, in order of name.
+"""Labels, taints and properties of the fleet as numpy columns: one entry per member cluster, sorted by name.
 
-Strings are dictionary-encoded. An amount is kept in three forms: the double that the reference scores with,
-a pair of doubles that compares exactly, and the reported quantity, for people.
+Strings are dictionary-encoded. An amount is kept in three forms: the double that the reference uses for scores, a pair
+of doubles that compares exactly, and the quantity as reported, for messages.
 
-A column is never written to once it is built: requests that hold an older fleet may still be reading it.
+A column is immutable once it is built: concurrent requests that use an older fleet may still read it.
 """
 
 import operator
@@ -30,7 +30,7 @@ ABSENT = -1
 """The code of a cluster without a value."""
 
 UNLIMITED = np.iinfo(np.int64).max
-"""An instant that never comes, in a column of microseconds."""
+"""An instant that is never reached, in a column of microseconds."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -47,9 +47,9 @@ def microseconds(instant: datetime) -> int:
 def round_half_away(values: FloatColumn) -> IntColumn:
     """Round to the nearest integer, exact halves away from zero.
 
-    This adds the largest double below one half and cuts off the fraction. A half still reaches the next integer,
-    because the sum is rounded to it; 0.49999999999999994 does not, although it would if 0.5 were added.
-    Correct for magnitudes below 2^52.
+    The largest double below one half is added, and the fraction is truncated. A half still reaches the next integer,
+    because the sum is rounded to it. 0.49999999999999994 does not reach it, unlike with an addition of 0.5. Correct for
+    magnitudes below 2^52.
     """
     shifted = np.copysign(_BELOW_HALF, values)
     shifted += values
@@ -64,8 +64,8 @@ class DictionaryColumn(Generic[T]):
     """A dictionary-encoded column.
 
     Args:
-        codes: Shape (clusters,): position in *values*, `ABSENT` for a cluster without a value.
-        values: The distinct values. At least one cluster has each of them, because each counts as a topology domain.
+        codes: Position of each cluster's value in *values*, `ABSENT` for a cluster without a value. Shape (clusters,).
+        values: The distinct values. Each belongs to at least one cluster, because each counts as a topology domain.
     """
 
     codes: CodeColumn
@@ -73,7 +73,7 @@ class DictionaryColumn(Generic[T]):
 
     @classmethod
     def of(cls, values: Iterable[T | None]) -> "DictionaryColumn[T]":
-        """Encode one value per cluster; None is absent."""
+        """Encode one value per cluster. None means absent."""
         index: dict[T, int] = {}
         codes = [ABSENT if value is None else index.setdefault(value, len(index)) for value in values]
         return cls(np.array(codes, dtype=np.int32), tuple(index))
@@ -89,7 +89,7 @@ class DictionaryColumn(Generic[T]):
         return None if code == ABSENT else self.values[code]
 
     def updated(self, changes: Mapping[int, T | None]) -> "DictionaryColumn[T]":
-        """Return a copy with the given rows changed, or this column itself when nothing differs."""
+        """Return a copy with the given rows changed, or this column itself if nothing differs."""
         changes = {row: value for row, value in changes.items() if self.value(row) != value}
         if not changes:
             return self
@@ -97,20 +97,20 @@ class DictionaryColumn(Generic[T]):
         codes = self.codes.copy()
         for row, value in changes.items():
             codes[row] = ABSENT if value is None else index.setdefault(value, len(index))
-        # A value that its last cluster has lost must be dropped: with 0 clusters it would be an empty topology domain.
+        # A value that no cluster has any more must be dropped: it would be an empty topology domain.
         in_use = np.bincount(codes[codes >= 0], minlength=len(index)) > 0
         if in_use.all():
             return DictionaryColumn(codes, tuple(index))
-        # The additional last entry is that of the code ABSENT, -1, which indexes from the end.
+        # The additional last entry is for the code ABSENT, -1, which indexes from the end.
         renumbered = np.append(np.where(in_use, np.cumsum(in_use) - 1, ABSENT), ABSENT).astype(np.int32)
         return DictionaryColumn(renumbered[codes], tuple(compress(index, in_use.tolist())))
 
     def holds(self, test: Callable[[T], bool]) -> BoolColumn:
-        """Return where *test* is true for the value. It runs once per distinct value. Absent is false."""
+        """Return a mask of the clusters whose value passes *test*. It runs once per distinct value. Absent is False."""
         return self.among([code for code, value in enumerate(self.values) if test(value)])
 
     def among(self, codes: Sequence[int]) -> BoolColumn:
-        """Return where the code is in *codes*, which does not contain `ABSENT`."""
+        """Return a mask of the clusters whose code is in *codes*, which must not contain `ABSENT`."""
         if len(codes) > _FEW_CODES:
             table = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last entry is for ABSENT, which is -1
             table[codes] = True
@@ -122,16 +122,16 @@ class DictionaryColumn(Generic[T]):
 
 
 _NO_CODE = ABSENT - 1
-"""The code of no cluster."""
+"""A code that no cluster has."""
 
 _FEW_CODES = 4
-"""Up to this many codes are compared one after the other, which is faster than to look up every cluster in a table."""
+"""Most codes that are compared one by one. For more codes, a table lookup per cluster is faster."""
 
 
 class Rows(Sequence[R]):
-    """One object per cluster, in blocks: a copy with some of them replaced shares the blocks of all others.
+    """One object per cluster, in blocks. A copy with replaced objects shares all unchanged blocks.
 
-    A copy of one long list would visit every object, to count the reference to it.
+    Copying one long list instead would increment the reference count of every object.
     """
 
     def __init__(self, values: Iterable[R]) -> None:
@@ -176,18 +176,18 @@ class Rows(Sequence[R]):
 
 
 _BLOCK = 32
-"""Rows in a block: few enough that a block with one row replaced costs little, and blocks are few as well."""
+"""Rows per block. Small enough that replacing one row is cheap, and large enough that there are few blocks."""
 
 
 class PropertyReading(NamedTuple):
-    """One cluster's value of a property: readable, unreadable, or (None instead of a reading) absent."""
+    """One cluster's value of a property, readable or not. None replaces the reading of an absent property."""
 
     text: str
     quantity: Quantity | None
 
 
 class Readings(Protocol):
-    """The readings of one property by row, None for an absent one."""
+    """The readings of one property by row, None for clusters without it."""
 
     def __getitem__(self, row: int, /) -> PropertyReading | None: ...
 
@@ -211,13 +211,13 @@ class _Masked:
 
 @dataclass(frozen=True)
 class QuantityColumn:
-    """One property over the fleet; NaN where a cluster does not report it readably.
+    """One property of all clusters. NaN for a cluster without a readable value.
 
     Args:
-        double: For scores. The same array object as *high* if the two are equal everywhere.
-        high: The exact amount, rounded to the nearest double.
-        low: The exact amount minus *high*, None for zero everywhere.
-        readings: As reported.
+        double: The amounts for scores. *double* and *high* are one array object if they are equal everywhere.
+        high: The exact amounts, rounded to the nearest double.
+        low: The exact amounts minus *high*. None: unset, zero everywhere.
+        readings: The values as reported.
     """
 
     double: FloatColumn
@@ -234,9 +234,9 @@ class QuantityColumn:
         return cls(double, high, _unless_zero(triples[:, 2].copy()), readings)
 
     def updated(self, rows: Collection[int], readings: Readings) -> "QuantityColumn":
-        """Return the column of *readings*, which differ from the present ones in *rows* at most.
+        """Return the column of *readings*, which may differ from the present readings only in *rows*.
 
-        Unchanged arrays are shared: the same amount in another spelling costs no copy.
+        Unchanged arrays are shared. An equal amount in another notation causes no copy.
         """
         positions = np.fromiter(rows, dtype=np.intp, count=len(rows))
         triples = np.array([_triple(readings[row]) for row in rows], dtype=np.float64).reshape(-1, 3)
@@ -263,13 +263,13 @@ class QuantityColumn:
         return _replace_rows(np.zeros_like(self.high) if self.low is None else self.low, rows, values)
 
     def _like(self, column: "QuantityColumn") -> "QuantityColumn":
-        """Pass on to *column* which clusters are extreme, if that has been computed."""
+        """Copy the cached `extremes`, if any, to *column*, and return it."""
         if (extremes := vars(self).get("extremes")) is not None:
             vars(column)["extremes"] = extremes
         return column
 
     def _are_inside(self, rows: RowColumn, amounts: FloatColumn) -> bool:
-        """Return whether *rows*, which now have *amounts* or none, were not extreme before and are not now."""
+        """Return whether *rows*, whose new amounts are *amounts*, neither were nor become extreme."""
         extremes = vars(self).get("extremes")
         if extremes is None or np.isin(extremes, rows).any():
             return False
@@ -277,16 +277,16 @@ class QuantityColumn:
         return not np.any((amounts <= low) | (amounts >= high))
 
     def without(self, hidden: BoolColumn) -> "QuantityColumn":
-        """Return the column as if the clusters in *hidden* reported nothing. This column itself if none are hidden."""
+        """Return the column without the values of *hidden* clusters, or this column itself if none are hidden."""
         if not hidden.any():
             return self
         double, high = np.where(hidden, _NAN, self.double), np.where(hidden, _NAN, self.high)
         return QuantityColumn(double, high, self.low, _Masked(self.readings, hidden))
 
     def compare(self, relation: str, bound: Quantity) -> BoolColumn:
-        """Return where the exact amount is in *relation* (Gt Ge Lt Le Eq Ne) to *bound*.
+        """Return a mask of the clusters whose exact amount is in *relation* (Gt Ge Lt Le Eq Ne) to *bound*.
 
-        False where a cluster does not report the property readably, for every relation.
+        False for a cluster without a readable value, for every relation.
         """
         if bound.nano.bit_length() > _PAIR_BITS:
             return self._compare_one_by_one(relation, bound)
@@ -295,19 +295,19 @@ class QuantityColumn:
             return _RELATIONS[relation](self.high, high)
         mask: BoolColumn = _RELATIONS[_STRICT[relation]](self.high, high)
         tied = np.flatnonzero(self.high == high)
-        if tied.size:  # none of these is held yet
+        if tied.size:  # high is equal, so low decides
             mask[tied] = _RELATIONS[relation](np.zeros(tied.size) if self.low is None else self.low[tied], low)
         return mask
 
     def _compare_one_by_one(self, relation: str, bound: Quantity) -> BoolColumn:
-        """Compare with an amount of more digits than two doubles hold (beyond 10^21)."""
+        """Compare exactly with an amount beyond 10^21, which has more digits than two doubles can represent."""
         holds = _EXACT_RELATIONS[relation]
         amounts = (reading.quantity if reading else None for reading in self.readings)
         return np.array([amount is not None and holds(amount, bound) for amount in amounts], dtype=np.bool_)
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every cluster reports the property readably."""
+        """Whether every cluster has a readable value."""
         return not np.isnan(self.high).any()
 
     def doubles(self, rows: RowColumn, default: float) -> FloatColumn:
@@ -317,7 +317,7 @@ class QuantityColumn:
 
     @cached_property
     def extremes(self) -> tuple[int, int] | None:
-        """The rows of the smallest and the largest amount, compared exactly; None when nothing is readable."""
+        """The rows of the smallest and the largest amount, compared exactly. None: unknown, no value is readable."""
         readable = np.flatnonzero(self.high == self.high)
         if readable.size == 0:
             return None
@@ -387,7 +387,7 @@ _PAIR_BITS = 100
 
 
 def exact_pair(quantity: Quantity) -> tuple[float, float]:
-    """Return the nearest double of an amount, and the rest. Pairs compare as the amounts do.
+    """Return the double nearest to an amount, and the remainder. Pairs compare like the amounts.
 
     Example: 9007199254740993 (2^53 + 1) gives (9007199254740992.0, 1.0), which is above 9007199254740992.
     """
@@ -402,7 +402,7 @@ def _pair(quantity: Quantity) -> tuple[float, float]:
     if high.is_integer() and int(high) * NANO == quantity.nano:
         return high, 0.0
     numerator, denominator = high.as_integer_ratio()
-    # A quotient of integers of any length, rounded once.
+    # Dividing two integers of any length rounds only once.
     return high, (quantity.nano * denominator - numerator * NANO) / (NANO * denominator)
 
 
@@ -415,7 +415,7 @@ _ABSENT: _Triple = (_NAN, _NAN, _NAN)
 
 
 def _triple(reading: PropertyReading | None) -> _Triple:
-    """Return the amounts of a reading. Those of long texts are not cached."""
+    """Return the amounts of a reading. Amounts with long texts are not cached."""
     if reading is None or reading.quantity is None:
         return _ABSENT
     return (_known_amounts if len(reading.text) <= LONGEST_REMEMBERED else _amounts)(reading, reading.quantity)
@@ -429,6 +429,6 @@ _known_amounts = lru_cache(maxsize=65536)(_amounts)
 
 
 def row_of(names: Sequence[str], name: str) -> int | None:
-    """Return the position of *name* in sorted *names*, None when it is not there."""
+    """Return the position of *name* in *names*, which must be sorted, or None if it is missing."""
     row = bisect_left(names, name)
     return row if row < len(names) and names[row] == name else None

@@ -17,12 +17,12 @@ CPU_COST = "kubernetes.azure.com/per-cpu-core-cost"
 MEMORY_COST = "kubernetes.azure.com/per-gb-memory-cost"
 STALE_AFTER = timedelta(hours=24)
 NO_PRICE = 999.0
-"""The price of SKUs that are not for sale, in price lists."""
+"""Price that marks a SKU as not for sale in price lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class PricedNode:
-    """One node: what its cost depends on."""
+    """The properties of a node that determine its cost."""
 
     sku: str
     cpu: Quantity
@@ -31,7 +31,7 @@ class PricedNode:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The two properties, None where they are not set, and their condition."""
+    """The two cost properties, None if unset, and their condition."""
 
     cpu: str | None
     memory: str | None
@@ -48,7 +48,7 @@ def cluster_cost(nodes: Iterable[PricedNode], prices: Mapping[str, float], price
     Args:
         nodes: All nodes of the cluster.
         prices: Price per hour by SKU.
-        prices_age: How old *prices* is.
+        prices_age: Age of *prices*.
     """
     nodes = tuple(nodes)
     reason = "CostsCalculationDegraded" if prices_age > STALE_AFTER else "CostsCalculated"

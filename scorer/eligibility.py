@@ -1,7 +1,7 @@
-"""Which clusters are eligible: members that have joined, send heartbeats and are healthy.
+"""Eligibility of clusters: members that have joined, send heartbeats and are healthy.
 
-The columns hold the instants at which a heartbeat becomes stale and ill health lasts too long, so they remain valid
-as time passes. The filter that asks them is ``plugins.cluster_eligibility``.
+The columns contain the instants at which a heartbeat becomes stale and a cluster has been unhealthy for too long, so
+they remain valid as time passes. The filter ``plugins.cluster_eligibility`` uses them.
 
 Source: scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
 """
@@ -22,12 +22,12 @@ from scorer.columns import MICROSECOND, UNLIMITED, IntColumn, RowColumn, microse
 _NEVER = np.iinfo(np.int64).min
 
 LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 7)
-"""The tests of eligibility, in order (scheduling.md 5); 0 means eligible."""
+"""The tests of eligibility, in order (scheduling.md 5). 0 means eligible."""
 
 
 @dataclass(frozen=True, slots=True)
 class EligibilityLimits:
-    """Maximum age of a heartbeat, and maximum duration of ill health, both inclusive."""
+    """Maximum age of a heartbeat, and maximum time for which a cluster may be unhealthy, both inclusive."""
 
     heartbeat: timedelta = timedelta(minutes=5)
     health: timedelta = timedelta(minutes=5)
@@ -41,7 +41,7 @@ class EligibilityColumns:
         failed: The first test that fails regardless of the time (`LEAVING`, `NOT_REPORTING`, `NOT_JOINED`,
             `HEALTH_UNKNOWN`), else 0.
         heartbeat_until: The last instant at which the heartbeat counts as fresh.
-        health_until: The same for health. Unbounded while the cluster is healthy.
+        health_until: The last instant at which an unhealthy cluster is tolerated. `UNLIMITED` while it is healthy.
         until: The last instant at which all tests pass.
     """
 
@@ -51,7 +51,7 @@ class EligibilityColumns:
     until: IntColumn
 
     def failure_of(self, row: int, now: datetime) -> int:
-        """Return the first test that one cluster fails, 0 when it passes all. The scalar form of `first_failure`."""
+        """Return the first test that one cluster fails, 0 if it passes all. The scalar form of `first_failure`."""
         instant, failed = microseconds(now), self.failed.item(row)
         if failed in (LEAVING, NOT_REPORTING):
             return failed
@@ -60,7 +60,7 @@ class EligibilityColumns:
         return failed or (UNHEALTHY if self.health_until.item(row) < instant else 0)
 
     def first_failure(self, rows: NDArray[np.intp], now: datetime) -> NDArray[np.int8]:
-        """Return the first test that each of *rows* fails, 0 where it passes all."""
+        """Return the first test that each of *rows* fails, 0 for a row that passes all."""
         instant = microseconds(now)
         failed = self.failed[rows]
         order = [failed == LEAVING, failed == NOT_REPORTING, self.heartbeat_until[rows] < instant]
@@ -81,7 +81,7 @@ class EligibilityColumns:
         Args:
             rows: The rows of *members*.
             members: The changed clusters.
-            limits: As of the other rows.
+            limits: The limits with which all other rows were evaluated.
         """
         failed, heartbeat_until, health_until, until = _evaluate_all(members, limits)
         return EligibilityColumns(
@@ -125,7 +125,7 @@ def _evaluate(member: MemberCluster, limits: EligibilityLimits) -> _Eligibility:
 
 
 def _rewrite_rows(column: NDArray[Any], rows: RowColumn, values: IntColumn) -> NDArray[Any]:
-    """Return a copy with other *values* in the *rows*; the column itself if they are there already."""
+    """Return a copy with *values* in *rows*, or the column itself if it already contains them."""
     if np.array_equal(column[rows], values):
         return column
     copy = column.copy()

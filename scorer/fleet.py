@@ -1,10 +1,10 @@
 """The fleet: an immutable snapshot of all member clusters, as columns.
 
-A column is built when a policy first needs it, and carried over to the next snapshot with only the changed
-rows rewritten. So a request scores against one snapshot without locks, while the cache already builds the next.
+A column is built on first use, and carried over to the next snapshot with only the changed rows rewritten. A request
+therefore scores against one snapshot without locks, while the cache already builds the next one.
 
-One thread per fleet: reading it may add columns to it. A worker thread gets its own fleet from ``updated(())``,
-which shares the arrays, never written to, but not the dicts that hold them.
+A fleet must be used by only one thread, because reading it may add columns. A worker thread gets its own fleet from
+``updated(())``. It shares the arrays, which are immutable, but not the dicts that contain them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,19 +38,19 @@ _REVISIONS = 2**64
 MOST_COLUMNS = 256
 """Maximum number of label columns, and of property columns, in a snapshot. The oldest is dropped first.
 
-Without a limit, a user could fill the memory with policies of made-up label keys, and every report of a member would
-rewrite all of these columns.
+Without a limit, a user could fill the memory with policies that name arbitrary label keys, and every report of a member
+would rewrite all of these columns.
 """
 
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 NamespaceView: TypeAlias = tuple[bool, frozenset[str] | None]
-"""Whether the member collects namespaces, and the namespaces it reported, None when it has reported no list."""
+"""Whether the member collects namespaces, and the namespaces in its report. None: unset, the report has no list."""
 
 
 @dataclass(slots=True)
 class _Columns:
-    """The columns of one snapshot that have been needed so far; None and missing ones are built on demand."""
+    """The columns of one snapshot that have been used so far. Missing columns and None are built on first use."""
 
     labels: dict[str, DictionaryColumn[str]] = field(default_factory=dict)
     quantities: dict[str, QuantityColumn] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Fleet:
     """All member clusters at one moment, in byte order of their names.
 
     Args:
-        members: By name, ascending.
+        members: Member clusters, sorted by name.
         limits: The limits of eligibility.
     """
 
@@ -80,13 +80,13 @@ class Fleet:
 
     @classmethod
     def of(cls, members: Iterable[MemberCluster], limits: EligibilityLimits | None = None) -> "Fleet":
-        """Make a snapshot of *members* in any order. The later of two with the same name counts."""
+        """Return a snapshot of *members* in any order. The last of several members with one name wins."""
         by_name = {member.metadata.name: member for member in members}
         return cls([by_name[name] for name in sorted(by_name)], limits)
 
     @property
     def revision(self) -> int:
-        """Identifies the members and the versions at which they are stored, below 2**64.
+        """Identifier of the members and their stored versions, below 2**64.
 
         Two processes with the same members at the same versions compute the same number, independently of the order of
         events.
@@ -99,16 +99,16 @@ class Fleet:
         return len(self.members)
 
     def row(self, name: str) -> int | None:
-        """Return the row of a cluster, None when it is not in the fleet."""
+        """Return the row of a cluster, or None if it is not in the fleet."""
         return row_of(self.names, name)
 
     def member(self, name: str) -> MemberCluster | None:
-        """Return a cluster, None when it is not in the fleet."""
+        """Return a cluster, or None if it is not in the fleet."""
         row = self.row(name)
         return None if row is None else self.members[row]
 
     def rows(self, names: Iterable[str]) -> BoolColumn:
-        """Return a mask of the clusters named in *names*; unknown names are ignored."""
+        """Return a mask of the clusters named in *names*. Unknown names are ignored."""
         mask = np.zeros(len(self), dtype=np.bool_)
         if known_rows := [row for name in names if (row := self.row(name)) is not None]:
             mask[known_rows] = True
@@ -124,11 +124,11 @@ class Fleet:
 
     @property
     def column_count(self) -> int:
-        """How many columns of labels and properties this snapshot holds."""
+        """Number of label and property columns in this snapshot."""
         return len(self._columns.labels) + len(self._columns.quantities)
 
     def quantity(self, name: str) -> QuantityColumn:
-        """Return the values of a property; *name* must be one that `property_name_error` accepts."""
+        """Return the values of a property. `property_name_error` must accept *name*."""
         quantities = self._columns.quantities
         if name not in quantities:
             _make_room(quantities)
@@ -160,9 +160,9 @@ class Fleet:
         return columns.eligibility
 
     def at(self, now: datetime) -> "Fleet":
-        """Return the fleet to judge at *now*: without the external scores that have expired.
+        """Return the fleet as of *now*, without expired external scores.
 
-        That is this fleet itself until a score expires, and then one that shares everything else with it.
+        The result is this fleet itself until a score expires. Later, it is a fleet that shares all other data.
         """
         if self._fresh_until is None:
             self._look_for_scores()
@@ -185,7 +185,7 @@ class Fleet:
         return None
 
     def expiry(self, name: str) -> IntColumn:
-        """Return the end of an external score, in microseconds since 1970; unbounded where it does not expire."""
+        """Return the expiry of an external score, in microseconds since 1970, `UNLIMITED` if it has none."""
         expiries = self._columns.expiries
         if name not in expiries:
             _make_room(expiries)
@@ -193,7 +193,7 @@ class Fleet:
         return expiries[name]
 
     def updated(self, changed_members: Iterable[MemberCluster], removals: Iterable[str] = ()) -> "Fleet":
-        """Return the next snapshot: *changed_members* replaced or added, the members named in *removals* left out.
+        """Return the next snapshot: with *changed_members* replaced or added, without the members named in *removals*.
 
         If no cluster is added or removed, the columns in use are carried over and only the changed rows rewritten.
         """
@@ -202,15 +202,15 @@ class Fleet:
         rows: dict[int, MemberCluster] = {}
         for name, member in news.items():
             if (row := self.row(name)) is None:
-                removed_names.add("")  # no cluster's name, a mark that rows move and columns are rebuilt
+                removed_names.add("")  # a name that no cluster has: rows move, so columns are rebuilt
                 break
             rows[row] = member
         if removed_names:
             members = {member.metadata.name: member for member in self.members} | news
             remaining = (member for name, member in members.items() if name not in removed_names)
             return Fleet.of(remaining, self.limits)
-        fleet = Fleet.__new__(Fleet)  # without the constructor, which would walk over all members for their names
-        # Copies throughout: requests under way go on reading this snapshot.
+        fleet = Fleet.__new__(Fleet)  # skips the constructor, which would iterate over all members
+        # Copies only: requests in progress still read this snapshot.
         fleet.members, fleet.names = self.members.replaced(rows), self.names
         fleet.limits, fleet._revision = self.limits, None
         if self._revision is not None:
@@ -251,7 +251,7 @@ class Fleet:
 
 
 def _stamp(member: MemberCluster) -> int:
-    """Return a number of 64 bits that names one member at one version."""
+    """Return a 64-bit hash of one member at one version."""
     text = "\0".join((member.metadata.name, member.metadata.uid, member.metadata.resource_version))
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest())
 

@@ -28,7 +28,7 @@ from scorer.api.values.quoting import quote
 TABLE: Final = "instanceTypes"
 ON_DEMAND: Final = "on-demand"
 MOST_MISTAKES: Final = 20
-"""How many mistakes of a file are named."""
+"""Most mistakes that are listed per file."""
 
 _NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _FIELDS: Final = ("updatedAt", "prices", "regions")
@@ -54,7 +54,7 @@ class InvalidPricesError(ValueError):
 
 
 def first_mistakes(messages: Sequence[str]) -> list[str]:
-    """Return the first messages, and how many more there are."""
+    """Return the first messages, plus one with the number of the others."""
     more = len(messages) - MOST_MISTAKES
     return [*messages[:MOST_MISTAKES], *([f"and {more} more mistakes"] if more > 0 else ())]
 
@@ -65,8 +65,8 @@ class PriceList:
 
     Args:
         prices: By SKU, for every region.
-        regions: By region, then by SKU; they take precedence over *prices*.
-        updated_at: When the prices were current. None: unknown, so that the prices do not age.
+        regions: By region, then by SKU. They take precedence over *prices*.
+        updated_at: When the prices were current. None: unknown, they never count as outdated.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class _Reading:
             return None
 
     def _members(self, document: object, at: FieldPath) -> Iterator[tuple[object, object]]:
-        """Yield the members of an object. Null counts as an empty one."""
+        """Yield the members of an object. Null counts as an empty object."""
         if isinstance(document, dict):
             yield from document.items()
         elif document is not None:
@@ -188,7 +188,7 @@ def csv_rows(text: str) -> list[JsonObject]:
     A column whose name contains a slash is a node label.
 
     Raises:
-        InvalidPricesError: It is not such a list. The content of the rows is not checked.
+        InvalidPricesError: *text* is not valid CSV of this form. The content of the rows is not checked.
     """
     try:
         rows = list(_cells(text))

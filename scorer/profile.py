@@ -18,7 +18,7 @@ from scorer.plugins.topology_spread import TopologySpread, read_constraints
 class Profile:
     """The plugins of one policy, parsed and checked.
 
-    A cluster that the placement already has is no candidate (SamePlacementAntiAffinity): the scheduling run excludes
+    A cluster that already has the placement is not a candidate (SamePlacementAntiAffinity): the scheduling run excludes
     the cycle's ``placed`` column between TaintToleration and the spread constraints.
     """
 
@@ -30,7 +30,7 @@ class Profile:
 
     @property
     def filters(self) -> tuple[FilterPlugin, ...]:
-        """The filters that do not depend on what is placed. The first one to reject a cluster is reported."""
+        """The filters that do not depend on existing placements. The first one that rejects a cluster is reported."""
         return self.affinity, self.eligibility, self.namespaces, self.taints
 
 

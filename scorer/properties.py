@@ -1,4 +1,4 @@
-"""The properties of a member: how they are named, and what it reports for each.
+"""The properties of a member: their names and the reported values.
 
 Source: scheduling.md 7; placement-api.md 2.2.
 """
@@ -22,7 +22,7 @@ _LONGEST_NAME_REMEMBERED = 320
 
 
 def property_name_error(name: str) -> str:
-    """Return why *name* cannot name a property, empty when it can (placement-api.md 2.2)."""
+    """Return why *name* is not a valid property name, or an empty string (placement-api.md 2.2)."""
     if name.startswith(RESOURCE_PREFIX):
         kind, dash, resource = name.removeprefix(RESOURCE_PREFIX).partition("-")
         if not dash or not resource or kind not in CAPACITY_KINDS:
@@ -35,7 +35,7 @@ def property_name_error(name: str) -> str:
 
 
 def read_property(member: MemberCluster, name: str) -> PropertyReading | None:
-    """Return what *member* reports for a property, None when it reports nothing.
+    """Return the value that *member* reports for a property, or None if it reports none.
 
     An external score is returned even if it has expired: see `Fleet.at`.
 
@@ -55,7 +55,7 @@ def read_property(member: MemberCluster, name: str) -> PropertyReading | None:
 
 
 def observation_time(member: MemberCluster, name: str) -> datetime | None:
-    """Return when the value of a property was observed, None when that is unknown."""
+    """Return when the value of a property was observed. None: unknown."""
     if name.startswith(RESOURCE_PREFIX):
         return member.status.resource_usage.observation_time
     value = member.status.properties.get(name) or member.status.properties.get(NODE_COUNT_ALIASES.get(name, ""))

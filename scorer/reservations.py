@@ -8,7 +8,7 @@ Example: a budget has one node left, and replicas A and B both read version 7 of
 version 8. The write of B conflicts, B reads version 8 with the reservation of A, and denies. No lock is held, so a
 crashed replica blocks no other.
 
-An unreadable list is never treated as an empty one: the client of one of its reservations may be disrupting something
+An unreadable list is never treated as an empty one: a client whose reservation it contains may be disrupting something
 at that moment.
 
 Source: serving.md 3.1; nodepool-disruption.md 14.2.
@@ -34,7 +34,7 @@ RESERVATIONS: Final = OURS + "reservations"
 """Annotation of a Lease: its reservations, as a JSON list."""
 GATE: Final = OURS + "gate"
 THING: Final = OURS + "reserved-thing"
-"""Annotations of a Lease: the two values whose hash is its name."""
+"""Annotations of a Lease: the gate and the name of its thing. The name of the Lease is a hash of both."""
 
 DISRUPTION: Final = "disruption"
 """The gate of node pools. Its things are their names."""
@@ -45,9 +45,9 @@ ROLLOUT: Final = "rollout"
 """
 
 MOST_BYTES: Final = 200 * 1024
-"""The longest list. Kubernetes accepts 256 KiB for all annotations of an object together."""
+"""Size limit of a list. Kubernetes accepts 256 KiB for all annotations of an object together."""
 ADMISSION_HOLDER: Final = "admission"
-"""The holder of what admission reserves for deletions and evictions that it allows."""
+"""Holder of the reservations that admission makes for the deletions and evictions that it allows."""
 SHORTEST_SECONDS: Final = 10
 LONGEST_SECONDS: Final = 3600
 
@@ -55,7 +55,7 @@ _HASH_DIGITS: Final = 32
 
 
 class Thing(NamedTuple):
-    """A holder of a budget: the gate that guards it, and its name there."""
+    """An object with a budget: the gate that guards it, and its name at that gate."""
 
     gate: str
     name: str
@@ -69,13 +69,13 @@ class Reservation:
     """One permission that has been granted.
 
     Args:
-        id: Unguessable. Its first part identifies its Lease, see `lease_of`.
-        holder: Name that the caller has given.
+        id: Unguessable id. Its first part identifies the Lease, see `lease_of`.
+        holder: Name that the caller has chosen.
         identity: The authenticated name of the caller. No other caller may renew or release the reservation.
         gate: The gate that granted it.
-        granted: Names of nodes, or their number. At the other two gates: the name of the member cluster.
+        granted: Names of nodes, or their number. Name of the member cluster at the gates of members and placements.
         expires: End of the reservation, exclusive.
-        question: Its purpose: ``reason`` at the gate of node pools, ``kind`` at the other two.
+        question: Its purpose: ``reason`` at the gate of node pools, ``kind`` at the gates of members and placements.
     """
 
     id: str
@@ -92,7 +92,7 @@ class Reservation:
         return self.question.get("reason") or self.question.get("kind") or ""
 
     def until(self, expires: datetime) -> Self:
-        """Return the same reservation with another end."""
+        """Return a copy of the reservation with another end."""
         return replace(self, expires=expires)
 
 
@@ -125,14 +125,14 @@ def lease_name(gate: str, thing: str) -> str:
 
 
 def reservation_id(gate: str, thing: str, secret: str) -> str:
-    """Return an id that leads back to its Lease; *secret* keeps it from being guessed."""
+    """Return an id that identifies its Lease. *secret* makes it unguessable."""
     return f"{lease_name(gate, thing).removeprefix(LEASE_PREFIX)}-{secret}"
 
 
 def member_reservation(reservation: Reservation) -> Reservation:
-    """Return the member's half of a placement's reservation: the holder of the one holds the other.
+    """Return the member's half of a placement's reservation, which belongs to the same holder.
 
-    Both ids share their secret part, so that the member's half is derived from this one, and needs no record.
+    Both ids share their secret part, so the member's half can be derived from *reservation* and needs no record.
     """
     assert not isinstance(reservation.granted, int)
     (cluster,) = reservation.granted
@@ -141,14 +141,14 @@ def member_reservation(reservation: Reservation) -> Reservation:
 
 
 def lease_of(identity: str) -> str:
-    """Return the name of the Lease that holds the reservation of this id. Empty: not such an id."""
+    """Return the name of the Lease that contains the reservation with this id. Empty: the id is malformed."""
     digits, dash, secret = identity.partition("-")
     is_well_formed = len(digits) == _HASH_DIGITS and set(digits) <= set("0123456789abcdef") and dash and secret
     return LEASE_PREFIX + digits if is_well_formed else ""
 
 
 def thing_of(lease: JsonObject) -> Thing | None:
-    """Return the thing whose reservations a Lease holds; None when it is a Lease of another kind.
+    """Return the thing whose reservations a Lease contains, or None if the Lease has another purpose.
 
     Raises:
         UnreadableReservationsError: Its name is not the hash of the thing that its annotations name.
@@ -164,11 +164,11 @@ def thing_of(lease: JsonObject) -> Thing | None:
 
 
 def read_reservations(lease: JsonObject) -> tuple[Reservation, ...]:
-    """Return the reservations in a Lease, expired ones included.
+    """Return the reservations in a Lease, including expired ones.
 
     Raises:
-        UnreadableReservationsError: The annotation is missing or is not a list of reservations, or the Lease names
-            another thing than its name is the hash of.
+        UnreadableReservationsError: The annotation is missing or is not a list of reservations, or the Lease's name is
+            not the hash of the thing in its annotations.
     """
     thing_of(lease)
     text = annotations_of(lease).get(RESERVATIONS)
@@ -189,9 +189,9 @@ def read_reservations(lease: JsonObject) -> tuple[Reservation, ...]:
 
 
 def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) -> JsonObject:
-    """Return a Lease that holds these reservations and no others.
+    """Return a Lease with these reservations instead of its present ones.
 
-    The rest of the document stays, its resource version too: the write fails when another replica wrote first.
+    The rest of the document is kept, including its resourceVersion: the write fails if another replica wrote first.
 
     Raises:
         TooManyReservationsError: They do not fit into an annotation.
@@ -221,7 +221,7 @@ def new_lease(thing: Thing, namespace: str) -> JsonObject:
 
 
 def in_force(reservations: Iterable[Reservation], now: datetime) -> tuple[Reservation, ...]:
-    """Return those that have not expired at *now*."""
+    """Return the reservations that have not expired at *now*."""
     return tuple(reservation for reservation in reservations if reservation.expires > now)
 
 
@@ -235,7 +235,7 @@ def end_of(now: datetime, lasts: timedelta) -> datetime:
 
 
 def without_halves(reservations: Iterable[Reservation]) -> tuple[Reservation, ...]:
-    """Leave out each member's half of a placement's reservation, so that a pair is listed once."""
+    """Return *reservations* without the members' halves of placement reservations, so that each pair is listed once."""
     all_reservations = tuple(reservations)
     halves = {
         member_reservation(reservation).id
@@ -246,7 +246,7 @@ def without_halves(reservations: Iterable[Reservation]) -> tuple[Reservation, ..
 
 
 def held_nodes(reservations: Iterable[Reservation]) -> tuple[frozenset[str], int]:
-    """Return the nodes that are reserved by name, and how many more are reserved by number."""
+    """Return the names of the nodes that are reserved by name, and the number of nodes reserved by number."""
     names: set[str] = set()
     count = 0
     for reservation in reservations:

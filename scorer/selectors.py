@@ -27,7 +27,7 @@ class PropertyRequirement:
     wanted: Quantity
 
     def matches(self, fleet: Fleet) -> BoolColumn:
-        """Return the clusters whose reading is in the wanted relation. A cluster without a reading never matches."""
+        """Return a mask of the clusters whose reading meets the requirement. A missing reading never matches."""
         return fleet.quantity(self.name).compare(self.operator, self.wanted)
 
     def matches_row(self, fleet: Fleet, row: int) -> bool:
@@ -49,7 +49,7 @@ class ClusterTerm:
         return (*labels, *(requirement.name for requirement in self.properties))
 
     def matches(self, fleet: Fleet) -> BoolColumn | None:
-        """Return the clusters that the term matches, None for all of them."""
+        """Return a mask of the clusters that the term matches. None: unlimited, all clusters."""
         mask = match_labels(fleet, self.labels)
         for requirement in self.properties:
             matches = requirement.matches(fleet)
@@ -98,7 +98,7 @@ def _read_property(expression: PropertySelectorRequirement, path: str) -> Proper
 
 
 def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement]) -> BoolColumn | None:
-    """Return the clusters that satisfy all *requirements*, None for all clusters."""
+    """Return a mask of the clusters that satisfy all *requirements*. None: unlimited, all clusters."""
     mask = None
     for requirement in requirements:
         matches = match_label(fleet, requirement)
@@ -107,7 +107,7 @@ def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement])
 
 
 def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColumn:
-    """Return the clusters that satisfy a label expression."""
+    """Return a mask of the clusters that satisfy a label expression."""
     column = fleet.label(requirement.key)
     match requirement.operator:
         case "Exists":

@@ -1,10 +1,10 @@
 """Distribution of a hub's work to replicas: the shard of each object, and the replica of each shard.
 
-Both are rendezvous hashing: the candidate wins whose name gives the largest number when it is hashed together with the
-name of the thing. The result is equal in every process, independently of Python's version and hash seed.
+Both use rendezvous hashing: the candidate whose name gives the largest hash together with the name of the object wins.
+The result is equal in every process, independently of Python's version and hash seed.
 
-A shard is not moved from its replica while that has no more than its fair share: every move interrupts work. Example:
-with 4 shards on 2 replicas, a third replica gets one shard, and the other 3 shards are not moved.
+A shard is not moved away from a replica with at most its fair share, because every move interrupts work. Example: with
+4 shards on 2 replicas, a third replica gets one shard, and the other 3 shards are not moved.
 
 Source: Thaler and Ravishankar, A name-based mapping scheme for rendezvous, 1996.
 """
@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 MOST_SHARDS: Final = 64
-"""More than any API server could serve."""
+"""Maximum number of shards, more than any API server could serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ WHOLE: Final = Share()
 def shard_of(owner: str, count: int) -> int:
     """Return the shard of the object named *owner*, 0 to *count* - 1.
 
-    One shard more moves only the objects that the new one receives.
+    An additional shard moves only the objects that it receives.
     """
     return max(range(count), key=lambda shard: _weight(owner, str(shard)))
 
 
 def fair_shares(count: int, shards_by_replica: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-    """Assign *count* shards to replicas, with numbers that differ by at most one.
+    """Assign *count* shards to replicas, so that their numbers of shards differ by at most one.
 
     A replica keeps its shards up to its share, and the rest is assigned to those with room. The result depends only on
     the arguments, so that all replicas compute the same.
@@ -54,7 +54,7 @@ def fair_shares(count: int, shards_by_replica: Mapping[str, frozenset[int]]) -> 
         shards_by_replica: The live replicas, at least one, and the shards of each. A shard has at most one replica.
     """
     least, larger = divmod(count, len(shards_by_replica))
-    # The replicas with the most shards get the larger share, so that nothing moves without need. Example: of 5 shards,
+    # The replicas with the most shards get the larger share, so that no shard moves needlessly. Example: of 5 shards,
     # a works on 3 and b on 2. With the larger share for b, a would have to stop a shard only for b to start it.
     by_load = sorted(shards_by_replica, key=lambda replica: (-len(shards_by_replica[replica]), replica))
     room = {replica: least + (place < larger) for place, replica in enumerate(by_load)}
