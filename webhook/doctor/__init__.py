@@ -1,1 +1,1 @@
-"""Checks of ``harbormaster doctor`` on a hub, and their judgement."""
+"""Checks of ``harbormaster doctor`` on a hub, and their findings."""

@@ -41,7 +41,7 @@ from webhook.processes.rbac_objects import Role, username_of
 from webhook.settings.upgraders import CLUSTER_API
 
 _MARKS: Final = {UPGRADE_ORDERS: ("patch", "clusterupgradegates"), NODE_POOLS: ("list", "pods")}
-"""Right that identifies an optional one: a loop with the same account has it only for the same purpose."""
+"""Verb and resource that identify an optional right of the server, even if the loop has the same account."""
 
 SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights", "policies"
 
@@ -53,7 +53,7 @@ class OptionalRights:
     Args:
         verbs: Verbs that the chosen purpose needs on a kind.
         allowed: All rights that may be chosen.
-        says: Purpose of the chosen kinds, as in ``placements may select``.
+        says: Purpose of the chosen kinds as a phrase, such as ``placements may select``.
     """
 
     verbs: tuple[str, ...]
@@ -85,7 +85,7 @@ class Account:
 
     @property
     def missing(self) -> list[Right]:
-        """Rights that it needs and does not hold."""
+        """Rights that the account needs and does not hold."""
         rights_missing = missing(self.wanted, self.held)
         if self.choice is not None:
             by_choice = self.held - set(beyond(self.held, self.choice.allowed))
@@ -94,12 +94,12 @@ class Account:
 
     @property
     def beyond(self) -> list[Right]:
-        """Rights that it holds and should not."""
+        """Rights that the account holds but must not have."""
         return beyond(self.held, self.wanted | (self.choice.allowed if self.choice else frozenset()))
 
 
 def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
-    """Yield the account of the server, then that of the loop, if it is another."""
+    """Yield the account of the server, then the account of the loop if it differs."""
     settings = installation.settings
     optional = optional_server_rights(roles.held_by(subject_of(installation.server)))
     server_roles = serve_roles(
@@ -178,7 +178,7 @@ def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], rol
 
     Args:
         members: All MemberClusters.
-        namespaces: Namespaces of the hub. A member without its own has no rights yet.
+        namespaces: Namespaces of the hub. The agent of a member has no rights until the member's namespace exists.
         roles: Roles of the hub.
         home: Namespace of the installation.
     """
@@ -222,7 +222,7 @@ LATER_DEFAULTS: Final[Mapping[str, object]] = {
 RULE_DEFAULTS: Final[Mapping[str, object]] = {"scope": "*", "resourceNames": []}
 """Defaults that an API server adds to the constraints of a policy and to their rules.
 
-Any other value there, or parameters, would narrow the scope of the policy.
+Other values of these fields, or parameters, would narrow the scope of the policy.
 """
 
 

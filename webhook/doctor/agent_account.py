@@ -1,7 +1,7 @@
 """Checks whether the account of an agent has, in its member, each right that it needs, and none beyond.
 
-The operator chooses the kinds that placements may place there, including roles. The check only reports how many. No
-agent needs any other right, such as to exec into Pods or to impersonate another user.
+The operator chooses the kinds that placements may place on the member, including roles. The check only reports their
+number. No agent needs any other right, such as to exec into Pods or to impersonate another user.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ _ROLES: Final = frozenset((kind.group, kind.plural) for kind in RBAC_KINDS)
 
 
 async def examine_member(member: ApiServer) -> list[Finding]:
-    """Return a finding for the account of each agent in a member. Without a Deployment, the usual account is used."""
+    """Return a finding for the account of each agent in a member. Without a Deployment, the default account is used."""
     store = HubStore(member)
     try:
         try:
@@ -45,7 +45,7 @@ async def examine_member(member: ApiServer) -> list[Finding]:
 
 
 def places_of_agents(deployments: Iterable[JsonObject]) -> list[tuple[str, str]]:
-    """Return namespace and ServiceAccount of each agent. Without a Deployment, the usual ones are used."""
+    """Return namespace and ServiceAccount of each agent, or the default ones without a Deployment."""
     places = {
         (namespace_of(deployment), text_at(deployment, "spec", "template", "spec", "serviceAccountName") or "default")
         for deployment in deployments

@@ -98,7 +98,7 @@ class CertificateState:
 
 
 def untrusting_clients(lineage: Lineage, now: datetime) -> str:
-    """Return the clients that a rollover now cuts off, as they do not trust the active authority yet, or nothing."""
+    """Return the clients that a rollover would cut off, because they do not trust the active authority yet, as text."""
     cross = next(iter(lineage.above(now)), None)
     if cross is None:
         return ""

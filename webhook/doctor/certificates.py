@@ -19,7 +19,7 @@ def judge_authority(state: CertificateState, distrust: str) -> Finding:
     """Judge an authority that harbormaster manages.
 
     Args:
-        state: The state as read. Missing configurations are another check.
+        state: The state as read. Missing configurations are ignored, because another check reports them.
         distrust: Why the API server does not trust the certificate, or an empty string.
     """
     lineage = state.stored.lineage

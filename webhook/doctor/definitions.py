@@ -1,7 +1,7 @@
 """Checks whether the CustomResourceDefinitions exist, with all that this release needs.
 
-A definition may have more than harbormaster's, as those of KubeFleet and of Karpenter do. Only fields that this release
-writes or reads must not be missing.
+A definition may contain more than harbormaster's own, as the definitions of KubeFleet and of Karpenter do. Only fields
+that this release writes or reads must exist.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ def judge_definitions(definitions: Iterable[JsonObject]) -> Finding:
 
 
 def problems_of(name: str, stored_definition: JsonObject | None, desired: JsonObject) -> Iterator[str]:
-    """Yield the problems of one definition. *stored_definition*: None: unset, not installed."""
+    """Yield the problems of one definition. *stored_definition* is None if it is not installed."""
     if stored_definition is None:
         yield f"{name} is missing"
         return

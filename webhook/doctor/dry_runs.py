@@ -39,7 +39,7 @@ class DryRuns:
 
     Args:
         valid: Error for a valid placement. None: unset, it would be stored.
-        invalid: Likewise for an invalid one.
+        invalid: Error for an invalid placement. None: unset, it would be stored.
     """
 
     valid: StoreError | None
@@ -47,13 +47,13 @@ class DryRuns:
 
     @property
     def distrust(self) -> str:
-        """Why the API server does not trust the hooks' certificate. Empty: it does, or has not called them."""
+        """Why the API server does not trust the hooks' certificate. Empty: trusted, or the hooks were not called."""
         lines = (_line(answer) for answer in (self.valid, self.invalid) if answer is not None)
         return next((line for line in lines if "x509" in line or "tls:" in line), "")
 
     @property
     def answered(self) -> bool:
-        """Whether a hook has denied a request: then the API server trusts its certificate."""
+        """Whether a hook has denied a request, which proves that the API server trusts its certificate."""
         return any(_DENIED in str(answer) for answer in (self.valid, self.invalid) if answer is not None)
 
 

@@ -136,7 +136,7 @@ class Timed:
     milliseconds: int
 
     def document(self) -> JsonObject:
-        """Return both as JSON."""
+        """Return the finding and its duration as JSON."""
         return self.finding.document() | {"milliseconds": self.milliseconds}
 
 
@@ -191,7 +191,7 @@ class Examination:
         self.results.sort(key=lambda timed: CHECKS.index(timed.finding.check))
 
     async def examine_member(self, member: ApiServer) -> None:
-        """Check the rights of the agents in a member, too: after all of `CHECKS`, once per agent."""
+        """Check the rights of the agents in a member, once per agent. Call it after `run`."""
         start = time.monotonic()
         for finding in await examine_member(member):
             self._add(finding, start)
@@ -232,7 +232,7 @@ class Examination:
         return judged(HUB, problems, well, "correct the wrong clock: all other checks use the hub's")
 
     async def _find(self, options: InstallationOptions, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
-        """Find the installation by its Deployments, if they may be read."""
+        """Find the installation by its Deployments, if the caller has the right to read them."""
         try:
             deployments = (await self._store.list(_DEPLOYMENT, options.namespace or None)).items
         except (ForbiddenError, NotFoundError) as error:

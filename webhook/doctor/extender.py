@@ -17,7 +17,7 @@ CHECK: Final = "extender"
 ASKING: Final = "ask-extender"
 """Init container of the chart's scheduler that calls the extender once."""
 RECENT: Final = timedelta(minutes=10)
-"""Longer than the five minutes after which kube-scheduler retries a pending pod."""
+"""Age up to which a refusal counts. Longer than the five minutes after which kube-scheduler retries a pending pod."""
 ADVICE: Final = (
     "see docs/troubleshooting.md, Alert: an extender that refuses. To have pods wait instead: helm upgrade --set "
     "scheduler.ignorable=false"
@@ -83,7 +83,7 @@ def _is_ignorable(text: str) -> bool:
 
 
 def _last_words(status: JsonObject) -> str:
-    """Return the termination message of a failed container. Empty: it has succeeded, or still runs."""
+    """Return the termination message of a failed container. Empty: it has succeeded, or has not terminated."""
     for state in (dict_at(status, "state"), dict_at(status, "lastState")):
         termination = dict_at(state, "terminated")
         if termination:

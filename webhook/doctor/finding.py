@@ -10,7 +10,7 @@ from scorer.api.values.quoting import format_count
 from webhook.kube.ports import ForbiddenError, NotServedError, StoreError
 
 MOST_PROBLEMS: Final = 20
-"""Most problems of one check that are listed. The rest is counted."""
+"""Most problems that are listed per check. The others are only counted."""
 
 
 class State(StrEnum):
@@ -30,7 +30,7 @@ class Finding:
         state: Outcome of the check.
         found: The healthy state, or why it was not checked, on one line.
         problems: One line per problem. Empty unless *state* is WRONG.
-        advice: How to fix them. Empty: the problems include it.
+        advice: How to fix the problems. Empty: the problems themselves include the fix.
     """
 
     check: str

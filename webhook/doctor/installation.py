@@ -1,7 +1,7 @@
 """Finds the installation to examine, and its settings.
 
-A chart's Deployments show them: by their labels, accounts and environment. For processes without a chart, the settings
-of this environment are used, as by ``harbormaster rbac`` and ``webhook-configuration``.
+The labels, accounts and environment of a chart's Deployments identify them. For processes without a chart, the settings
+are read from the environment of this command, as by ``harbormaster rbac`` and ``webhook-configuration``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,7 +50,7 @@ class Installation:
         release: The Helm release. Empty: not installed by a chart.
         deployments: Deployments of the chart, by component. None: unset.
         has_secret_path: Whether the server has a secret for the path of the hooks. None: unknown.
-        requires_certificate: Whether it answers reviews only of callers with a client certificate.
+        requires_certificate: Whether the server answers only reviews of callers with a client certificate.
         configuration: Name of the two webhook configurations. Empty: to be found by the labels of the release.
     """
 
@@ -126,7 +126,7 @@ def find_installation(
 
 def _of_chart(namespace: str, release: str, components: Mapping[str, JsonObject]) -> Installation:
     serve, reconcile = components[SERVE], components.get(RECONCILE)
-    # The environment of a pod names files of that pod, which do not exist here.
+    # Paths in the environment of a pod refer to files of the pod, which do not exist here.
     variables = _environment(serve)
     environment = {name: value for name, value in variables.items() if not name.endswith("_FILE")}
     settings = DoctorSettings.read(environment | {"HARBORMASTER_NAMESPACE": namespace})

@@ -26,8 +26,8 @@ _FOREIGN: Final = (
 def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     """Judge the Lease of the loop.
 
-    The time of its renewal is that of the API server, since the clock of the leader may be wrong. Its duration is a
-    constant of the release, and not read from the Lease.
+    The time of the last renewal is the API server's, since the clock of the leader may be wrong. The duration is a
+    constant of the release, and is not read from the Lease.
 
     Args:
         lease: The Lease with its ``managedFields``. None: unset, it is missing.

@@ -22,12 +22,12 @@ _SELECTS_ALL: Final[JsonObject] = {"namespaceSelector": {}, "objectSelector": {}
 def judge_registration(configurations: Mapping[str, JsonObject], name: str, installation: Installation) -> Finding:
     """Compare the configurations with those that this release would register for the installation.
 
-    The address is read from the configurations themselves: whether the API server reaches it is another check. So is
-    the secret path, which is as sensitive as a password.
+    Address and secret path are read from the configurations themselves: other checks report whether the API server
+    reaches the hooks. The secret path is as sensitive as a password.
 
     Args:
         configurations: The present configurations, by kind.
-        name: Name of both.
+        name: Name of both configurations.
         installation: The installation.
     """
     endpoint = endpoint_of(configurations, installation)

@@ -96,7 +96,7 @@ class Roles:
         return frozenset(rights)
 
     def rights(self, roles: Iterable[Role]) -> Iterator[Right]:
-        """Yield the rights of harbormaster's roles. The rules of a role without any are read from the hub."""
+        """Yield the rights of harbormaster's roles. For a role without rules, the rules on the hub are used."""
         for role in roles:
             rules = [rule.document() for rule in role.rules] or self.rules.get((role.namespace, role.name), ())
             yield from rights_in(rules, role.namespace)
@@ -116,7 +116,7 @@ def _is_in(subject: JsonObject, other: JsonObject) -> bool:
     if subject["kind"] == "ServiceAccount":
         if kind == "Group":
             return name == f"system:serviceaccounts:{subject['namespace']}"
-        if kind == "User":  # equivalent for an API server
+        if kind == "User":  # an API server treats both forms alike
             return name == username_of(subject)
         if text_at(other, "namespace") != subject["namespace"]:
             return False
@@ -138,18 +138,18 @@ def beyond(held_rights: Iterable[Right], allowed: Collection[Right]) -> list[Rig
 
 
 READ_BY_CHOICE: Final = frozenset({*(Right("", verb, ANY, ANY) for verb in READ), Right("", "update", ANY, "*/status")})
-"""Rights that the operator of a loop chooses: which kinds placements select, and whether statuses are written back."""
+"""Rights that the operator of a loop chooses: for the kinds that placements select, and for writing statuses back."""
 
 
 def partly(held_rights: Collection[Right], desired: Iterable[Right], verbs: Collection[str]) -> list[Right]:
-    """Return the missing *verbs* on kinds where an account has only some of them and needs all."""
+    """Return the missing *verbs* on kinds for which an account holds some of them and needs all of them."""
     rights_needed = {
         Right("", verb, right.group, right.resource)
         for right in held_rights
         if not right.where and not right.name and right.verb in verbs and not right.resource.startswith("/")
         for verb in verbs
     }
-    apart = {(right.group, right.resource) for right in desired}  # needed for another purpose, maybe only in part
+    apart = {(right.group, right.resource) for right in desired}  # for another purpose, maybe with fewer verbs
     return missing((right for right in rights_needed if (right.group, right.resource) not in apart), held_rights)
 
 
