@@ -1,8 +1,8 @@
-"""Memory that the C library's allocator retains after free, and its return to the system.
+"""Return of memory that the C library's allocator retains after free.
 
 glibc serves each thread from its own arena, and retains every freed block below one in use. A process that has listed a
-large hub once would remain as large. Fewer arenas and fixed thresholds limit that, and a trim once a minute returns the
-rest, in a thread.
+large hub once would keep that memory. Fewer arenas and fixed thresholds limit the retained memory, and a trim in a
+thread returns the rest once a minute.
 
 Environment variables take precedence, as the image sets them: glibc reads them before Python runs. musl and macOS have
 none of these functions, so the module does nothing there.
@@ -26,7 +26,7 @@ Both thresholds have their default values. Setting one explicitly keeps glibc fr
 freed. The buffer of a TLS connection, 256 KiB, is therefore always mapped, and takes only the pages that it uses.
 """
 _OPTIONS: Final = {"MALLOC_ARENA_MAX": -8, "MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1}
-"""Their numbers in malloc.h."""
+"""Numbers of the options in malloc.h."""
 TRIM_SECONDS: Final = 60.0
 _WORTH_A_TRIM: Final = 4 * 2**20
 """Free bytes below which a trim is skipped."""

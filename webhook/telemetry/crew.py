@@ -1,9 +1,9 @@
 """Workers of one server, which answer probes and expose metrics as one process.
 
-A probe or a scrape reaches any worker. That worker asks all others, each over a socket of its own. The server is
-healthy if every worker is. The metrics of each worker are exposed with the label ``worker``, like those of replicas.
-They are not summed: a sum drops when a worker dies, and a reader takes everything after a drop as new. And some gauges
-would have to be summed, others need the minimum or the maximum.
+A probe or a scrape reaches any worker. That worker asks all workers, each over its own socket. The server is healthy if
+every worker is healthy. The metrics of each worker are exposed with the label ``worker``, as for separate replicas.
+They are not summed: a sum drops when a worker dies, and Prometheus treats a drop as a counter reset. Also, some gauges
+would need a sum, and others the minimum or the maximum.
 
 Source: serving.md 6.1 and 6.4.
 """
@@ -32,7 +32,7 @@ PROBE_SECONDS: Final = 1.5
 METRICS_SECONDS: Final = 4.0
 """Timeout of a worker's answer to a scrape. Prometheus times out after ten seconds."""
 PAUSE_SECONDS: Final = 0.5
-"""Pause of accepting when the system has no more sockets."""
+"""Pause before the next accept when the system has no more sockets."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 """Limit of an answer."""
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -49,7 +49,7 @@ class Seat:
 
     Args:
         number: Number of the worker, from 1 on.
-        own: Listening socket for the other workers. Only this process holds it, so nothing waits for a dead worker.
+        own: Listening socket for the other workers. Only this process holds it, so no worker waits for a dead one.
         addresses: Socket address of each worker, by number.
         restarts: Number of restarts of this worker number.
     """
@@ -98,7 +98,7 @@ class WorkerGroup:
             while True:
                 try:
                     asker, _ = await loop.sock_accept(self._seat.own)
-                except OSError as error:  # the system has no more sockets: no reason to stop the worker
+                except OSError as error:  # the system has no more sockets, which must not stop the worker
                     _log.warning("cannot listen for other workers", extra={"reason": error.strerror})
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue

@@ -18,7 +18,7 @@ class Health:
     """Readiness and liveness checks by name, in order of registration, and the progress of a shutdown.
 
     Attributes:
-        draining: Set once the server must stop: it is not ready, and every answer closes its connection.
+        draining: Set once the server must stop. It is not ready then, and every response closes its connection.
         closed: Whether the HTTPS listener is closed, so that reviews are no longer answered.
         lag_seconds: Delay of the event loop's timers.
     """
@@ -54,7 +54,7 @@ class Health:
             self._remarks[name] = remark
 
     def live_by(self, name: str, check: Check) -> None:
-        """Make liveness depend on *check*: while it fails, only a restart may help."""
+        """Make liveness depend on *check*, which must fail only if a restart is the only remedy."""
         self._liveness[name] = check
 
     def describe(self, name: str) -> str:

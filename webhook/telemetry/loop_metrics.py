@@ -46,7 +46,7 @@ class TermMetrics:
         self.queues[queue.name] = queue
 
     def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
-        """Set or clear the mark that an object makes no progress without action of a user."""
+        """Set or clear the mark of an object that makes no progress without user action."""
         keys = self.still.setdefault(kind.kind, set())
         if still:
             keys.add(key)
@@ -54,7 +54,7 @@ class TermMetrics:
             keys.discard(key)
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
-        """Record since when removals of a placement wait for confirmation. None: disabled or confirmed."""
+        """Record since when removals of a placement wait for confirmation. None: unset, none waits."""
         times = self.pending.setdefault(kind.kind, {})
         if since is None:
             times.pop(key, None)
@@ -78,7 +78,7 @@ class TermMetrics:
         self._counts.retried(controller)
 
     def ended(self) -> None:
-        """Drop all queues and marks at the end of the term: another process reports them."""
+        """Drop all queues and marks at the end of the term, because the next leader reports them."""
         self._counts.terms.discard(self)
 
 
@@ -230,13 +230,14 @@ class LoopMetrics:
 
 
 class ShardMetrics:
-    """Reports the shards that this replica holds, and counts how they move.
+    """Reports the shards that this replica holds, and counts acquired and released shards.
 
     Args:
         registry: Registry of the metrics.
         count: Number of shards.
         held_shards: Returns the shards that this process holds now.
-        clash: Returns the number of shards that the awaited replicas use, or 0 if this replica waits for none.
+        clash: Returns the number of shards that is configured on the replicas for which this one waits, or 0 if it does
+            not wait.
     """
 
     def __init__(

@@ -85,8 +85,8 @@ SURFACES: Final = ("admission", "api", "extender")
 class AdmissionReviews(Collector):
     """Counts admission reviews, and turns the counts into metrics only at scrape time.
 
-    Uses plain dictionaries: the library's counters take a lock and several calls per increment, which is a tenth of the
-    time budget of a review.
+    Plain dictionaries are used because the library's counters need a lock and several calls per increment, which takes
+    a tenth of the time budget of a review.
     """
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ class CacheFreshness(Collector):
 
 
 class OfConfigurations(Collector):
-    """A boolean property of each webhook configuration, as last seen.
+    """A boolean property of each webhook configuration, as last read.
 
     Args:
         name: Name of the metric.
@@ -314,7 +314,7 @@ class Metrics(ProcessMetrics):
         durations.observe(seconds)
 
     def scored(self, seconds: float, turned_away: Mapping[str, int]) -> None:
-        """Count one question to the engine, and the clusters that each filter rejected."""
+        """Count one request to the engine, and the clusters that each filter rejected."""
         self._score_seconds.observe(seconds)
         for plugin, count in turned_away.items():
             self._turned_away.labels(plugin).inc(count)

@@ -69,7 +69,7 @@ class NodeDisruptionMetrics(SubjectMetrics):
         self._draining.set(nodes)
 
     def ended(self) -> None:
-        """Clear the gauges at the end of the term: another process reports them."""
+        """Clear the gauges at the end of the term, because the next leader reports them."""
         self._eligible.clear()
         self._held.clear()
         self._draining.set(0)

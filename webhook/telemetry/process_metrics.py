@@ -1,7 +1,7 @@
 """Metrics of every process, in a registry that its parts extend.
 
-Metrics of servers and of the loop are elsewhere (`webhook.telemetry.metrics`): an agent has neither, and should not
-load their dependencies.
+Metrics of servers and of the loop are in other modules, such as `webhook.telemetry.metrics`, because an agent has
+neither and must not load their dependencies.
 
 Source: serving.md 6.1.
 """
@@ -70,7 +70,7 @@ class ProcessMetrics:
         self._lag.set_function(seconds)
 
     def prepare_with(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Await *prepare* before every scrape: it does slow work in a thread."""
+        """Await *prepare* before every scrape, for slow work that runs in a thread."""
         self._preparations.append(prepare)
 
     async def prepared(self) -> None:

@@ -1,7 +1,7 @@
 """OpenTelemetry traces of reviews, scheduler calls and reconciles.
 
 Disabled unless a collector is configured. The library is optional (``requirements-otel.txt``) and imported only then.
-Callers check for a `Tracing` first, so that nothing else is done without one.
+Callers check for a `Tracing` first, so that disabled tracing costs nothing else.
 
 Source: serving.md 6.3.
 """
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 EXPORT_SECONDS: Final = 5.0
-"""Timeout of the collector per batch, and so the longest delay of the end of the process."""
+"""Timeout of the collector per batch, and therefore the longest delay of a shutdown."""
 LONGEST_VALUE: Final = 256
 """Longest attribute, in characters. The rest is truncated."""
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-"""Headers for a caller whose ``traceparent`` is not trusted: it would decide which requests are traced."""
+"""Headers for a caller whose ``traceparent`` is not trusted, because it would decide which requests are traced."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ ResponseT = TypeVar("ResponseT", bound=web.StreamResponse)
 
 
 class Tracing:
-    """Makes spans and exports them. `close` it at the end.
+    """Creates spans and exports them. Call `close` at the end.
 
     Args:
         provider: Tracer provider of the library.
@@ -61,7 +61,7 @@ class Tracing:
         Args:
             name: Name of the span.
             headers: Headers of the request. `NO_HEADERS`: a new trace starts here.
-            work: Makes the answer. It may call `annotate` to extend the span.
+            work: Returns the response. It may call `annotate` to extend the span.
         """
         kind, context = self._trace.SpanKind.SERVER, self._context_of(headers)
         with self._tracer.start_as_current_span(name, context, kind, record_exception=False) as span:

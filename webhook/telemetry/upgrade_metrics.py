@@ -120,10 +120,10 @@ class UpgradeMetrics(SubjectMetrics):
             self._eta.remove(run)
 
     def failed(self, upgrader: str, call: str) -> None:
-        """Count a call of a back end that has failed."""
+        """Count a failed call of a back end."""
         self._errors.labels(upgrader, call).inc()
 
     def ended(self) -> None:
-        """Remove the series of all runs at the end of the term: another process reports them."""
+        """Remove the series of all runs at the end of the term, because the next leader reports them."""
         for run in sorted(self._runs | self._planned):
             self.deleted(run)
