@@ -8,7 +8,7 @@ import orjson
 
 
 def bearer_token(header: str) -> str:
-    """Return the token in the value of an ``Authorization`` header, empty without a possible one."""
+    """Return the token in the value of an ``Authorization`` header, or an empty string if it cannot be a token."""
     scheme, _, rest = header.partition(" ")
     token = rest.strip()
     return token if scheme.lower() == "bearer" and token.isprintable() and " " not in token else ""
@@ -22,8 +22,7 @@ def fingerprint(token: str) -> bytes:
 def may_be_good(token: str, audience: str, now: datetime) -> bool:
     """Return whether a token is a JWT for *audience* that has not expired, by its own unverified claims.
 
-    That proves nothing, because any client can write such a token. It only filters out tokens that do not even claim
-    it.
+    This proves nothing, because any client can write such a token. It only filters out tokens that cannot be valid.
     """
     parts = token.split(".")
     if len(parts) != 3 or not audience:

@@ -16,9 +16,9 @@ class AccessReviewer(Protocol):
         ...
 
     async def review(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed:
-        """Return the subset of *accesses* that is denied to the user.
+        """Review *accesses* for the user.
 
-        An unanswered question never counts as allowed.
+        A permission that could not be determined never counts as allowed.
         """
         ...
 
@@ -32,7 +32,7 @@ class PathAccess:
     """A request to the server itself, for authorization.
 
     Args:
-        verb: The method in lower case. HEAD reads no more than GET and counts as it.
+        verb: The method in lower case. HEAD counts as GET, because it returns nothing that GET does not return.
         path: Template of the route, such as ``/v1/clusters/*``.
     """
 

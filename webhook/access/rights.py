@@ -7,7 +7,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import quote
 
 MOST_REVIEWED: Final = 500
-"""Maximum number of reviews for one write. No valid write needs more, and other writes wait for it."""
+"""Maximum number of reviews for one write. No valid write needs more, and the reviews of a write delay others."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,9 +18,9 @@ class Access:
         verb: ``get``, ``create``, ``update``, ``delete``, ``place``, ``patch``, ``ignorewindows`` or
             ``confirmremoval``.
         group: API group.
-        resource: Plural, with ``/status`` for only the status.
-        name: One object. Empty for all of them.
-        namespace: Namespace. Empty for all of them, or for cluster-scoped kinds.
+        resource: Plural of the kind, with ``/status`` for the status subresource.
+        name: Name of one object. Empty for all objects.
+        namespace: Namespace. Empty for all namespaces, or for cluster-scoped kinds.
         or_place: Whether the verb ``place`` on the same object is also sufficient.
         advisory: Whether a missing permission is only a warning, never a refusal.
     """
@@ -35,7 +35,7 @@ class Access:
 
     @property
     def alternatives(self) -> tuple["Access", ...]:
-        """The questions to ask. At least one must be answered with yes."""
+        """The permissions to review. At least one must be allowed."""
         plain = replace(self, or_place=False, advisory=False)
         return (plain, replace(plain, verb="place")) if self.or_place else (plain,)
 
@@ -54,8 +54,8 @@ class Reviewed:
 
     Args:
         denied: Denied permissions.
-        unanswered: Why some could not be determined, empty if all were.
-        binding: Whether all are required, regardless of the operator's setting for placements.
+        unanswered: Why some permissions could not be determined, empty if all were determined.
+        binding: Whether all permissions are required, regardless of the operator's setting for placements.
         advisory: Whether a missing permission is a warning, even with ``Enforce``.
     """
 
@@ -74,7 +74,7 @@ UNDISPUTED: Final = Reviewed()
 
 
 def resource_attributes(access: Access) -> JsonObject:
-    """Return one question as the ``resourceAttributes`` of a SubjectAccessReview."""
+    """Return one permission as the ``resourceAttributes`` of a SubjectAccessReview."""
     resource, _, subresource = access.resource.partition("/")
     attributes = {
         "group": access.group,
@@ -91,7 +91,7 @@ class OptionalRight:
     """An optional permission of an installation.
 
     Args:
-        what: Feature that needs it.
+        what: Feature that needs the permission.
         value: Chart value that grants it.
         chart: Name of the chart.
         command: Command that prints it for installations without the chart.

@@ -1,4 +1,4 @@
-"""Signatures of bodies, by a secret that both sides know.
+"""Signatures of bodies with a shared secret.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -28,6 +28,6 @@ def is_signed(secrets: Sequence[str], body: bytes, text: str) -> bool:
     """Return whether a body was signed with one of the secrets, in constant time."""
     candidate = text.encode("utf-8", "surrogateescape")
     matches = False
-    for secret in secrets:  # all of them, without a break: the time must not reveal which one is close
+    for secret in secrets:  # all secrets, without a break: the time must not reveal which one matches
         matches |= hmac.compare_digest(sign(secret, body).encode(), candidate)
     return matches

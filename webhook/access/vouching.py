@@ -1,4 +1,4 @@
-"""Priority of authenticated connections: if there are too many connections, they are closed last."""
+"""Priority of authenticated connections: at the connection limit, they are closed last."""
 
 from typing import Final, Protocol
 

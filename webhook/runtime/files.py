@@ -14,7 +14,7 @@ def read_bounded(path: Path, most: int = LARGEST_FILE_BYTES) -> bytes:
     """Return the content of a file of at most *most* bytes, reading at most one byte more.
 
     Raises:
-        OSError: It cannot be read, or is larger. ``strerror`` then has the limit.
+        OSError: The file cannot be read, or is larger. In the second case, ``strerror`` contains the limit.
     """
     with path.open("rb") as stream:
         content = stream.read(most + 1)

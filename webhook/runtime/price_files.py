@@ -1,4 +1,4 @@
-"""Price lists in files: CSV by the file name, else YAML or JSON. Read again on changes.
+"""Price lists in files, reloaded on changes. A file is CSV according to its name, otherwise YAML or JSON.
 
 Source: scheduling.md 18; nodepool-disruption.md 5.1; serving.md 8.
 """
@@ -20,7 +20,7 @@ from scorer.prices import InvalidPricesError, PriceMistake, csv_lines, csv_rows,
 from webhook.runtime.files import read_bounded
 
 LARGEST_BYTES: Final = 32 * 1024 * 1024
-"""Size limit. A provider has some thousand offerings of a thousand types."""
+"""Size limit. A provider has several thousand offerings of a thousand types."""
 
 VALUES_PER_CHARACTER: Final = 4
 """Limit of values per character. A file without aliases has fewer values than characters."""
@@ -88,7 +88,7 @@ def load_prices(path: Path, reader: Callable[[Any], T]) -> T:
 
 
 class _Csv:
-    """Rows, and their last lines."""
+    """The rows of a CSV file, with the last line of each row."""
 
     def __init__(self, text: str) -> None:
         self.document: Any = csv_rows(text)
@@ -105,7 +105,10 @@ class _Csv:
 
 
 class _Yaml:
-    """A document, and the nodes with its lines. JSON is parsed without nodes, which saves seconds for a large file."""
+    """A YAML or JSON document, and the nodes with its lines.
+
+    JSON is parsed without nodes, which saves seconds for a large file.
+    """
 
     def __init__(self, text: str) -> None:
         self._root: yaml.Node | None = None
@@ -142,7 +145,7 @@ class _Yaml:
 def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a name is listed twice")  # parsed as YAML, it is reported with its line
+        raise ValueError("a name is listed twice")  # the YAML parser then reports it with its line
     return members
 
 
@@ -186,7 +189,7 @@ def _line(node: yaml.Node, path: FieldPath) -> int:
 
 
 class PriceFile(Generic[T]):
-    """The price list in a file in its present state, or the last valid one while the file is invalid.
+    """The price list in a file, or the last valid one while the file is invalid.
 
     Args:
         path: The file.
@@ -223,7 +226,7 @@ class PriceFile(Generic[T]):
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark == self._mark:
             return
-        self._mark = mark  # taken before the file is read: a file replaced in the meantime is read again next time
+        self._mark = mark  # taken before the read: a file that is replaced during the read is read again next time
         try:
             self._prices = load_prices(self._path, self._load)
         except PriceFileError as error:
