@@ -1,8 +1,9 @@
 """The hub as seen by a controller: reads from the cache, writes to the store, and read-your-writes.
 
-One process (the leader) writes for a placement at a time, so the cache plus its own writes is as good as a read from
-the API server: the next read sees a binding that was just created. After a conflict, or if an object already exists,
-that object is read immediately, so that a retry starts from the stored state even while the watch is broken.
+Only one process (the leader) writes for a placement at a time. The cache with that process's writes is therefore as
+good as a read from the API server: the next read sees a binding that was just created. After a conflict, or if an
+object already exists, the object is read immediately. A retry then starts from the stored state, even while the watch
+is broken.
 
 Statuses are write-behind. `report` shows them in the cache immediately and stores them a little later. Several changes
 of one object are coalesced into one write, after the writes that controllers wait for. Statuses of placements, which
@@ -40,7 +41,7 @@ STATUS_WRITERS: Final = 8
 STATUS_DELAY_SECONDS: Final = 0.1
 """Debounce of changes of one status."""
 LONGEST_DELAY_SECONDS: Final = 5.0
-"""Maximum delay of a status while many other writes are in flight, because controllers wait for those."""
+"""Maximum delay of a status while many other writes, for which controllers wait, are in flight."""
 _FIRST: Final = frozenset(family.placement.group_kind for family in FAMILIES)
 """Kinds whose statuses are stored before all others."""
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
@@ -92,7 +93,7 @@ class Hub:
         """Writes that are in flight or wait for a slot, without statuses."""
         self._pending: dict[_Place, _Pending] = {}
         self._lines: tuple[dict[_Place, None], dict[_Place, None]] = ({}, {})
-        """Pending statuses without a writer, in order of arrival: those of placements, and all others."""
+        """Two queues of pending statuses without a writer: `_FIRST` kinds, and all other kinds."""
         self._choosing = asyncio.Lock()
         self._wake = asyncio.Event()
 
@@ -200,7 +201,7 @@ class Hub:
 
         Args:
             kind: Its kind.
-            document: The object for which the status was decided.
+            document: The object as read when the status was decided.
             status: The complete status.
             tells_failures: Whether to replace the conditions of failing controllers, too. If False, they are kept.
         """

@@ -145,7 +145,7 @@ class KindCache:
             version: Resource version of the list.
             before: The `snapshot` from before the list was requested.
         """
-        # A restored store counts on from its backup and assigns versions again: version 900 of a binding may differ
+        # A store that was restored from a backup assigns the later versions again: version 900 of a binding may differ
         # from the version 900 that is cached.
         if _version_of(version) < before.heard:
             return [self.reduced(document) for document in documents]

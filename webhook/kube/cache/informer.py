@@ -38,14 +38,14 @@ from webhook.kube.ports import (
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _PASSING_REFUSALS: Final = 4
-"""Consecutive refusals to tolerate for a kind that was listed before: a starting API server refuses for a while."""
+"""Tolerated number of consecutive refusals of a kind that was listed before: a starting API server may refuse."""
 _FOLD_SECONDS: Final = 0.02
 """Debounce of member changes before they are folded into the fleet. A read of the fleet folds immediately.
 
 Short, because answers wait while many members are read into columns. Not shorter, because folding copies the columns.
 """
 _FOLDING: Final = 0.2
-"""Maximum share of time spent on folding: if members come or go, all columns are rebuilt."""
+"""Maximum share of time spent on folding, because an added or deleted member rebuilds all columns."""
 _TURN_SECONDS: Final = 0.002
 """Time for processing a backlog of changes before yielding to other tasks."""
 
@@ -142,7 +142,7 @@ class Cache:
         failures = 0
         while True:
             # Before the request: the watch continues during the list. Example: the list is as of version 100, and an
-            # event of version 103 arrives before its last page. Compared with 103, the list would look like that of a
+            # event of version 103 arrives before its last page. Compared with 103, the list would seem to come from a
             # restored store, and would overwrite newer objects.
             before = shelf.snapshot()
             try:
@@ -235,7 +235,7 @@ class Cache:
         ]
 
     def unread(self) -> list[str]:
-        """Return the optional kinds that may not be read, as ``plural.group``."""
+        """Return the optional kinds that this account must not read, as ``plural.group``."""
         return sorted(shelf.kind.resource for shelf in self._shelves.values() if shelf.refusal and shelf.optional)
 
     def has_answered(self, kind: Kind) -> bool:

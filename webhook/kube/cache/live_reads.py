@@ -55,7 +55,7 @@ async def refresh_list(
     shelf = cache.of_kind(kind)
     for document in listing.items:
         shelf.put(document)
-    # An object that is not listed has been deleted or has lost its label. Only a read can tell the two apart.
+    # An object that is not listed has been deleted or has lost its label. Only a read can distinguish the two.
     await refresh_objects(cache, store, kind, sorted(before - {key_of(document) for document in listing.items}))
 
 

@@ -172,7 +172,7 @@ def _size(key: tuple[object, ...], part: Any) -> int:
 
 
 def _is_same_text(part: Any, other: Any) -> bool:
-    """Return whether two parts are the same JSON, in the same order: documents keep the order that they came in.
+    """Return whether two parts are equal as JSON text, including the order of members, which documents keep.
 
     A part that cannot be written as JSON equals no other.
     """

@@ -1,4 +1,4 @@
-"""The Secret in which the replicas of an installation keep their certificate authorities.
+"""The Secret with the certificate authorities of an installation, shared by all replicas.
 
 Every write replaces the version that was read. If several replicas write concurrently, one wins, and the others read
 its result.

@@ -1,9 +1,9 @@
 """Serving certificates signed by authorities that all replicas of an installation share.
 
-Every replica runs the same steps. It reads the Secret and makes the next generation if that is due or the Secret has no
-usable one. It makes both webhook configurations trust the authorities in the Secret, and signs its own leaf. The
-Secret's resource version decides which replica was first, and the others adopt its result. All steps are idempotent, so
-a replica that stops in between leaves nothing to clean up.
+Every replica runs the same steps. It reads the Secret, and makes the next generation if that is due or the Secret has
+no usable generation. It makes both webhook configurations trust the authorities in the Secret, and signs a leaf for
+itself. The Secret's resource version decides which replica was first, and the others adopt its result. All steps are
+idempotent, so a replica that stops in between leaves nothing to clean up.
 
 Until the Secret has been read, the server uses leaves of a provisional authority that no client trusts: the server
 runs, and its readiness reports the missing authority.
@@ -323,7 +323,7 @@ class ManagedAuthority:
         return Lineage.begin(now, life).trusting(dict.fromkeys(candidates), now)
 
     def _timely(self, lineage: Lineage) -> Lineage:
-        """Return the lineage that is due now, the same object if unchanged."""
+        """Return the lineage after a due rollover, or without expired authorities. The same object if unchanged."""
         now = self._now()
         if lineage.is_due(now, self._profile.jitter):
             return lineage.rolled_over(now, self._profile.authority_life)

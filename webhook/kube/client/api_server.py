@@ -38,7 +38,7 @@ SILENCE_SECONDS: Final = 90.0
 CONNECTIONS: Final = 200
 """Maximum number of concurrent requests. Watches do not count, so they never delay a request."""
 LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
-"""No object is larger: etcd accepts 1.5 MiB."""
+"""Maximum size of a watch event. No object is larger: etcd accepts 1.5 MiB."""
 ASKING_SECONDS: Final = 5.0
 """Timeout of a probe of the server."""
 REREAD_SECONDS: Final = 5.0
@@ -88,7 +88,7 @@ class ApiServer:
     async def connect(
         cls, kubeconfig: Path | None = None, context: str | None = None, *, connections: int = CONNECTIONS
     ) -> Self:
-        """Return the API server of a kubeconfig, or that of the pod in which this process runs.
+        """Return the API server of a kubeconfig, or of this process's pod.
 
         At most *connections* requests run concurrently. No request is sent yet. Tokens are renewed
         (`webhook.kube.login.token_renewal`). If the server refuses the login or cannot be verified, the login is read

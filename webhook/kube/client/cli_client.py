@@ -32,13 +32,13 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answers, whole.
+    """A complete response.
 
     Args:
         status: HTTP status code.
         content: The body.
         warnings: Values of its ``Warning`` headers.
-        retry_after: Its ``Retry-After`` header; None: unset.
+        retry_after: Its ``Retry-After`` header. None: unset.
     """
 
     status: int

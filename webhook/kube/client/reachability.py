@@ -28,7 +28,7 @@ _ALERTS: Final = frozenset(
         "TLSV13_ALERT_CERTIFICATE_REQUIRED",
     }
 )
-"""Alerts by which a server refuses our client certificate, in the names of OpenSSL."""
+"""Alerts of a server that refuses our client certificate, as named by OpenSSL."""
 
 
 def is_about_certificates(error: BaseException | None) -> bool:

@@ -32,7 +32,7 @@ LONGEST_RETRY_SECONDS: Final = 300.0
 PASSING: Final = frozenset({408, 425, 429})
 """Refusals that are transient."""
 _TOO_LARGE: Final = ("request is too large", "larger than max")
-"""Messages by which etcd, or the API server's client of it, refuses an object for its size. The status is 500."""
+"""Messages of etcd, or of the API server's etcd client, that refuse an object for its size. The status is 500."""
 _ERRORS: Final[Mapping[int, type[StoreError]]] = {
     400: InvalidObjectError,
     404: NotFoundError,

@@ -128,8 +128,8 @@ class Leader(LeaseClient):
             try:
                 until = await self._take() if term is None else await self._renew()
             except (ConflictError, AlreadyExistsError):
-                # Another candidate wrote first, or our write was stored and its response was lost. Only a read can tell
-                # the two apart: in the second case, this process is the holder.
+                # Another candidate wrote first, or our write was stored and its response was lost. Only a read can
+                # distinguish the two: in the second case, this process is the holder.
                 self._is_fresh = False
             except (StoreError, TimeoutError) as error:
                 self._is_fresh = False
@@ -187,13 +187,14 @@ class Leader(LeaseClient):
         """Store the Lease as last read, and track when it was last renewed."""
         self._is_fresh = True
         before, self._record = self._record, record
-        # A renewal changes renewTime. Without a change, or with one in the metadata only (a label), the holder's time
-        # runs on: otherwise, a candidate that polls every 2 s would wait for a dead leader forever.
+        # A renewal changes renewTime. A read without a change of the spec, such as after a new label, does not extend
+        # the holder's time: otherwise, a candidate that polls every 2 s would wait for a dead leader forever.
         if before is not None and spec_of(record) == spec_of(before):
             return
         holder = holder_of(record)
-        # Any other holder leaves the wait as it is. Example: while another candidate leads, a user empties the holder,
-        # or writes this process into it. The other one may write until its term ends, so it is still waited for.
+        # An empty holder, or this process as holder, does not change the wait. Example: while another candidate leads,
+        # a user empties the holder or enters this process. The leader may write until its term ends, so this process
+        # still waits for it.
         if is_released(record):
             self._taken_until = float("-inf")
         elif holder not in {"", self.identity}:

@@ -14,7 +14,7 @@ PARTS: Final = "shards"
 """Suffix of the holder of a Lease that several processes share, after their number of shards."""
 
 LONGEST_LEASE: Final = 300.0
-"""Seconds. No candidate asks for more, and none waits longer for a holder that does not renew."""
+"""Maximum Lease duration in seconds. No candidate asks for more, or waits longer for a holder that does not renew."""
 
 RELEASED_SECONDS: Final = 1
 """Duration of a released Lease, as client-go writes it."""

@@ -5,15 +5,15 @@ Sharded replicas therefore never run beside a leader that knows nothing of shard
 number of shards. All of them wait until the Lease is free or has expired.
 
 An annotation has an entry for each replica: a beat, which the replica increments with every renewal, and its shards. A
-replica acquires a shard by adding it to its entry, over a version in which no entry has it. It releases a shard by
-removing it from its entry, after its work has stopped. The terms of its shards end like a leader's, counted from before
-its last renewal was sent, and some seconds before the others expire it. They expire a replica whose beat has not
-changed for the duration of the Lease, by their own clocks. `webhook.kube.leader_election.leader` describes the rules
-for terms.
+replica acquires a shard by adding it to its entry, over a version without this shard in any entry. It releases a shard
+by removing it from its entry, after its work has stopped. The terms of its shards end like a leader's: counted from
+before its last renewal was sent, and some seconds before the others expire the replica. They expire a replica whose
+beat has not changed for the duration of the Lease, by their own clocks. `webhook.kube.leader_election.term` describes
+the rules for terms.
 
-A user may delete the Lease or overwrite its entries by mistake. A replica that misses its own entry, or finds entries
-without their digest, stops its work. It acquires nothing until all work that others may still run has ended. Only a
-replica that has just started takes a deleted Lease for that of a new hub.
+A user may delete the Lease or overwrite its entries by mistake. A replica that does not find its entry, or finds
+entries without their digest, stops its work. It acquires no shard until all work that others may still run has ended.
+Only a replica that has just started treats a missing Lease as that of a new hub.
 
 Example: replicas a and b hold shards {0, 1} and {2}. If a user removes the entry of a, b cannot know whether a still
 writes for shard 1. b therefore waits for a full Lease duration before it acquires shard 1.
@@ -259,8 +259,8 @@ class Shards(LeaseClient):
             except ValueError as error:
                 log.warning("lease damaged", extra={"lease": str(self._lease), "error": str(error)})
                 self._distrust()
-        # Our entry is missing, or from an earlier beat: a user has edited the Lease or restored it from a file. Others
-        # read the same, so they may already have acquired our shards.
+        # Our entry is missing, or from an earlier beat: a user has edited the Lease or restored it from a file. Other
+        # replicas read this version, too, so they may already have acquired our shards.
         if self._enrolled and (self.identity not in roll or roll[self.identity].beat < self._enrolled):
             self._distrust()
         if now - self._renewed > self._times.renew:

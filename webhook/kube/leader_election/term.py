@@ -14,8 +14,10 @@ Liveness of another process is judged by observed renewals, not by the times in 
 duration that a holder asks for is respected up to `LONGEST_LEASE`, also after the Lease was deleted. Otherwise, any
 client with permission to write Leases could stop the loop for a day.
 
-Source: serving.md 7, own elector; client-go tools/leaderelection. Unlike there, a Lease is released at shutdown only
-after the work has stopped, and the same identity in another process is another candidate.
+Unlike in client-go, a Lease is released at shutdown only after the work has stopped, and the same identity in another
+process is another candidate.
+
+Source: serving.md 7, own elector; client-go tools/leaderelection.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ def desired_overrides(
         cache: Holds the override snapshots and the member clusters.
         placement: The placement.
         group: The snapshot group that is rolled out. None: unset, it does not exist yet.
-        bindings: Bindings of the placement, of which those that are Scheduled or Bound count.
+        bindings: Bindings of the placement. Only Scheduled and Bound ones count.
 
     Raises:
         RetryError: The group is incomplete, or the MemberCluster of a binding was deleted and the scheduler is about to

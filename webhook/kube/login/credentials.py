@@ -1,4 +1,4 @@
-"""The login for an API server: from a context of a kubeconfig, or from the pod in which this process runs.
+"""The login for an API server, from a context of a kubeconfig or from this process's pod.
 
 A context with only a token or a certificate is read directly. kubernetes-asyncio handles everything else: credential
 plugins, providers, token files, passwords, and the ServiceAccount of a pod. It is imported lazily, because its import
@@ -28,7 +28,7 @@ _OF_LIBRARY: Final = frozenset({"exec", "auth-provider", "tokenFile", "username"
 
 
 async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
-    """Return the login of a kubeconfig, or without one that of the pod in which this process runs.
+    """Return the login in a kubeconfig or, without a kubeconfig, the login of this process's pod.
 
     Args:
         kubeconfig: The file.
@@ -101,7 +101,7 @@ def _static_trust(context: KubeconfigContext) -> ssl.SSLContext:
 
 
 async def _library_login(context: KubeconfigContext | None) -> Login:
-    """Return the login of kubernetes-asyncio, without a context that of the pod. Raises `ConfigurationError`."""
+    """Return the login that kubernetes-asyncio reads, from the pod without a context. Raises `ConfigurationError`."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 

@@ -43,7 +43,7 @@ _SHOWN: Final = 128
 _FAST: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NESTING: Final = (b"[", b"{", b"-", b"?")
 _DEEPEST: Final = 1000
-"""Nesting that fits in one line. The parser in C has no limit of its own, and crashes the process."""
+"""Maximum count of `_NESTING` characters for the parser in C. It has no nesting limit and would crash the process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ Renewal = Callable[[Configuration], Awaitable[None]]
 
 
 async def renewal(context: KubeconfigContext) -> Renewal | None:
-    """Return a function that renews the token of a context before a request, or None if the token does not expire."""
+    """Return a function that renews the token of a context before a request. None: disabled, no token is renewed."""
     if "exec" in context.user:
         loader = await load_kube_config(str(context.file), context=context.name, client_configuration=Configuration())
         return _ExecToken(loader).renew

@@ -1,7 +1,7 @@
 """POST a signed JSON body to a receiver outside the cluster.
 
 Follows no redirect, keeps no cookie, and reads little of the response. Secrets and authorities are read from their
-files at every call, because both are rotated. The caller sets the timeout.
+files on every call, because both are rotated. The caller sets the timeout.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -53,7 +53,7 @@ class Receiver:
 
     Args:
         url: Its address.
-        secret_file: File of secrets, of which the first signs.
+        secret_file: File of secrets. The first one signs.
         ca: File of the authorities of its certificate. None: unset, those of the system.
         setting: Prefix of its settings, for messages: ``HANDOFF`` for ``HANDOFF_SECRET_FILE``.
     """
