@@ -397,7 +397,7 @@ def _validate_duration(text: str, at: FieldPath, *, never: bool) -> Iterator[Fie
 
 
 def validate_limits(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:
-    """Limits are quantities; their sign is not checked."""
+    """Limits are quantities. Their sign is not checked."""
     for resource, amount in sorted(spec.limits.items()):
         if isinstance(amount, str):
             try:

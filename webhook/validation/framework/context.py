@@ -1,4 +1,4 @@
-"""What admission rules may read besides the object itself.
+"""The inputs of admission rules besides the object itself.
 
 All of it is passed in: the kinds that the hub serves, the other objects on it, the user, the settings of admission and
 the time. A `Context()` is an empty hub, with harbormaster's own controller as the user.
@@ -123,7 +123,7 @@ class HubView(Protocol):
 
 
 class UnknownHub:
-    """A hub of which every object is unknown."""
+    """A hub without any known object."""
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
@@ -330,6 +330,6 @@ class Context:
         )
 
     def check_time(self) -> None:
-        """Raise `OutOfTimeError` if the time for live checks is over."""
+        """Raise `OutOfTimeError` if the deadline for live checks has passed."""
         if self.clock() > self.deadline:
             raise OutOfTimeError

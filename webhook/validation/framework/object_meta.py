@@ -69,8 +69,9 @@ def validate_members(metadata: JsonObject, old: JsonObject) -> Iterator[FieldErr
 def validate_version(kind: Kind, resource_version: object) -> Iterator[FieldError]:
     """An update of a custom object requires a resourceVersion. An update of a built-in object does not.
 
-    Source: Kubernetes, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go, AllowUnconditionalUpdate. Some
-        built-in kinds do not allow it either; here all of them do.
+    Kubernetes also requires a resourceVersion for some built-in kinds.
+
+    Source: Kubernetes, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go, AllowUnconditionalUpdate.
     """
     if not resource_version and not kind.built_in:
         yield FieldError(METADATA / "resourceVersion", Cause.REQUIRED, "must be specified for an update")

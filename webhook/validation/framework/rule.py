@@ -44,8 +44,8 @@ class Rule:
         fields: The fields that it is about. A list position or map key is ``*``. An error of the model parser at such
             a field gets this id, and the schema at such a field has the value of a default.
         in_schema: Whether the schema of the CRD enforces it, too.
-        operations: The operations it applies to. Empty: all for which its function is called.
-        only: The kinds it applies to. Empty: all for which its function is called.
+        operations: The operations it applies to. Empty: all operations of its function.
+        only: The kinds it applies to. Empty: all kinds of its function.
     """
 
     id: str
@@ -108,7 +108,7 @@ def rules_of(function: object) -> tuple[Rule, ...]:
 
 
 def pick(rules: Iterable[Rule], *ids: str) -> tuple[Rule, ...]:
-    """Return the *rules* with these *ids*, all of which must exist."""
+    """Return the *rules* with these *ids*. All of them must exist."""
     by_id = {rule.id: rule for rule in rules}
     return tuple(by_id[rule_id] for rule_id in ids)
 

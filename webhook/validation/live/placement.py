@@ -203,7 +203,7 @@ def _closest(name: str, others: Sequence[str]) -> str:
 
 
 def _is_reported_otherwise(name: str, fleet: Fleet, context: Context) -> bool:
-    """Return whether a cluster has a resource or an external score of that name, neither of which is in a status."""
+    """Return whether a cluster has a resource or an external score of that name. Neither is a property in a status."""
     return name.startswith((RESOURCE_PREFIX, SCORE_PREFIX)) and any(
         read_property(member, name) is not None for member in timed(fleet.members, context)
     )
@@ -247,7 +247,7 @@ def warn_about_empty_selectors(
 
 
 def selected_home(terms: list[JsonObject]) -> str:
-    """Return the namespace in which a ClusterResourcePlacement selects namespaced objects. Empty: unset."""
+    """Return the namespace of the namespaced objects that a ClusterResourcePlacement selects. Empty: unset."""
     names = (text_at(term, "name") for term in terms if term.get("selectionScope") == "NamespaceWithResourceSelectors")
     return next(names, "")
 

@@ -64,7 +64,7 @@ def validate_kind_scope(
         at: Its path.
         context: Has the kinds that the hub serves.
         namespaced: Whether the placement is a ResourcePlacement.
-        lifted: Whether a term selects a Namespace, in which the other terms may select namespaced objects.
+        lifted: Whether a term selects a Namespace whose objects the other terms may select.
     """
     kind = context.kinds.find_served(term.group, term.version, term.kind)
     if kind is None:
