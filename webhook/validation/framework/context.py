@@ -109,7 +109,7 @@ class HubView(Protocol):
         ...
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
-        """Return the objects of *kind* with an indexed label, in one namespace. Empty: cluster-scoped objects.
+        """Return the objects of *kind* with an indexed label, in *namespace* or, if that is empty, cluster-scoped.
 
         The label may also be `SELECTED_OBJECTS`, with a `selection_key` as its value, or `PLACED_CONTENT`, with a value
         of `placed_in` or `placed_of`.

@@ -80,7 +80,7 @@ def read_object(
         model: The model of the kind.
         document: The object.
         rules: Ids of the rules that the model enforces, by path. A list position or map key is ``*``. A mistake gets
-            the id of the longest path that is a prefix of its own.
+            the id of the longest path here that leads to it.
     """
     errors: list[FieldError] = []
     limits = _limits_of(model)

@@ -2,7 +2,8 @@
 
 A live check is a pure function of (object, stored object, context) that yields warnings. It reads the hub through
 `Context.hub`. If the hub cannot answer a question, the check ends. At the shared deadline of a review, all remaining
-checks are skipped. An error in a check is reported through the context. In all three cases, earlier warnings are kept.
+checks are skipped. An error in a check is reported through the context, and never refuses a write. In all three cases,
+earlier warnings are kept.
 
 Source: placement-api.md 10 and 11.
 """

@@ -20,7 +20,7 @@ from webhook.validation.live.check import LiveCheck
 
 
 def warn_about_target(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """An eviction of a missing placement is invalid for good: the user must create a new eviction (X-83)."""
+    """A new eviction is of a missing placement, or from a cluster without it: permanently invalid (X-83)."""
     placement, cluster = text_at(document, "spec", "placementName"), text_at(document, "spec", "clusterName")
     if old is not None or not placement:
         return
