@@ -13,7 +13,7 @@ the rules for terms.
 
 A user may delete the Lease or overwrite its entries by mistake. A replica that does not find its entry, or finds
 entries without their digest, stops its work. It acquires no shard until all work that others may still run has ended.
-Only a replica that has just started treats a missing Lease as that of a new hub.
+Only a replica that has just started assumes that a hub without the Lease is new.
 
 Example: replicas a and b hold shards {0, 1} and {2}. If a user removes the entry of a, b cannot know whether a still
 writes for shard 1. b therefore waits for a full Lease duration before it acquires shard 1.

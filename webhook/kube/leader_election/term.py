@@ -269,5 +269,5 @@ async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Ca
 
 async def expired(term: Term) -> None:
     """Wait until a term has expired. Renewals extend it in the meantime."""
-    while term.left > 0:  # noqa: ASYNC110 - time ends it, and renewals push its end meanwhile
+    while term.left > 0:  # noqa: ASYNC110 - only time ends a term, and renewals extend it
         await asyncio.sleep(term.left)

@@ -20,7 +20,7 @@ def check_address(
         bare: Whether only host, port and a trailing slash are allowed. If False, so are a user, a path and a query.
 
     Raises:
-        ValueError: The URL is invalid. The message says why, without repeating the text.
+        ValueError: The URL is invalid. The message gives the reason, without the text.
     """
     parts = urlsplit(text)
     port = parts.port
@@ -31,7 +31,7 @@ def check_address(
 
 
 def check_remote(text: str) -> None:
-    """Check the address of an API server that is read from a cluster, where others than its operator may write.
+    """Check the address of an API server that is read from a cluster, in which users other than its operator may write.
 
     A token is sent to this address. Loopback is allowed, because a hub and a member may share a machine.
 
@@ -39,7 +39,7 @@ def check_remote(text: str) -> None:
         text: As stored, optionally with a path.
 
     Raises:
-        ValueError: The address is not allowed. The message says why, without repeating the text.
+        ValueError: The address is not allowed. The message gives the reason, without the text.
     """
     expected = "expected an https URL such as https://10.0.0.7:6443, without user, query and fragment"
     parts = check_address(text, expected, schemes=("https",), bare=False)
