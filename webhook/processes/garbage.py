@@ -1,8 +1,8 @@
 """Garbage collection of a server: objects that exist at the start are never examined again, later ones rarely.
 
 Nearly all objects are freed with their last reference. The collector is only for cycles and finds few, but traverses
-all objects in the cache. With a thousand members, that takes tens of milliseconds, and the server answers no caller
-meantime. With a member report every millisecond, the collector would run several times a second.
+all objects in the cache. With a thousand members, that blocks every answer for tens of milliseconds. With a member
+report every millisecond, the collector would run several times a second.
 """
 
 import gc
