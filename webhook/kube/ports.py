@@ -73,7 +73,7 @@ class NotFoundError(StoreError):
 
 
 class NotServedError(NotFoundError):
-    """The store does not serve the kind, or not yet. This is no news about the object."""
+    """The store does not serve the kind, or not yet. The object may nevertheless exist."""
 
 
 class AlreadyExistsError(StoreError):

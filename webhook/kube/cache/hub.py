@@ -142,7 +142,7 @@ class Hub:
         except ConflictError:
             await self._read(kind, key_of(document))
             raise
-        except NotServedError:  # the kind is not served, which is no news about the object: keep it in the cache
+        except NotServedError:  # the kind is not served, so the object may still exist: keep it cached
             raise
         except NotFoundError:
             self.cache.of_kind(kind).drop(document)

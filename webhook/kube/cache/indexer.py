@@ -288,7 +288,7 @@ class KindCacheSnapshot(NamedTuple):
 
     Args:
         heard: The newest resource version seen.
-        gone: Uids of the tombstones.
+        gone: Uids with a tombstone.
     """
 
     heard: int

@@ -143,7 +143,7 @@ class AuthoritySecret:
         await self._server.request("PUT", self._path, changed)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield immediately, then at every change, until the hub ends the watch. Raises `StoreError`."""
+        """Yield immediately, then on every change, until the hub ends the watch. Raises `StoreError`."""
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={self._metadata['name']}",

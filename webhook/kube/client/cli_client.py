@@ -1,7 +1,7 @@
 """Requests of a command to a hub, over urllib3: few, sequential, and with a fast start.
 
-urllib3 loads in a quarter of aiohttp's time, which is more than most commands take for everything else. Every request
-waits in its own daemon thread, so that Ctrl-C ends a command immediately.
+urllib3 loads in a quarter of aiohttp's time. To load aiohttp would take longer than everything else in most commands.
+Every request waits in its own daemon thread, so that Ctrl-C ends a command immediately.
 """
 
 import asyncio

@@ -32,7 +32,7 @@ _ALERTS: Final = frozenset(
 
 
 def is_about_certificates(error: BaseException | None) -> bool:
-    """Return whether an error or one of its causes is a certificate that one of the peers rejected."""
+    """Return whether an error, or one of its causes, is that a peer rejected the certificate of the other."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

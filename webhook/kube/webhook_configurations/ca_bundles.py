@@ -1,9 +1,9 @@
 """The CA bundles of our two webhook configurations, and the loop that watches objects of the hub.
 
-The configurations come from a chart or from ``harbormaster webhook-configuration``. We own only this one field of each
-entry, and by a setting its ``failurePolicy``. Both are patched in place. No configuration is ever deleted and created
-again, because no write would be validated in between. `webhook.kube.certificates.shared_authority` decides the content
-of a bundle.
+The configurations come from a chart or from ``harbormaster webhook-configuration``. We own only the ``caBundle`` of
+each entry and, if a setting enables it, its ``failurePolicy``. Both are patched in place. No configuration is ever
+deleted and created again, because no write would be validated in between.
+`webhook.kube.certificates.shared_authority` decides the content of a bundle.
 
 `settle_at_start` and `settle_at_changes` call a function once at the start and after every change, with backoff.
 
@@ -76,7 +76,7 @@ class CaBundles:
         for kind in CONFIGURATIONS:
             try:
                 document = await self._server.request("GET", path_of(kind, name=self.name))
-            except NotServedError:  # for example a response of a proxy, which is no news about the configuration
+            except NotServedError:  # for example a response of a proxy: the configuration may exist
                 raise
             except NotFoundError:
                 continue
@@ -119,7 +119,7 @@ class CaBundles:
         )
 
     async def changes(self, kind: str) -> AsyncIterator[None]:
-        """Yield immediately, then at every change of one configuration, until the hub ends the watch.
+        """Yield immediately, then on every change of one configuration, until the hub ends the watch.
 
         Raises `webhook.kube.ports.StoreError`.
         """
@@ -169,10 +169,10 @@ async def settle_at_changes(
     settle: Callable[[], Awaitable[object]],
     complain: Callable[[str], object],
 ) -> None:
-    """Settle at every change until cancelled, with backoff after failures.
+    """Settle on every change until cancelled, with backoff after failures.
 
     Args:
-        changes: Starts a watch, which yields at first and at every change. Raises `StoreError`.
+        changes: Starts a watch, which yields immediately and on every change. Raises `StoreError`.
         settle: As for `settle_at_start`.
         complain: As for `settle_at_start`.
     """
