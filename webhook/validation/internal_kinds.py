@@ -168,7 +168,7 @@ def validate_member_state(new: InternalMemberCluster, old: InternalMemberCluster
 
 
 def validate_binding(new: ClusterResourceBinding, old: ClusterResourceBinding | None) -> Iterator[FieldError]:
-    """The state is one of three, and the cluster never changes (X-96)."""
+    """The state is Scheduled, Bound or Unscheduled, and the cluster never changes (X-96)."""
     if new.spec.state not in set(BindingState):
         yield not_supported(SPEC / "state", new.spec.state, BindingState, "X-96")
     if old is not None and new.spec.target_cluster != old.spec.target_cluster:

@@ -111,7 +111,7 @@ def validate_property_name(name: str, at: FieldPath, rule: str) -> Iterator[Find
 
 
 def validate_sorter(sorter: PropertySorter, at: FieldPath) -> Iterator[Finding]:
-    """A sorter has the name of a property and one of the two orders.
+    """A sorter has a property name and one of the two sort orders.
 
     Source: placement-api.md P-36.
     """
