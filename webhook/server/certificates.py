@@ -23,7 +23,7 @@ from webhook.telemetry.metrics import Metrics
 FIRST_AUTHORITIES_SECONDS: Final = 5.0
 """Poll interval of the client authorities before the first ones are read."""
 SHORTEST_READY_LIFE: Final = timedelta(hours=1)
-"""Shortest remaining life of a ready server. For certificates shorter than ten hours it is a tenth of their life."""
+"""Minimum remaining life of the certificate of a ready server. For lives under ten hours, it is a tenth of the life."""
 
 _ABOVE: Final = frozenset({"ca", "cross"})
 """Roles above a leaf, as metric labels."""

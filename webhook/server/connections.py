@@ -34,7 +34,7 @@ ACCEPTS_PER_EVENT: Final = 16
 PAUSE_SECONDS: Final = 0.5
 """Pause of accepting after the system has run out of sockets or memory."""
 SHORTEST_SECONDS: Final = 0.05
-"""Shortest timeout of a handshake, however late it starts."""
+"""Minimum timeout of a handshake, even if it starts late."""
 HANDSHAKES_PER_SECOND: Final = 50.0
 """Rate limit of handshakes per address. Each takes about 1.5 ms of CPU time."""
 HANDSHAKE_BURST: Final = 200.0

@@ -18,7 +18,7 @@ from webhook.telemetry.health import Health
 from webhook.telemetry.process_metrics import ProcessMetrics
 
 KEEPALIVE_SECONDS: Final = 120.0
-"""Longest time of a connection without a complete request, as for the server."""
+"""Maximum time of a connection without a complete request, as for the server."""
 
 
 class ProbeServer:

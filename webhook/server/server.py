@@ -235,7 +235,7 @@ class Server:
         return True
 
     def _dialled(self) -> dict[str, Any]:
-        """Return connection arguments that reach this very process: other workers share its port."""
+        """Return connection arguments that reach this process, although other workers share its port."""
         if self._crew is not None:
             assert self._site is not None
             return {"sock": self._site.connected()}
