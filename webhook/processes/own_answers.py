@@ -204,7 +204,7 @@ class OwnAnswers:
         from webhook.gate.desk import NodeGateService
 
         async def admit(_question: RolloutModel | ClusterUpdateModel) -> None:
-            """Admit the owner for every object: the hub has limited what they read."""
+            """Admit the owner for every object, because the hub has already limited their reads."""
 
         if request["gate"] == "disruption":
             nodes = NodeGateService(await self._node_gate())

@@ -49,7 +49,7 @@ class PolicyRule:
     paths: tuple[str, ...] = ()
 
     def document(self) -> JsonObject:
-        """Return the rule as it is in a role."""
+        """Return the rule as an entry of a role."""
         if self.paths:
             return {"nonResourceURLs": list(self.paths), "verbs": list(self.verbs)}
         rule: JsonObject = {
