@@ -45,7 +45,7 @@ def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, 
 
 
 def _better_reading(term: PreferredTerm, run: ScheduleResult, row: int, missing: int) -> str:
-    """Return a text about the reading of a property that is worth *missing* more points. Empty: there is none.
+    """Return a text about the reading of a property that is worth *missing* more points. Empty: no such reading.
 
     The reading is within the present range of the property.
     """

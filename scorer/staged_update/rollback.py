@@ -1,5 +1,4 @@
-"""The run that rolls back the changes of another run. `scorer.staged_update.policy` defines when it is created.
-"""
+"""The run that rolls back the changes of another run. `scorer.staged_update.policy` defines when it is created."""
 
 from collections.abc import Container, Iterable
 from typing import Final

@@ -56,7 +56,7 @@ class PendingRemoval:
 
     @classmethod
     def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
-        """Return the record of a binding. None: unset, the removal is ordered or there is none.
+        """Return the record of a binding. None: unset, the removal is ordered, or the binding is not being removed.
 
         An unreadable record counts as one that waits for confirmation.
         """

@@ -46,7 +46,7 @@ class LeavingObjects:
         leaving: Objects that the new Works lack. The latest snapshot of the placement has them, unless another client
             has deleted the snapshot of the present Works.
         placed: Content of the latest snapshot.
-        shown: All pending items of the placement, from which the roll-ups for users are computed.
+        shown: All pending items of the placement. The roll-ups for users are computed from them.
         retained: Objects that the present Works keep until their removal is confirmed and ordered.
     """
 

@@ -302,7 +302,7 @@ def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
 def plan_orphaned_snapshots(
     placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used_names: Container[str]
 ) -> Iterator[Write]:
-    """Return the writes for snapshots from which another client has removed the label of their placement.
+    """Return the writes for snapshots that lack the label of their placement because another client removed it.
 
     A snapshot in use gets its labels back, and the history limit deletes it later. Others are deleted.
 
