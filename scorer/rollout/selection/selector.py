@@ -336,7 +336,7 @@ def is_concerned(
 
 
 def _is_evidence(document: JsonObject, term: Mapping[str, Any]) -> bool:
-    """Return whether an object may show the origin of objects that a term reaches, as a StatefulSet of its claims."""
+    """Return whether an object may show the origin of objects that a term selects: a StatefulSet does for claims."""
     kind = EVIDENCE.get((str(term.get("group") or ""), str(term.get("kind") or "")))
     return kind is not None and kind.group_kind == group_kind(document)
 

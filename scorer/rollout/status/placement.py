@@ -317,7 +317,7 @@ class _Reporter:
         return {key: value for key, value in entry.items() if value not in ("", [])}
 
     def _observed_index(self, binding: JsonObject | None) -> str:
-        """Return the index that a cluster is shown with: the latest, even before it has a binding (DR-4)."""
+        """Return the index to report for a cluster: the latest (DR-4), or that of its binding if External."""
         if not self._external:
             return str(self._latest.index) if self._latest else ""
         name = spec_of(binding or {}).get("resourceSnapshotName") or ""

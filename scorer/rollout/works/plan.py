@@ -329,8 +329,8 @@ class _WorkPlanner:
     def _releases(self, name: str) -> frozenset[ObjectIdentity]:
         """Return the objects of a Work that the agent must release: objects that the Work holds, or held before.
 
-        A Work that is created may follow one that was lost, so it names all. An unwanted Work is kept while it names
-        some. An agent of an earlier release does not know the record and would delete them with the Work.
+        A new Work may replace a lost one, so it names all released objects. An unwanted Work is kept while it names
+        any: an agent of an earlier release does not know the record, and would delete the objects with the Work.
         """
         if not self._released or name not in self._works:
             return self._released
@@ -437,8 +437,8 @@ class _WorkPlanner:
             **self._overrides,
             WORK_OBJECTS: objects_digest(content.objects),
             TOO_LARGE: describe(content.too_large) or None,
-            # The agent keeps them: their content is on the member alone, if a Work that held it was lost.
-            # So does an agent of an earlier release with objects that it is to release.
+            # The agent keeps objects that are left out. If the Work that held them was lost, only the member has them.
+            # An agent of an earlier release cannot release objects, and keeps them for this record.
             LEFT_OUT: format_left_out(content.too_large, self._left_out | released_objects) or None,
             RELEASE: format_left_out((), released_objects) or None,
             RETAINED: format_left_out((), map(object_identity, retained_objects)) or None,

@@ -128,9 +128,9 @@ def has_current_records(
 
 
 def _lacks_carried(work: JsonObject, contents: Iterable[JsonObject]) -> bool:
-    """Return whether a Work leaves out an object that its snapshot carries now: its removal is no longer pending.
+    """Return whether a Work leaves out an object that its snapshot contains now: its removal is no longer pending.
 
-    What a Work leaves out for its size does not count.
+    False for a Work with objects that are left out for their size.
     """
     left_out_record = annotation(work, LEFT_OUT)
     if not left_out_record or annotation(work, TOO_LARGE):
