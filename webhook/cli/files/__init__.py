@@ -1,4 +1,4 @@
-"""Files that a command reads: which ones, the objects in them, and the line of a field.
+"""Files that a command reads: the search for them, the objects in them, and the positions of fields.
 
-Nothing here asks a hub or evaluates an object.
+No module here sends requests to a hub or evaluates an object.
 """

@@ -31,7 +31,7 @@ Identity = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One object of a known kind, with name and, where its kind has one, namespace."""
+    """One object of a known kind, with a name, and with a namespace if its kind is namespaced."""
 
     document: JsonObject
     kind: Kind
@@ -49,7 +49,7 @@ class Loaded:
 
     @property
     def shown_name(self) -> str:
-        """Name, with namespace if it has one, fit for a terminal and a report."""
+        """Name, with the namespace if it has one, safe for a terminal and a report."""
         parts = (self.namespace, self.name) if self.namespace else (self.name,)
         return printable("/".join(shortened(part, LONGEST_NAME) for part in parts))
 
@@ -64,12 +64,12 @@ class Loaded:
         return title_of(self.kind, self.name)
 
     def with_document(self, document: JsonObject) -> "Loaded":
-        """Return the same with another document."""
+        """Return a copy with another document."""
         return replace(self, document=document)
 
 
 def title_of(kind: Kind, name: str) -> str:
-    """Name an object as kubectl does, fit for a terminal."""
+    """Return the name of an object in kubectl's form, safe for a terminal."""
     singular = kind.kind.lower()
     name = shortened(name, LONGEST_NAME)
     return printable(f"{singular}.{kind.group}/{name}" if kind.group else f"{singular}/{name}")
@@ -79,7 +79,7 @@ def load(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:
     """Read and check all objects of *files*, in order. Namespaced objects without a namespace get *namespace*.
 
     Raises:
-        UserError: Some files cannot be read, or hold something other than objects of known kinds. Lists every mistake.
+        UserError: A file cannot be read, or a value in it is not an object of a known kind. Lists every mistake.
     """
     return resolve(read(files), namespace=namespace)
 
@@ -88,7 +88,7 @@ def read(files: Files) -> list[SourceDocument]:
     """Read all objects of *files*. Skipped files are noted on standard error.
 
     Raises:
-        UserError: Files cannot be read, or hold no objects. Lists every unreadable file.
+        UserError: Files cannot be read, or contain no objects. Lists every unreadable file.
     """
     documents: list[SourceDocument] = []
     search = Search(files)
@@ -123,7 +123,7 @@ def read_text(name: str, text: str) -> list[SourceDocument]:
 
 
 def definitions(documents: Iterable[SourceDocument]) -> dict[tuple[str, str], Kind]:
-    """Return the kinds that CustomResourceDefinitions among *documents* make known."""
+    """Return the kinds that CustomResourceDefinitions among *documents* define."""
     kinds = (kind_of_definition(entry.document) for entry in documents if group_kind(entry.document) == DEFINITION)
     return {kind.group_kind: kind for kind in kinds if kind is not None}
 
@@ -138,16 +138,16 @@ def resolve(
 
     Args:
         documents: The documents of the files.
-        custom: Kinds that are known besides ours, Kubernetes' own, and those defined among *documents*.
-        namespace: For objects that need one and name none.
+        custom: Additional known kinds, besides ours, Kubernetes' own, and those defined among *documents*.
+        namespace: Namespace for namespaced objects that name none.
 
     Raises:
-        UserError: With every mistake.
+        UserError: An object is invalid. Lists every mistake.
     """
     objects, problems = resolve_each(documents, known_kinds(documents, custom), namespace=namespace)
     problems = [*problems, *duplicates(objects)]
     if problems:
-        # In the order of the files.
+        # Report mistakes in the order of the files.
         places = {entry.source: number for number, entry in enumerate(documents)}
         raise UserError(map(str, sorted(problems, key=lambda problem: places[problem.source])))
     return objects
@@ -156,7 +156,7 @@ def resolve(
 def known_kinds(
     documents: Iterable[SourceDocument], custom: Mapping[tuple[str, str], Kind] | None = None
 ) -> Mapping[tuple[str, str], Kind]:
-    """Return *custom* kinds, those defined among *documents*, Kubernetes' own and ours."""
+    """Return all known kinds: *custom* ones, those defined among *documents*, Kubernetes' own and ours."""
     return {**(custom or {}), **definitions(documents), **KINDS}
 
 
@@ -168,7 +168,7 @@ def resolve_each(
     Args:
         documents: The documents of the files.
         kinds: The known kinds.
-        namespace: For objects that need one and name none.
+        namespace: Namespace for namespaced objects that name none.
     """
     objects: list[Loaded] = []
     problems: list[FileMistake] = []
@@ -182,7 +182,7 @@ def resolve_each(
 
 
 def duplicates(objects: Iterable[Loaded]) -> Iterator[FileMistake]:
-    """Yield a mistake for each object whose name an earlier object of its kind has."""
+    """Yield a mistake for each object that has the name of an earlier object of its kind."""
     places: dict[Identity, DocumentSource] = {}
     for item in objects:
         if (first := places.setdefault(item.identity, item.source)) is not item.source:
@@ -197,10 +197,10 @@ def duplicate_of(item: Loaded, first: DocumentSource) -> FileMistake:
 
 
 def check_metadata(objects: Iterable[Loaded]) -> None:
-    """Require names, labels and annotations that every hub accepts, before anything is sent to a hub.
+    """Require names, labels and annotations that every hub accepts, before the command sends a request.
 
     Raises:
-        UserError: With every mistake.
+        UserError: An object is invalid. Lists every mistake.
     """
     from webhook.validation.framework.object_meta import validate_members, validate_place
 
@@ -215,7 +215,7 @@ def check_metadata(objects: Iterable[Loaded]) -> None:
 
 
 def with_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObject:
-    """Return an object in *namespace* if it needs a namespace and names none."""
+    """Return an object, with *namespace* if it is namespaced and names no namespace."""
     metadata = document["metadata"]
     if kind.namespaced and not metadata.get("namespace"):
         return {**document, "metadata": {**metadata, "namespace": namespace}}

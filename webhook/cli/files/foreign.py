@@ -1,4 +1,4 @@
-"""Tells objects of ours from what other tools keep in the same repository."""
+"""Distinguishes our objects from documents of other tools in the same repository."""
 
 from difflib import SequenceMatcher
 from typing import Any, Final
@@ -8,16 +8,17 @@ from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
 from scorer.api.unstructured.json_object import JsonObject
 
 _FLEET_GROUPS: Final = frozenset({PLACEMENT_GROUP, CLUSTER_GROUP, UPGRADE_GROUP})
-"""The groups whose kinds are all ours. Karpenter's group has kinds that we do not judge."""
+"""The groups whose kinds are all ours. Karpenter's group also has kinds that we do not validate."""
 _PREFIXES: Final = tuple(f"{group}/" for group in sorted({kind.group for kind in OUR_KINDS}))
 _ALIKE: Final = 0.8
-"""The least similarity of a typo with the word that is meant."""
+"""Minimum similarity between a typo and the intended word."""
 
 
 def mentions_ours(text: str) -> bool:
-    """Return whether a text that cannot be parsed has an ``apiVersion`` of ours, so that it is meant to be ours.
+    """Return whether a text that cannot be parsed has an ``apiVersion`` of ours, and therefore is meant to be ours.
 
-    An indented ``apiVersion`` of YAML counts only in a list: others stand in templates and in text of other objects.
+    In YAML, an indented ``apiVersion`` counts only in a list. Elsewhere, it belongs to a template or to text inside
+    another object.
     """
     versions = (value for head, _, value in (line.partition(":") for line in text.splitlines()) if _is_version(head))
     in_json = (part.lstrip(" :\n") for part in text.split('"apiVersion"')[1:])
@@ -31,7 +32,7 @@ def _is_version(key: str) -> bool:
 
 
 def is_ours(value: Any) -> bool:
-    """Return whether a parsed value is an object of ours, correct or not, or a list that has one at any depth."""
+    """Return whether a parsed value is an object of ours, valid or not, or a list that contains one at any depth."""
     if isinstance(value, list):
         return any(map(is_ours, value))
     if not isinstance(value, dict):
@@ -43,7 +44,7 @@ def is_ours(value: Any) -> bool:
 
 
 def _is_one(document: JsonObject) -> bool:
-    """Return whether an object is of one of our kinds, or meant to be: with a typo in its kind, group or version."""
+    """Return whether an object has one of our kinds, possibly with a typo in its kind, group or version."""
     version, kind = document.get("apiVersion"), document.get("kind")
     group = split_api_version(version)[0] if isinstance(version, str) else ""
     if group in _FLEET_GROUPS:

@@ -1,6 +1,6 @@
-"""Kustomizations among the files of a repository: which files are patches, and which files belong together.
+"""Kustomizations in a repository: the files that are patches, and the files that belong together.
 
-Paths are normalized, as `os.path.normpath` does it. Nothing is fetched: a resource that is an address is left out.
+Paths are normalized with `os.path.normpath`. Remote resources are ignored, because nothing is fetched.
 
 Source: kustomize, "The Kustomization File".
 """
@@ -28,8 +28,8 @@ class Kustomization:
     """One kustomization.
 
     Args:
-        file: Its file.
-        document: The content.
+        file: Path of its file.
+        document: Content of the file.
     """
 
     file: str
@@ -37,18 +37,18 @@ class Kustomization:
 
     @property
     def folder(self) -> str:
-        """Its folder."""
+        """Folder of the kustomization."""
         return str(Path(self.file).parent)
 
     @property
     def resources(self) -> Iterator[str]:
-        """Its resources, bases and components: files and folders."""
+        """Files and folders of its resources, bases and components."""
         for member in _INCLUDING:
             yield from map(self._path, texts_at(self.document, member))
 
     @property
     def patches(self) -> Iterator[str]:
-        """The files that change its objects, or configure how."""
+        """Files that change its objects, or configure such a change."""
         for member in _PATCHING:
             yield from (self._path(text_at(entry, "path")) for entry in dicts_at(self.document, member))
         for member in _CONFIGURING:
@@ -56,12 +56,12 @@ class Kustomization:
 
     @property
     def has_addresses(self) -> bool:
-        """Whether it names something that kustomize would fetch: a URL, or a repository."""
+        """Whether it refers to a remote resource that kustomize would fetch: a URL or a repository."""
         return any("://" in name or "?ref=" in name or name.startswith(_HOSTS) for name in self._named)
 
     @property
     def _named(self) -> Iterator[str]:
-        """Every file, folder and address in it, as written."""
+        """Every file, folder and remote resource in it, as written."""
         for member in (*_INCLUDING, *_CONFIGURING, "crds"):
             yield from texts_at(self.document, member)
         yield text_at(self.document, "openapi", "path")
@@ -88,7 +88,7 @@ class Kustomizations:
     _files: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def add(self, file: str, value: object) -> bool:
-        """Take in a document of *file*, and return whether it is a kustomization."""
+        """Add a document of *file* if it is a kustomization. Return whether it is one."""
         if Path(file).name not in FILE_NAMES or not isinstance(value, dict):
             return False
         if not str(value.get("apiVersion") or _GROUP).startswith(_GROUP):
@@ -98,7 +98,7 @@ class Kustomizations:
         return True
 
     def missing(self) -> Iterator[Path]:
-        """Yield the files of kustomizations that others include and that have not been added."""
+        """Yield the files of kustomizations that other ones include, but that have not been added yet."""
         for kustomization in list(self.by_folder.values()):
             for path in kustomization.resources:
                 if path not in self.by_folder and Path(path).is_dir():
@@ -109,7 +109,7 @@ class Kustomizations:
         return frozenset(file for kustomization in self.by_folder.values() for file in kustomization.patches)
 
     def files_of(self, folder: str) -> frozenset[str]:
-        """Return the files whose objects are the objects of a kustomization, under the same names."""
+        """Return the files whose objects a kustomization includes without changing their names."""
         if folder not in self._files:
             self._files[folder] = frozenset()  # ends a cycle
             self._files[folder] = frozenset(self._collect(folder))
@@ -123,14 +123,14 @@ class Kustomizations:
                 yield from self.files_of(path)
 
     def roots(self) -> Iterator[Kustomization]:
-        """Yield the kustomizations that no other one includes, except components, in order of their folders."""
+        """Yield the kustomizations that no other one includes, sorted by folder. Components are omitted."""
         resource_paths = {path for kustomization in self.by_folder.values() for path in kustomization.resources}
         for folder, kustomization in sorted(self.by_folder.items()):
             if folder not in resource_paths and kustomization.document.get("kind") != "Component":
                 yield kustomization
 
     def everything_of(self, root: Kustomization) -> tuple[list[Kustomization], frozenset[str]]:
-        """Return a kustomization with all that it includes, and all their files of objects and patches."""
+        """Return a kustomization and all that it includes, and the files of their objects and patches."""
         visited_folders: dict[str, Kustomization] = {}
         pending = [root]
         while pending:
@@ -143,7 +143,7 @@ class Kustomizations:
         return parts, frozenset(files)
 
     def containing(self) -> Mapping[str, frozenset[str]]:
-        """Return the folders of the kustomizations that have the objects of a file, by file."""
+        """Return the folders of the kustomizations that include the objects of a file, by file."""
         folders_of: dict[str, set[str]] = {}
         for folder in self.by_folder:
             for file in self.files_of(folder):

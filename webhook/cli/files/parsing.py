@@ -1,4 +1,4 @@
-"""Parses the text of a file into objects: YAML, JSON, lists of objects. Nothing else about them is checked."""
+"""Parses the text of a file into objects: YAML, JSON and lists of objects. The objects are not validated."""
 
 import json
 import re
@@ -18,15 +18,15 @@ _WHOLE: Final = FieldPath()
 
 @dataclass(frozen=True, slots=True)
 class DocumentSource:
-    """Where an object was read: file, number of the document, and its place in a list.
+    """Location of an object: file, number of the document, and index in a list.
 
     Args:
-        file: As the user named it.
-        number: Of the document, counted from 1; 0: the file as a whole.
-        item: The index in a list.
+        file: The file as the user named it.
+        number: Number of the document, counted from 1. 0 means the file as a whole.
+        item: Index in a list. None: unset, the object is not in a list.
         confidential: Whether messages must not repeat its content.
-        rendered_by: The program whose output holds the object. Empty: the file itself holds it.
-        origin: The place that a rendered object comes from; None: unknown, or it is not rendered.
+        rendered_by: The program that has rendered the object. Empty: the file itself contains the object.
+        origin: Location from which a rendered object comes. None: unknown, or the object is not rendered.
     """
 
     file: str
@@ -38,7 +38,7 @@ class DocumentSource:
 
     @property
     def written(self) -> "DocumentSource":
-        """The place in a file to show to the user."""
+        """The location in a file to show to the user."""
         return self.origin or self
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """One object as it was read. It is a JSON object, and nothing else has been checked."""
+    """One object as read. It is a JSON object, but is not validated otherwise."""
 
     document: JsonObject
     source: DocumentSource
@@ -59,14 +59,14 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class FileMistake:
-    """Why a file, or an object in it, cannot be used.
+    """The reason why a file, or an object in it, cannot be used.
 
     Args:
         source: The file or the object.
-        message: Why.
-        path: The field of the object.
-        line: The line of the file, where that is known.
-        content: The readable part of the file, never shown.
+        message: The reason.
+        path: Field of the object.
+        line: Line of the file, 1 if unknown.
+        content: The readable part of the file, which is never shown.
     """
 
     source: DocumentSource
@@ -80,7 +80,7 @@ class FileMistake:
 
 
 class UnreadableFileError(Exception):
-    """A file or folder cannot be read. The message is a whole line."""
+    """A file or folder cannot be read. The message is a complete line."""
 
     def __init__(self, file: str, reason: str, line: int = 1, content: str = "") -> None:
         self.mistake = FileMistake(DocumentSource(file, 0), reason, line=line, content=content)
@@ -93,10 +93,10 @@ def objects_in(
     """Return the objects in the text of a file.
 
     Args:
-        name: Of the file.
-        text: Its text.
-        problems: Gets the values that are no objects, without the values.
-        confidential: Whether no message may repeat anything of the text.
+        name: Name of the file.
+        text: Text of the file.
+        problems: Receives a mistake for each value that is not an object. The mistake does not contain the value.
+        confidential: Whether messages must not repeat any part of the text.
 
     Raises:
         UnreadableFileError: The text is neither YAML nor JSON.
@@ -109,7 +109,7 @@ def objects_in(
 
 
 def values_in(name: str, text: str, *, confidential: bool = False) -> list[tuple[DocumentSource, Any]]:
-    """Return the values in the text of a file, except empty documents. Arguments and errors: see `objects_in`."""
+    """Return the values in the text of a file, except empty documents. See `objects_in` for arguments and errors."""
     try:
         values = _values(name, text)
     except UnreadableFileError:
@@ -178,7 +178,7 @@ def _json_trouble(error: Exception) -> str:
 
 
 def members_of(value: Any, source: DocumentSource, problems: list[FileMistake]) -> Iterator[SourceDocument]:
-    """Yield the object, or the objects of a ``List``; *problems* gets what is none."""
+    """Yield the object, or the objects of a ``List``. *problems* receives a mistake for each other value."""
     if not isinstance(value, dict):
         problems.append(FileMistake(source, f"is {type_name(value)}, expected an object"))
         return

@@ -1,7 +1,7 @@
 """Positions of the fields of an object in its file: line and column.
 
-The file is parsed a second time, into nodes with positions. This is done only for files that a finding is about. Lines
-and columns count from 1, columns in code points.
+A file is parsed a second time, into nodes with positions, but only if it has findings. Lines and columns count from 1.
+Columns are counted in code points.
 """
 
 import json
@@ -48,7 +48,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The places of everything in some texts.
+    """Positions of all fields in some texts.
 
     Args:
         texts: By the file of a `DocumentSource`.
@@ -78,7 +78,7 @@ class Positions:
         return None if node is None else Value(_place(node), bool(getattr(node, "flow_style", True)), is_json)
 
     def path(self, source: DocumentSource, text: str) -> FieldPath | None:
-        """Return the path that prints as *text*, None when the object has no such field."""
+        """Return the path that prints as *text*, or None if the object has no such field."""
         node, _ = self._root(source)
         return next((path for path in _paths(node, FieldPath(), text) if str(path) == text), None)
 
@@ -116,9 +116,9 @@ def _has_aliases(text: str) -> bool:
 
 
 def _json_documents(text: str) -> Iterator[str]:
-    """Yield each JSON value of *text*, with blanks before it so that lines and columns stay the same.
+    """Yield each JSON value of *text*, with leading blanks that keep its lines and columns.
 
-    Tabs and lone surrogates, which JSON allows and YAML does not, are replaced by something of the same length.
+    Tabs and lone surrogates are allowed in JSON but not in YAML. They are replaced by text of equal length.
     """
     decoder = json.JSONDecoder()
     position = 0
@@ -143,7 +143,7 @@ def _member(node: Any, part: str | int) -> tuple[Any, Any]:
 
 
 def _paths(node: Any, at: FieldPath, path_text: str) -> Iterator[FieldPath]:
-    """Yield the paths below *node* that may be the beginning of what prints as *path_text*."""
+    """Yield the paths below *node* whose text is a prefix of *path_text*."""
     members: Iterable[tuple[str | int, Any]] = ()
     if isinstance(node, yaml.MappingNode):
         members = [(str(key.value), value) for key, value in node.value]

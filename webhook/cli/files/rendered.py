@@ -1,4 +1,4 @@
-"""Kustomizations and charts of ours in a repository, rendered, so that objects are judged as they are applied."""
+"""Rendering of our kustomizations and charts in a repository, so that objects are validated as they are applied."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -23,10 +23,10 @@ class Rendering:
 
     Args:
         search: The search that has read the files.
-        kustomizations: Those among the files.
+        kustomizations: The kustomizations among the files.
         written: The objects of all files.
         found: The rendered objects.
-        replaced: The files whose objects are among them.
+        replaced: The files whose objects the rendered objects replace.
     """
 
     search: Search
@@ -38,7 +38,7 @@ class Rendering:
     _failures: list[str] = field(default_factory=list)
 
     def render_kustomizations(self, ours: Collection[str]) -> None:
-        """Render each kustomization in a folder that has one of the files *ours*, unless it has to be fetched."""
+        """Render each kustomization that includes one of the files *ours*, unless it refers to remote resources."""
         renderer = Renderer.find(KUSTOMIZE)
         single = {os.path.normpath(path) for path in (*self.search.files.paths, *self.search.files.searched)}
         for root in self.kustomizations.roots():
@@ -71,7 +71,7 @@ class Rendering:
         self._used.setdefault(renderer.name, []).append(root.folder)
 
     def render_charts(self) -> None:
-        """Render each chart that has a template of ours."""
+        """Render each chart that has a template with one of our objects."""
         renderer = Renderer.find(HELM)
         for templates in sorted(self.search.templates):
             chart = Path(templates).parent
@@ -86,13 +86,13 @@ class Rendering:
             self._used.setdefault(renderer.name, []).append(str(chart))
 
     def _is_searched(self, chart: Path) -> bool:
-        """Return whether the chart is in a folder that was searched, and is not reached by a link."""
+        """Return whether the chart is in a folder that was searched, and its path contains no link."""
         searched = (Path(path) for path in (*self.search.files.paths, *self.search.files.searched))
         inside = any(chart.is_relative_to(path) and path.is_dir() for path in searched)
         return inside and not self.search.is_confidential(str(chart))
 
     def notes(self) -> Iterator[str]:
-        """Yield which program has rendered what, and what was not rendered."""
+        """Yield notes on the rendered folders with their programs, and on the folders that were not rendered."""
         for program, folders in self._used.items():
             more = f" and {len(folders) - _LONGEST_LIST} more" if len(folders) > _LONGEST_LIST else ""
             yield f"rendered by `{program}`: {', '.join(folders[:_LONGEST_LIST])}{more}"
@@ -102,7 +102,7 @@ class Rendering:
 
 
 def _with_origin(rendered_document: SourceDocument, originals: Sequence[SourceDocument]) -> DocumentSource:
-    """Return the source of a rendered object with the only document that it may come from."""
+    """Return the source of a rendered object, with its origin if only one document is possible."""
     words = rendered_document.document.get("apiVersion"), rendered_document.document.get("kind")
     if not all(isinstance(word, str) for word in words):
         return rendered_document.source

@@ -1,7 +1,7 @@
 """Renders kustomizations and Helm charts with the programs on the PATH. Nothing is fetched.
 
-CI reads files of strangers. kustomize loads no file outside of the folder, and helm gets no network and no cluster. A
-chart with links is not rendered, because helm follows them.
+CI reads untrusted files. kustomize loads no file outside of the folder, and helm has no access to the network or to a
+cluster. A chart with links is not rendered, because helm follows links.
 """
 
 import os
@@ -45,19 +45,19 @@ class Renderer:
 
     @property
     def name(self) -> str:
-        """As users type it."""
+        """Name of the program as users type it."""
         return " ".join(self.words)
 
     @classmethod
     def find(cls, candidates: Sequence[tuple[str, ...]]) -> "Renderer | None":
-        """Return the first of some programs that is on the PATH."""
+        """Return the first candidate that is on the PATH, or None."""
         return next((cls(words) for words in candidates if shutil.which(words[0])), None)
 
     def render(self, folder: str) -> str:
-        """Return what the program makes of a folder.
+        """Return the output of the program for a folder.
 
         Raises:
-            RenderingError: It fails, or takes too long.
+            RenderingError: The program fails or times out.
         """
         try:
             process = subprocess.run(  # noqa: S603 - the user's own program
@@ -76,14 +76,14 @@ class Renderer:
         return process.stdout.decode(errors="replace")
 
     def documents(self, folder: str, file: str) -> list[SourceDocument]:
-        """Return the objects that the program makes of a folder.
+        """Return the objects in the output of the program for a folder.
 
         Args:
             folder: The folder.
-            file: The file of the folder that stands for all of it in messages.
+            file: The file that represents the folder in messages.
 
         Raises:
-            RenderingError: It fails, or its output is not readable.
+            RenderingError: The program fails or times out, or its output cannot be parsed.
         """
         text = self.render(folder)
         problems: list[FileMistake] = []
@@ -107,7 +107,7 @@ class Renderer:
 
 
 def _origins(text: str, folder: str) -> dict[int, str]:
-    """Return the template of each document, by its number, as helm names it in a comment."""
+    """Return the template of each document, by number of the document. Helm names templates in comments."""
     origins: dict[int, str] = {}
     number = 0
     for line in text.splitlines():
@@ -119,7 +119,7 @@ def _origins(text: str, folder: str) -> dict[int, str]:
 
 
 def chart_concerns_us(chart: Path) -> bool:
-    """Return whether a template of a chart without links has an ``apiVersion`` of ours."""
+    """Return whether a chart has no links, and a template with an ``apiVersion`` of ours."""
     files = list(_files_below(chart))
     if any(file.is_symlink() for file in files):
         return False

@@ -1,7 +1,7 @@
-"""The objects of a repository: ours, and those of Kubernetes, among the files of other tools.
+"""The objects of a repository that also contains files of other tools: our objects, and those of Kubernetes.
 
-Foreign documents are skipped and counted in any form: unknown kinds, lists, templates, custom tags, other encodings. A
-file or an object of ours that cannot be used is a `FileMistake` beside the objects that can.
+Foreign documents of any form are skipped and counted: unknown kinds, lists, templates, custom tags, other encodings. A
+file or an object of ours that cannot be used is reported as a `FileMistake`, in addition to the usable objects.
 """
 
 import os
@@ -50,10 +50,10 @@ class Repository:
     """The objects of some files, and the mistakes in them.
 
     Args:
-        loaded: The objects that can be evaluated, in order.
-        mistakes: Why others cannot, in order.
+        loaded: The usable objects, in order.
+        mistakes: Why other objects cannot be used, in order.
         texts: The text of each file, by the file name of `DocumentSource`.
-        notes: The skipped documents, for people.
+        notes: Notes on skipped documents, for users.
     """
 
     loaded: list[Loaded] = field(default_factory=list)
@@ -65,10 +65,10 @@ class Repository:
 def load_known(
     files: Files, *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None
 ) -> list[Loaded]:
-    """Return the objects of files that are one hub. Foreign documents are noted on standard error.
+    """Return the objects of files that represent one hub. Foreign documents are noted on standard error.
 
     Raises:
-        UserError: Something of ours cannot be used, or is in the files twice. Every such mistake is named.
+        UserError: A file or an object of ours cannot be used, or is in the files twice. Lists every mistake.
     """
     repository = read_repository(files, namespace=namespace)
     if texts is not None:
@@ -83,8 +83,8 @@ def load_known(
 def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repository:
     """Read files. Foreign documents are noted on standard error.
 
-    Objects without a namespace that need one get *namespace*. An object that is in the files twice is a mistake if both
-    are in one file or in one kustomization. Otherwise, they may be of different environments.
+    Namespaced objects without a namespace get *namespace*. Two objects with one name are a mistake only if they are in
+    one file or in one kustomization. Otherwise, they may belong to different environments.
 
     Raises:
         UserError: There are no objects, or standard input is empty.
@@ -105,15 +105,15 @@ def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repo
 
 @dataclass(slots=True)
 class _Sorter:
-    """Sorts what was read into objects, mistakes and foreign documents.
+    """Sorts documents into objects, mistakes and foreign documents.
 
     Args:
         files: The files that the user names.
         texts: The text of each file.
         found: Objects of any kind.
         mistakes: Files and objects of ours that cannot be used.
-        skipped: Where foreign documents are, by what they are.
-        kustomizations: Those among the files.
+        skipped: Locations of foreign documents, by category.
+        kustomizations: The kustomizations among the files.
     """
 
     files: Files
@@ -126,13 +126,13 @@ class _Sorter:
 
     @property
     def sources(self) -> Iterator[DocumentSource]:
-        """Where anything was read."""
+        """Locations of all documents."""
         yield from (entry.source for entry in self.found)
         yield from (entry.source for entry in self.mistakes)
         yield from (source for sources in self.skipped.values() for source in sources)
 
     def take(self, name: str, text: str, *, confidential: bool) -> None:
-        """Take in the text of a file."""
+        """Parse the text of a file and sort its documents."""
         self.texts[name] = text
         try:
             values = values_in(name, text, confidential=confidential)
@@ -149,10 +149,10 @@ class _Sorter:
             self.kustomizations.add(name, value)
             self.found += members
         if name == STDIN_NAME and not any(source.file == name for source in self.sources):
-            raise UserError(f"no objects in {STDIN_NAME}")  # the left end of a pipe has failed
+            raise UserError(f"no objects in {STDIN_NAME}")  # the command on the left side of the pipe has failed
 
     def take_broken(self, mistake: FileMistake, text: str) -> None:
-        """Take in why a file cannot be parsed, a mistake unless the file is foreign."""
+        """Record a file that cannot be parsed, as a mistake unless the file is foreign."""
         foreign = text and not self.files.names(mistake.source.file) and not mentions_ours(text)
         if foreign:
             self._skip(_UNREADABLE, mistake.source)
@@ -160,7 +160,7 @@ class _Sorter:
             self.mistakes.append(mistake)
 
     def render(self, search: Search) -> list[str]:
-        """Put the output of renderers in place of the files of kustomizations and charts of ours. Return notes."""
+        """Replace the objects of our kustomizations and charts with the output of renderers. Return notes."""
         self._read_included()
         rendering = Rendering(search, self.kustomizations, self.found)
         ours = {os.path.normpath(entry.source.file) for entry in self.found if is_ours(entry.document)}
@@ -171,7 +171,7 @@ class _Sorter:
         return list(rendering.notes())
 
     def repository(self, namespace: str) -> Repository:
-        """Return what is left when everything foreign is skipped."""
+        """Return the objects and mistakes without foreign documents."""
         self._find_kustomizations()
         self._drop_patches()
         kinds = known_kinds(self.found)
@@ -193,7 +193,7 @@ class _Sorter:
         self.skipped.setdefault(category, []).append(source)
 
     def _read_included(self) -> None:
-        """Read the kustomizations outside of the named folders that those inside include, such as a base."""
+        """Read kustomizations outside of the named folders, such as a base, that kustomizations inside include."""
         visited_files: set[Path] = set()
         while pending := [file for file in self.kustomizations.missing() if file not in visited_files]:
             visited_files.update(pending)
@@ -226,7 +226,7 @@ class _Sorter:
         self.mistakes = [mistake for mistake in self.mistakes if not is_patch(mistake.source)]
 
     def _is_usable(self, entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]) -> bool:
-        """Return whether an object is ours, was named, or is a correct one of a known kind. Skip others."""
+        """Return whether an object is ours, is in a named file, or is not incomplete. Record others as skipped."""
         document, source = entry.document, entry.source
         if self.files.names(source.file) or is_ours(document):
             return True
@@ -244,7 +244,7 @@ class _Sorter:
     def _without_unknown(
         self, documents: Sequence[SourceDocument], kinds: Mapping[tuple[str, str], Kind]
     ) -> Iterator[SourceDocument]:
-        """Yield objects of known kinds, ours, and those of other kinds that are not to be skipped."""
+        """Yield all objects, except for skipped ones of unknown kinds."""
         unknown = [entry for entry in documents if _is_of_unknown_kind(entry.document, kinds)]
         sources = {entry.source for entry in unknown}
         files_of_known_kinds = {entry.source.file for entry in documents if entry.source not in sources}
@@ -255,13 +255,13 @@ class _Sorter:
                 yield entry
 
     def _is_skipped(self, file: str, files_of_known_kinds: Iterable[str]) -> bool:
-        """Return whether objects of unknown kinds in a file are skipped. A named file has to hold a known one."""
+        """Return whether objects of unknown kinds in a file are skipped. A named file must contain a known one."""
         if self.files.unknown_kinds is None:
             return not self.files.names(file) or file in files_of_known_kinds
         return self.files.unknown_kinds is UnknownKinds.SKIP
 
     def _named(self, entry: SourceDocument) -> SourceDocument:
-        """Return an object that has only ``generateName`` with a name that the API server might generate."""
+        """Return an object. If it only has ``generateName``, add a name that the API server might generate."""
         document = _with_name(entry, f"{self.generated + 1:05}")
         if document is not entry:
             self.generated += 1
@@ -292,7 +292,7 @@ def _with_name(entry: SourceDocument, suffix: str) -> SourceDocument:
 
 
 def _has_placeholder(entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]) -> bool:
-    """Return whether the name or namespace is none, because a template or a kustomization has yet to write it."""
+    """Return whether name or namespace is invalid, usually because a template or kustomization still has to set it."""
     from webhook.validation.framework.object_meta import validate_place
 
     kind = kinds[group_kind(entry.document)]
@@ -312,7 +312,7 @@ def _about(entry: SourceDocument, words: str) -> str:
 
 
 def _values_of(file: Path) -> Iterator[Any]:
-    """Yield the values in a file, none if it cannot be read."""
+    """Yield the values in a file. An unreadable file has no values."""
     try:
         for _, value in values_in(str(file), file.read_text(encoding="utf-8-sig")):
             yield value

@@ -1,4 +1,4 @@
-"""Files that ``-f`` names: single files, folders, standard input, minus ignored paths. Also the example fleet.
+"""Files that ``-f`` names: single files, folders and standard input, without ignored paths. Also the example fleet.
 
 A file of a folder is read if its name has a suffix of YAML or JSON and does not start with a dot. In folders, templates
 of Helm charts are skipped, because they are not objects until Helm has rendered them. Files with tests of `harbormaster
@@ -45,10 +45,10 @@ class Files:
         paths: Files, folders, or ``-`` for standard input.
         ignored: Patterns of files and folders to skip: see `is_ignored`.
         named_in: The file that names the paths, if the user does not: see `Search.is_confidential`.
-        searched: Further files and folders, which may hold nothing of ours, such as those that pre-commit passes.
-        unknown_kinds: Whether unknown kinds fail. None: unset, so they are skipped, but a named file has to hold an
+        searched: Further files and folders, such as those that pre-commit passes. They need not contain our objects.
+        unknown_kinds: Whether unknown kinds fail. None: unset, so they are skipped, but a named file must contain an
             object of a known kind.
-        render: Whether to render kustomizations and charts of ours in folders.
+        render: Whether to render our kustomizations and charts in folders.
     """
 
     paths: Sequence[str] = ()
@@ -59,7 +59,7 @@ class Files:
     render: bool = True
 
     def __bool__(self) -> bool:
-        """Whether anything is named."""
+        """Whether any file or folder is named."""
         return bool(self.paths or self.searched)
 
     def __str__(self) -> str:
@@ -107,28 +107,28 @@ class Search:
                 self.problems.append(error.mistake)
 
     def is_confidential(self, name: str) -> bool:
-        """Return whether messages must not repeat anything of a file that has been read.
+        """Return whether messages must not repeat any content of a file.
 
-        CI reads files of strangers. A link among them can lead to any file of the machine, and so can a path in a test.
-        The log of the job would show the beginning of that file, such as a credential.
+        CI reads untrusted files. A link among them, or a path in a test, can lead to any file of the machine. The log
+        of the job would show the start of that file, which may be a credential.
         """
         if name == STDIN_NAME:
             return False
         working_directory = Path.cwd()
         place = Path(os.path.normpath(working_directory / name))
         base = working_directory if place.is_relative_to(working_directory) else place.parent
-        # The system follows a link before it takes the way up: with a link a, the file a/../b is not b.
+        # The system resolves a link before ``..``: if a is a link, the file a/../b is not b.
         if (working_directory / name).resolve() != base.resolve() / place.relative_to(base):
             return True
         if not self.files.named_in:
             return False
         roots = (working_directory, Path(os.path.normpath(working_directory / self.files.named_in)).parent)
-        # In the root of the machine, as in a container, every file would be inside.
+        # If the root is the root directory, as in a container, every file would be inside.
         inside = [place.relative_to(root).parts for root in roots if place.is_relative_to(root) and root.name]
         return not inside or all(any(part.startswith(".") for part in parts) for parts in inside)
 
     def notes(self) -> Iterator[str]:
-        """Yield what the user should know about files that were passed over without being asked for."""
+        """Yield notes on files that were skipped without a request of the user."""
         for folder, count in sorted(self.templates.items()):
             if folder in self.rendered:
                 continue
@@ -165,7 +165,7 @@ class Search:
             raise UnreadableFileError(str(folder), "no *.yaml, *.yml or *.json file in this folder")
 
     def _files_in(self, folder: Path) -> Iterator[Path]:
-        """Yield the wanted files of a folder and its subfolders. Hidden ones are skipped silently."""
+        """Yield the matching files of a folder and its subfolders. Hidden files are skipped silently."""
 
         def fail(error: OSError) -> NoReturn:
             raise UnreadableFileError(str(error.filename), _reason(error)) from error
@@ -240,7 +240,7 @@ def _fits(name: str, pattern: str) -> bool:
         elif at < len(pattern) and pattern[at] in ("?", name[position]):
             at += 1
             position += 1
-        elif star >= 0:  # the last star takes one letter more
+        elif star >= 0:  # the last star matches one more character
             retry_position += 1
             at, position = star + 1, retry_position
         else:
@@ -286,13 +286,13 @@ def _decode(name: str, content: bytes) -> str:
 
 
 def _templates_of(file: Path) -> Path | None:
-    """Return the templates folder of a Helm chart that holds a file, None if no chart holds it."""
+    """Return the templates folder of the Helm chart that contains a file, or None if no chart contains it."""
     folders = (folder for folder in file.parents if folder.name == _TEMPLATES)
     return next((folder for folder in folders if (folder.parent / _CHART).is_file()), None)
 
 
 def example_fleet() -> Path:
-    """Return the folder of its files."""
+    """Return the folder with the files of the example fleet."""
     package = Path(str(files("webhook")))
     package_data = package / "example_fleet"  # only the wheel has it
     return package_data if package_data.is_dir() else package.parent / "examples" / "fleet"
