@@ -27,7 +27,7 @@ LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 
 
 @dataclass(frozen=True, slots=True)
 class EligibilityLimits:
-    """Maximum age of a heartbeat, and maximum time for which a cluster may be unhealthy, both inclusive."""
+    """Maximum age of a heartbeat, and maximum time that a cluster may be unhealthy, both inclusive."""
 
     heartbeat: timedelta = timedelta(minutes=5)
     health: timedelta = timedelta(minutes=5)

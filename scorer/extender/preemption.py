@@ -1,4 +1,4 @@
-"""``preempt``: the nodes on which kube-scheduler may evict pods. ``bind`` is always refused.
+"""``preempt``: the nodes where kube-scheduler may evict pods. ``bind`` is always refused.
 
 Source: serving.md 2.7.
 """

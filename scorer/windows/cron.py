@@ -200,7 +200,7 @@ class CronSchedule:
         return self.minutes * _first_minutes(self.hours)
 
     def firing_days(self, first: date, days: int) -> int:
-        """Return the days on which the schedule fires, as bits, for *days* days from *first* on.
+        """Return the days when the schedule fires, as bits, for *days* days from *first* on.
 
         Only for schedules with fields. No day may be later than the year 9999.
         """

@@ -283,9 +283,9 @@ def timeline(windows: Sequence[BudgetWindow], start: datetime, end: datetime) ->
     """Lay several windows out over the same period.
 
     Returns:
-        The cuts, shape (cuts,), a mask of the cuts from which each window is active, shape (windows, cuts), and the
-        exclusive end. Cuts and end are in seconds since the epoch. The cuts are the start, every minute, and each edge
-        of a silence. Nothing changes between two cuts. There are no cuts if *end* is not after *start*.
+        The cuts, shape (cuts,), a mask that is True while a window is active, shape (windows, cuts), and the exclusive
+        end. Cuts and end are in seconds since the epoch. The cuts are the start, every minute, and each edge of a
+        silence. Nothing changes between two cuts. There are no cuts if *end* is not after *start*.
     """
     first, stop = epoch_seconds(start), -((_EPOCH - end) // _SECOND)
     if first >= stop:

@@ -17,7 +17,7 @@ CHECK: Final = "extender"
 ASKING: Final = "ask-extender"
 """Init container of the chart's scheduler that calls the extender once."""
 RECENT: Final = timedelta(minutes=10)
-"""Age up to which a refusal counts. Longer than the five minutes after which kube-scheduler retries a pending pod."""
+"""Maximum age of a refusal that counts. kube-scheduler retries a pending pod after five minutes."""
 ADVICE: Final = (
     "see docs/troubleshooting.md, Alert: an extender that refuses. To have pods wait instead: helm upgrade --set "
     "scheduler.ignorable=false"

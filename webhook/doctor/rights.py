@@ -142,7 +142,7 @@ READ_BY_CHOICE: Final = frozenset({*(Right("", verb, ANY, ANY) for verb in READ)
 
 
 def partly(held_rights: Collection[Right], desired: Iterable[Right], verbs: Collection[str]) -> list[Right]:
-    """Return the missing *verbs* on kinds for which an account holds some of them and needs all of them."""
+    """Return the missing *verbs* on kinds where an account holds some of them and needs all of them."""
     rights_needed = {
         Right("", verb, right.group, right.resource)
         for right in held_rights

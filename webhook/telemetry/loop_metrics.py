@@ -236,8 +236,8 @@ class ShardMetrics:
         registry: Registry of the metrics.
         count: Number of shards.
         held_shards: Returns the shards that this process holds now.
-        clash: Returns the number of shards that is configured on the replicas for which this one waits, or 0 if it does
-            not wait.
+        clash: Returns the number of shards that the awaited replicas are configured with, or 0 if this replica does not
+            wait.
     """
 
     def __init__(

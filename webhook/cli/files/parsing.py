@@ -26,7 +26,7 @@ class DocumentSource:
         item: Index in a list. None: unset, the object is not in a list.
         confidential: Whether messages must not repeat its content.
         rendered_by: The program that has rendered the object. Empty: the file itself contains the object.
-        origin: Location from which a rendered object comes. None: unknown, or the object is not rendered.
+        origin: Location of the source of a rendered object. None: unknown, or the object is not rendered.
     """
 
     file: str

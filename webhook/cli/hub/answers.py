@@ -1,7 +1,7 @@
-"""Answers to the questions of commands: of the hub of ``up``, or computed here from what a kubeconfig lets us read.
+"""Answers to the questions of commands: from the hub of ``up``, or computed here from readable objects of the hub.
 
-The hub of ``up`` answers below ``/v1``. Any other hub only has objects, so the advisors, planners and gates of
-`harbormaster serve` are asked in this process (`webhook.processes.own_answers`).
+The hub of ``up`` answers below ``/v1``. Any other hub only stores objects, so this process runs the advisors, planners
+and gates of `harbormaster serve` (`webhook.processes.own_answers`).
 """
 
 import os
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class HubAnswers(Protocol):
-    """Answers questions about a hub. Every method raises `HubRefusedError` if it gives no answer."""
+    """Answers questions about a hub. Every method raises `HubRefusedError` if there is no answer."""
 
     async def explain(self, ref: PlacementRef) -> JsonObject:
-        """Return why a placement got the clusters that it got."""
+        """Return the reasons for the clusters of a placement."""
         ...
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
@@ -42,13 +42,13 @@ class HubAnswers(Protocol):
         ...
 
     async def budgets(self, pools: Sequence[str]) -> JsonObject:
-        """Return the current limits of the budgets of node pools. Without *pools*, those of all pools."""
+        """Return the current limits of the budgets of *pools*, or of all node pools if *pools* is empty."""
         ...
 
     async def budget_calendar(
         self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
     ) -> JsonObject:
-        """Return the limits of the budgets of node pools over time. *zone* is that of the days. None: unset."""
+        """Return the limits of the budgets of node pools over time, with days in *zone*."""
         ...
 
     async def gate(self, gate: str, question: JsonObject) -> JsonObject:
@@ -56,11 +56,11 @@ class HubAnswers(Protocol):
         ...
 
     async def reserve(self, request: JsonObject) -> JsonObject:
-        """Reserve what a gate grants."""
+        """Request a reservation from a gate."""
         ...
 
     async def reservations(self) -> JsonObject:
-        """Return what is reserved."""
+        """Return all reservations."""
         ...
 
     async def release(self, identifier: str) -> None:
@@ -72,7 +72,7 @@ class ServedAnswers:
     """The answers of a server of harbormaster.
 
     Args:
-        client: Asks it.
+        client: Client of the server.
     """
 
     def __init__(self, client: Client) -> None:
@@ -169,7 +169,7 @@ async def answers_of(client: Client) -> AsyncIterator[HubAnswers]:
 
 
 def _refusal(problem: "ProblemError") -> HubRefusedError:
-    """Return a problem as a client that asks below ``/v1`` gets it."""
+    """Return a problem as the error that a client of ``/v1`` would raise."""
     return HubRefusedError(
         {
             "code": int(problem.problem.status),

@@ -44,7 +44,7 @@ _MISSING: Final = 404
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _PATCH: Final = "patch"
 _PATCHED: Final = re.compile(r'(\A|: patch: )Invalid value: "(?:[^"\\]|\\.)*": ', re.DOTALL)
-"""The object that a patch would make, before the reason why it cannot be read."""
+"""The patched object, which an API server repeats before the reason why it is invalid."""
 
 
 class HubResponse(NamedTuple):
@@ -57,12 +57,12 @@ class HubResponse(NamedTuple):
 class HubRefusedError(Exception):
     """The hub refuses a request.
 
-    Of a patch that leads to no readable object, an API server repeats the whole object, which may hold a Secret, before
-    the reason. It is left out.
+    If a patch results in an invalid object, the message of an API server contains the whole object, possibly a Secret.
+    This part of the message is removed.
 
     Args:
-        status: The ``Status`` object it answered with.
-        warnings: The warnings that came with it.
+        status: The ``Status`` object in the response.
+        warnings: The warnings in the response.
     """
 
     def __init__(self, status: Mapping[str, Any], warnings: tuple[str, ...] = ()) -> None:
@@ -98,7 +98,7 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[_Result]]) -> _Resul
     A conflict means that another client wrote in between, so *attempt* is repeated.
 
     Raises:
-        HubRefusedError: It is no conflict, or the last attempt failed.
+        HubRefusedError: The refusal is not a conflict, or the last attempt failed.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -110,7 +110,7 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[_Result]]) -> _Resul
 
 
 def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:
-    """Return the mistakes that problem details name, each with its JSON Pointer."""
+    """Return the mistakes in problem details, each with its JSON Pointer."""
     return dicts_at(problem, "errors")
 
 
@@ -150,7 +150,7 @@ class ResourcePath:
 
 
 def place_of(document: JsonObject, kind: Kind) -> ResourcePath:
-    """Return where *document* is."""
+    """Return the path of *document*."""
     metadata = document["metadata"]
     version = str(document["apiVersion"]).rpartition("/")[2]
     return ResourcePath(kind, metadata.get("namespace"), metadata["name"], version)
@@ -188,7 +188,7 @@ class Client:
             self._http.close()
 
     def object_requests(self) -> CommandRequests:
-        """Return the requests of a store of the hub's objects, over this client's connection."""
+        """Return requests for a store of the hub's objects that use this client's connection."""
         assert self._http is not None
         return CommandRequests(self._http)
 
@@ -197,7 +197,7 @@ class Client:
         return (await self._request("GET", place.path)).document
 
     async def list(self, place: ResourcePath, selector: str = "", fields: str = "") -> JsonObject:
-        """Return a list object, whole; *selector* is a label selector, *fields* a field selector."""
+        """Return a complete list object. *selector* is a label selector, and *fields* a field selector."""
         query = {"limit": str(PAGE)} | _selection(selector, fields)
         items: list[JsonObject] = []
         while True:
@@ -208,12 +208,12 @@ class Client:
             query["continue"] = token
 
     async def few(self, place: ResourcePath, most: int) -> JsonObject:
-        """Return a list object with the metadata of the first objects of a collection, *most* of them."""
+        """Return a list object with the metadata of the first *most* objects of a collection."""
         answer = await self._send("GET", place.path, query={"limit": str(most)}, accept=METADATA)
         return _decoded(self._check(answer, place.path))
 
     async def table(self, place: ResourcePath, selector: str = "", fields: str = "") -> JsonObject:
-        """Return what the hub itself shows of a collection or an object: a ``Table``, with the objects in its rows."""
+        """Return the hub's ``Table`` of a collection or an object, with the objects in its rows."""
         query = {"includeObject": "Object"} | _selection(selector, fields)
         answer = await self._send("GET", place.path, query=query, accept=TABLE)
         return _decoded(self._check(answer, place.path))
@@ -247,7 +247,7 @@ class Client:
     async def create(
         self, kind: Kind, document: JsonObject, *, dry_run: bool = False, validation: str = ""
     ) -> HubResponse:
-        """Create an object. *validation* is ``fieldValidation``, how the hub treats unknown fields."""
+        """Create an object. *validation* is ``fieldValidation``: the hub's treatment of unknown fields."""
         at = place_of(document, kind)
         place = ResourcePath(kind, at.namespace, version=at.version)
         return await self._request("POST", place.path, document, query=_of_write(dry_run, validation))
@@ -264,15 +264,15 @@ class Client:
         return await self._request("DELETE", place.path, query=_of_write(dry_run))
 
     async def read_json(self, path: str) -> JsonObject:
-        """Return what the hub answers at *path*."""
+        """Return the response of the hub at *path*."""
         return (await self._request("GET", path)).document
 
     async def query(self, path: str, body: JsonObject) -> JsonObject:
-        """Return the answer to a question that changes nothing."""
+        """Return the answer to a read-only question."""
         return (await self._request("POST", path, body)).document
 
     async def withdraw(self, path: str) -> None:
-        """Delete what an earlier request has created at *path*."""
+        """Delete the resource that an earlier request has created at *path*."""
         self._check(await self._send("DELETE", path))
 
     async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
@@ -286,7 +286,7 @@ class Client:
         return custom_kinds
 
     async def read_discovery(self, *segments: str) -> JsonObject:
-        """Return one of the API server's documents about itself, such as that of ``apis/apps/v1``."""
+        """Return a discovery document of the API server, such as ``apis/apps/v1``."""
         return (await self._request("GET", ApiPath(*segments))).document
 
     async def _request(
@@ -319,7 +319,7 @@ class Client:
             raise unreachable(self.connection, error) from error
 
     def _check(self, answer: Reply, path: str = "") -> bytes:
-        """Return the body of a good answer to a request of *path*."""
+        """Return the body of a successful response to a request of *path*."""
         if answer.status < 400:
             return answer.content
         if answer.status == _UNKNOWN_CALLER:
@@ -359,7 +359,7 @@ def _not_served(path: str) -> str:
 
 
 def _selection(selector: str, fields: str) -> dict[str, str]:
-    """Return the query of both selectors, without an empty one."""
+    """Return the query parameters of both selectors. Empty selectors are omitted."""
     return {key: text for key, text in (("labelSelector", selector), ("fieldSelector", fields)) if text}
 
 

@@ -1,4 +1,4 @@
-"""A hub, how to log in to it, and the reason in one line when that fails."""
+"""Connection to a hub, login, and one-line messages for failures."""
 
 import json
 import ssl
@@ -20,10 +20,10 @@ class HubConnection:
 
     Args:
         server: URL of the hub.
-        token: The bearer token, unless a kubeconfig has the credentials.
-        ca_file: The trusted authorities, unless a kubeconfig has them. None: unset, those of the system.
-        kubeconfig: The kubeconfig with the credentials. None: unset, or it only holds the token.
-        context: A context of the kubeconfig.
+        token: The bearer token, unless *kubeconfig* contains the credentials.
+        ca_file: The trusted authorities, unless *kubeconfig* contains them. None: unset, those of the system.
+        kubeconfig: The kubeconfig with the credentials. None: unset, *token* is the only credential.
+        context: Context of the kubeconfig.
         namespace: Default namespace if the user names none.
         ours: Whether the server is a harbormaster, which answers questions itself. The server of ``up`` also simulates
             its members. Other servers only store objects.
@@ -40,7 +40,7 @@ class HubConnection:
     advice: str = ""
 
     def __str__(self) -> str:
-        """Name the hub in a sentence."""
+        """Return a name of the hub for use in a sentence."""
         return f'{self.server} (context "{self.context}" of {self.kubeconfig})' if self.kubeconfig else self.server
 
 

@@ -35,7 +35,7 @@ class ApiResource:
     categories: tuple[str, ...]
 
     def matches(self, word: str) -> bool:
-        """Return whether *word* names the kind: plural, singular or a short name, each perhaps with its group."""
+        """Return whether *word* names the kind: by plural, singular or short name, optionally with the group."""
         name, _, group = word.lower().partition(".")
         return name in (self.kind.plural, self.kind.kind.lower(), *self.short_names) and self._in_group(group)
 
@@ -58,7 +58,7 @@ async def discover(client: Client) -> list[ApiResource]:
 
 
 def _preferred_first(group: JsonObject) -> list[str]:
-    """Return the versions of a group, such as ``apps/v1``."""
+    """Return the versions of a group, such as ``apps/v1``, the preferred one first."""
     preferred = text_at(group, "preferredVersion", "groupVersion")
     served = [text_at(version, "groupVersion") for version in dicts_at(group, "versions")]
     return list(dict.fromkeys(filter(None, (preferred, *served))))
@@ -97,7 +97,7 @@ async def server_version(client: Client) -> str:
 
 
 async def resolve_objects(client: Client, documents: Sequence[SourceDocument], namespace: str | None) -> list[Loaded]:
-    """Resolve documents to objects. If their kinds are not known here, query discovery of the hub.
+    """Resolve documents to objects. Unknown kinds are looked up in the discovery of the hub.
 
     Raises:
         UserError: As `resolve`, or if an object is in another namespace than *namespace*.

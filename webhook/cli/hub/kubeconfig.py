@@ -1,4 +1,4 @@
-"""The hub that a kubeconfig leads to: files and contexts are chosen as kubectl chooses them."""
+"""The hub of a kubeconfig. Files and contexts are selected as in kubectl."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
         environment: The variables of the process.
 
     Raises:
-        UserError: There is no such file, or no such context in it, or it cannot be used.
+        UserError: The file does not exist, lacks the context, or cannot be used.
     """
     paths = [file] if file is not None else [path for path in files_of_kubectl(environment) if path.exists()]
     if not paths:

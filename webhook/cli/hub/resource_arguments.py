@@ -23,13 +23,13 @@ _WORDS_FOR_MANY: Final = {ALL} | {word for words in CATEGORIES.values() for word
 
 @dataclass(frozen=True, slots=True)
 class ResourceArgument:
-    """A kind, and one name in it or all.
+    """A kind, and either one object or all objects of it.
 
     Args:
         kind: The kind.
-        name: Empty: all of them.
+        name: Name of the object. Empty: all objects.
         definition: The CustomResourceDefinition of a kind that is not ours.
-        namespace: That of the object, if it is not the one that the user names for all.
+        namespace: Namespace of the object, if it differs from the one that the user names for all arguments.
     """
 
     kind: Kind
@@ -39,10 +39,10 @@ class ResourceArgument:
 
 
 async def parse_resources(words: Sequence[str], client: Client) -> list[ResourceArgument]:
-    """Return the resources that *words* name. A kind that is not known here is resolved by discovery of the hub.
+    """Return the resources that *words* name. Unknown kinds are looked up in the discovery of the hub.
 
     Raises:
-        UserError: A word is no kind, or the words do not fit together.
+        UserError: A word is not a kind, or the words do not fit together.
     """
     if any("/" in word for word in words):
         resources = []
@@ -101,7 +101,7 @@ def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
 
 
 def _suggestions(word: str, choices: Iterable[Kind]) -> list[str]:
-    """Return what the user may have meant: the kinds whose initials *word* is, and the word most like it."""
+    """Return suggestions for *word*: the kinds with these initials, and the most similar name of a kind."""
     kinds = list(choices)
     words = {alias: kind for kind in kinds for alias in (kind.plural, kind.kind.lower(), *kind.short_names)}
     initials = [kind for kind in kinds if word == "".join(filter(str.isupper, kind.kind)).lower()]
@@ -135,7 +135,7 @@ def parse_reference(text: str) -> tuple[Kind, str, str]:
     """Return kind, namespace and name of ``crp/NAME`` or ``rp/NAMESPACE/NAME``.
 
     Raises:
-        UserError: It is neither.
+        UserError: *text* has neither form.
     """
     word, *names = text.split("/")
     kind = find_kind(word)
@@ -147,7 +147,7 @@ def parse_reference(text: str) -> tuple[Kind, str, str]:
 
 
 def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
-    """Return the hint which command shows a run, or an empty string for other kinds."""
+    """Return a hint at the command that shows a run, or an empty string for other kinds."""
     if kind == UPGRADE_RUN:
         name = names[0] if names and names[0] else "NAME"
         return f"; for an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"

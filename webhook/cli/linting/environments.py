@@ -1,7 +1,8 @@
-"""Environments among the files of a repository: objects of one are judged without those of another.
+"""Environments among the files of a repository. Objects are validated without the objects of other environments.
 
-The same object in ``envs/dev`` and ``envs/prod`` is no mistake, but each is judged by the objects around it. If
-two files have the same object, the first folders that differ in their paths are environments, or the files themselves.
+An object that is in both ``envs/dev`` and ``envs/prod`` is not a mistake, but each copy is validated in its own
+environment. If two files contain one object, the first differing folders in their paths are environments. Without such
+folders, the files themselves are.
 """
 
 import os
@@ -16,7 +17,7 @@ from webhook.validation.framework.context import Context
 
 
 def contexts_of(objects: Sequence[Loaded], now: datetime, user: UserInfo) -> Callable[[Loaded], Context]:
-    """Return the context of each object: a hub with all objects but those of other environments.
+    """Return the context of each object: a hub with all objects, except for those of other environments.
 
     Args:
         objects: All objects.
@@ -51,7 +52,7 @@ def _environments(objects: Iterable[Loaded]) -> frozenset[str]:
 
 
 def _diverging(path: str, other: str) -> tuple[str, str]:
-    """Return the first parents of two different paths, or the paths themselves, that differ."""
+    """Return the first differing parents of two different paths, or the paths themselves."""
     parts, others = PurePath(path).parts, PurePath(other).parts
     common = next((at for at, pair in enumerate(zip(parts, others, strict=False)) if pair[0] != pair[1]), 0)
     return str(PurePath(*parts[: common + 1])), str(PurePath(*others[: common + 1]))
@@ -65,6 +66,6 @@ def _inside(file: str, environments: frozenset[str]) -> frozenset[str]:
 
 
 def _is_visible(other: frozenset[str], own: frozenset[str]) -> bool:
-    """Return whether an object is in no environment that is a sibling of one of *own*."""
+    """Return whether none of the environments of an object, *other*, is a sibling of one of *own*."""
     parents = {str(PurePath(folder).parent) for folder in own}
     return all(folder in own or str(PurePath(folder).parent) not in parents for folder in other)

@@ -87,15 +87,15 @@ class LintFinding:
     """One error or warning about one object, or an error about a file.
 
     Args:
-        about: The object; None: unknown, the file or a document of it cannot be used.
-        file: Its file.
+        about: The object. None: unknown, the file or a document in it cannot be used.
+        file: File of the object.
         severity: `ERROR` or `WARNING`.
-        rule: Its id.
-        field: Path of the field, empty if the remark concerns no field.
-        message: Why.
+        rule: Id of the rule.
+        field: Path of the field, empty if the finding concerns no field.
+        message: Reason of the finding.
         place: Line and column.
         fix: The corrected budgets, as documents.
-        replacement: The same as text in place of the old ones, where these can be found.
+        replacement: The corrected budgets as text that replaces the old ones, if their position is known.
     """
 
     about: Loaded | None
@@ -110,7 +110,7 @@ class LintFinding:
 
     @property
     def object(self) -> str:
-        """The object, as messages name it, with the folder that it is rendered from. Empty if it is unknown."""
+        """The object as messages name it, with the rendered folder, if any. Empty if unknown."""
         if self.about is None:
             return ""
         title = f"{self.about.kind.kind} {self.about.shown_name}"
@@ -153,7 +153,7 @@ def command(
 
 
 def lint_repository(repository: Repository, validation: Validation) -> list[LintFinding]:
-    """Return what is wrong or odd about the objects of some files, and about the files."""
+    """Return all errors and warnings about the objects of some files, and about the files."""
     contexts = contexts_of(repository.loaded, datetime.now(UTC), _ADMINISTRATOR)
     positions = Positions(repository.texts)
     fields = FieldCheck.of(validation, repository.loaded)
@@ -191,7 +191,7 @@ def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
 
 
 def lint_object(item: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[LintFinding]:
-    """Return all errors and warnings about one object, in the order of their places."""
+    """Return all errors and warnings about one object, sorted by position."""
     return sorted(_remarks(item, context, positions, fields), key=lambda remark: remark.place[:2])
 
 
@@ -224,7 +224,7 @@ def _remarks(item: Loaded, context: Context, positions: Positions, fields: Field
 
 
 def _from_mistake(mistake: FileMistake, positions: Positions) -> LintFinding:
-    """Return why a file or an object in it cannot be used, at the line of a syntax error or at the field."""
+    """Return the finding for an unusable file or object, at the line of a syntax error or at the field."""
     source, line = mistake.source, mistake.line
     place = positions.place(source, mistake.path) if source.number else TextRange(line, 1, line, 1)
     return LintFinding(None, source.file, ERROR, UNUSABLE, str(mistake.path), mistake.message, place)
@@ -250,7 +250,7 @@ def _from_warning(item: Loaded, warning: FieldWarning, positions: Positions) -> 
 
 
 def _from_text(item: Loaded, text: str, positions: Positions) -> LintFinding:
-    """Return what is only known as the text of an answer: an unknown field, or a field and what became of it."""
+    """Return the finding in a warning that exists only as text: an unknown field, or a change of a field."""
     unknown = UNKNOWN.fullmatch(text)
     field, _, message = (unknown[1], "", "is not a field of this kind") if unknown else text.partition(": ")
     path = positions.path(item.source.written, field)
@@ -263,7 +263,7 @@ def _from_text(item: Loaded, text: str, positions: Positions) -> LintFinding:
 
 
 def _replacement(item: Loaded, fix: Sequence[JsonObject], positions: Positions) -> Replacement | None:
-    """Return the corrected budgets in the style of those that they replace."""
+    """Return the corrected budgets in the YAML style of the old ones, or None if they cannot be replaced."""
     value = None if item.source.rendered_by else positions.value(item.source, _BUDGETS)
     if value is None:  # a patch may have written what is rendered
         return None
@@ -275,7 +275,7 @@ def _replacement(item: Loaded, fix: Sequence[JsonObject], positions: Positions) 
 
 
 def _print(remarks: Sequence[LintFinding]) -> None:
-    """Print a line for each remark, and below it the corrected budgets, once where several ask for the same."""
+    """Print a line for each finding, with the corrected budgets below. Equal corrections are printed once."""
     printed_fixes: list[tuple[Loaded | None, object]] = []
     for remark in remarks:
         place = f"{printable(remark.file)}:{remark.place.line}:{remark.place.column}"
@@ -314,6 +314,6 @@ def _object_item(item: Loaded | None) -> JsonObject:
 
 
 def result_of(remark: LintFinding) -> SarifResult:
-    """Return a remark as a finding."""
+    """Return a finding in the form of SARIF."""
     message = f"{remark.object}: {remark.text}" if remark.about else remark.text
     return SarifResult(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)

@@ -80,5 +80,5 @@ def _target(autoscaler: Loaded) -> Identity:
 
 
 def _leaves_replicas(target: Loaded) -> bool:
-    """Return whether the author leaves the replicas to the members, with a field above them if need be."""
+    """Return whether placements ignore the field of the replicas or one of its parents."""
     return any(_REPLICAS[: len(path)] == path for path in ignored_fields(target.document))

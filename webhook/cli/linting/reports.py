@@ -54,7 +54,7 @@ def report_option(*formats: str) -> Callable[[_Command], _Command]:
 
 
 def write(reports: Sequence[Report], show: Callable[[str], None]) -> None:
-    """Write each report; *show* prints an answer in a format."""
+    """Write each report. *show* prints the findings in a format."""
     for report in reports:
         with report.file.open("w", encoding="utf-8", errors="backslashreplace") as stream, redirect_stdout(stream):
             show(report.format)
@@ -62,7 +62,7 @@ def write(reports: Sequence[Report], show: Callable[[str], None]) -> None:
 
 @contextmanager
 def report_failures(output: str, reports: Sequence[Report] = ()) -> Iterator[None]:
-    """Give a log of SARIF, without results, also if files cannot be used: uploads would fail without one."""
+    """Write a SARIF log without results if files cannot be used, because uploads fail without a log."""
     try:
         yield
     except UserError as error:
@@ -83,7 +83,7 @@ def annotations(results: Sequence[SarifResult], folder: Path) -> Iterator[str]:
 
     Args:
         results: The findings.
-        folder: That of the checkout, where the job runs: names of files within it are relative to it.
+        folder: Folder of the checkout, where the job runs. Names of files inside are relative to it.
     """
     for result in results:
         properties = {

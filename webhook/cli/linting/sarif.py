@@ -40,12 +40,12 @@ class SarifResult:
     """One finding.
 
     Args:
-        rule: Its id.
+        rule: Id of the rule.
         level: ``error``, ``warning`` or ``note``.
-        message: Plain words.
-        file: As the user named it.
-        place: Where it is.
-        replacement: How to put it right.
+        message: Human-readable message.
+        file: The file as the user named it.
+        place: Position of the finding.
+        replacement: The fix. None: unknown.
     """
 
     rule: str
@@ -143,7 +143,7 @@ def findings(
     Args:
         admission: The verdicts of the plan.
         objects: The objects of the verdicts, in the same order.
-        texts: Of the files, by the file of a `Source`.
+        texts: Texts of the files, by the file of a `DocumentSource`.
     """
     positions = Positions(texts)
     for verdict, item in zip(admission, objects, strict=False):
