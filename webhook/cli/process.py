@@ -36,7 +36,7 @@ def exit_on_signal() -> None:
 
 
 def end_in_order() -> None:
-    """Raise `KeyboardInterrupt` on Ctrl-C from here on."""
+    """Raise `KeyboardInterrupt` on Ctrl-C from now on, so that the command can close its connections."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

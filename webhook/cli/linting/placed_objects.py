@@ -80,5 +80,5 @@ def _target(autoscaler: Loaded) -> Identity:
 
 
 def _leaves_replicas(target: Loaded) -> bool:
-    """Return whether placements ignore the field of the replicas or one of its parents."""
+    """Return whether the annotation of *target* leaves the replicas field, or one of its parents, to the member."""
     return any(_REPLICAS[: len(path)] == path for path in ignored_fields(target.document))

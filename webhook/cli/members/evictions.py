@@ -83,7 +83,7 @@ class PlacementRemoval:
 
 
 def is_there(binding: JsonObject) -> bool:
-    """Return whether content may have been placed for a binding. Before it is bound, a binding is only a decision."""
+    """Return whether the member may have content of a binding. Before it is bound, a binding is only a decision."""
     return BindingState.BOUND in (text_at(binding, "spec", "state"), previous_state(binding))
 
 
@@ -105,7 +105,7 @@ def judged(
     """Return the expected outcome of draining a member for one placement.
 
     Args:
-        placement: The ClusterResourcePlacement. None: unknown, it was deleted or may not be read.
+        placement: The ClusterResourcePlacement. None: unknown, it was deleted or is unreadable for the caller.
         member: The member.
         bindings: All bindings of the placement.
         budget: Its disruption budget. None: unset.
@@ -222,7 +222,7 @@ class MemberDrain:
         try:
             document = await self._find(CLUSTER.placement, placement)
         except HubRefusedError as error:
-            if error.code != _FORBIDDEN:  # a user who may only evict learns that from the eviction
+            if error.code != _FORBIDDEN:  # without this right, the eviction itself reports the error
                 raise
             return False
         return document is not None and is_replaced_on_cordoned(document)

@@ -73,8 +73,8 @@ class MemberWindowState:
         member: Name of the member.
         purposes: Purposes that this state applies to.
         windows: Windows for these purposes.
-        unreadable: Those of them that cannot be read.
-        found: Whether one of the others is open. None: unset, the member has no window.
+        unreadable: The members of *windows* that cannot be read.
+        found: State of the readable windows. None: unset, the member has no window.
     """
 
     member: str

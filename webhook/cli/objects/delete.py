@@ -169,7 +169,7 @@ async def _selected(client: Client, argument: ResourceArgument, space: str | Non
 
 
 def _why_held(namespace: JsonObject) -> str:
-    """Return what keeps a namespace from being deleted, by its conditions: it has no finalizers of its own."""
+    """Return the reason in a namespace's conditions why it is not deleted yet. A namespace has no finalizers itself."""
     reasons = [
         text_at(condition, "message") for condition in conditions_of(namespace) if condition.get("status") == "True"
     ]

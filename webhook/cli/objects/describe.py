@@ -106,7 +106,7 @@ async def _read(client: Client, argument: ResourceArgument, space: str | None, s
 
 
 async def _events(client: Client, document: JsonObject) -> list[JsonObject]:
-    """Return the Events about an object, the latest last, or nothing if they may not be read."""
+    """Return the Events about an object, the latest last. Empty if the caller lacks the right to read them."""
     place = ResourcePath(EVENT, namespace_of(document) or DEFAULT_NAMESPACE)
     fields = "" if client.simulated else f"regarding.name={name_of(document)}"
     try:
@@ -125,8 +125,8 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
 
     Args:
         document: The object.
-        events: Those about it.
-        now: For ages.
+        events: Events about the object.
+        now: Current time, for ages.
     """
     metadata = dict_at(document, "metadata")
     yield _line("Name", name_of(document))
@@ -154,7 +154,7 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
 
 
 def _annotations(metadata: JsonObject) -> JsonObject:
-    """Omit copies of the whole object that clients stored on apply, as they reveal the content of a Secret."""
+    """Return annotations without copies of the object that clients stored on apply, which reveal a Secret's content."""
     annotations = dict_at(metadata, "annotations")
     return {key: value for key, value in annotations.items() if not key.endswith(_COPY)}
 

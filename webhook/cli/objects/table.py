@@ -48,8 +48,8 @@ class Served:
     """The table that an API server makes of objects of a kind that has no columns here.
 
     Args:
-        columns: Name and whether it is only for wide tables, of each.
-        cells: Of each object, by namespace and name.
+        columns: Name of each column, and whether it is only for wide tables.
+        cells: Cells of each object, by namespace and name.
     """
 
     columns: Sequence[tuple[str, bool]]

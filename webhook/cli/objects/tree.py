@@ -150,7 +150,7 @@ async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[C
     """Connect to the hub and read the placement.
 
     Raises:
-        UserError: The placement does not exist, the hub is none of ours, or it refuses.
+        UserError: The placement does not exist, or the hub does not serve our kinds or refuses the request.
     """
     async with Client(hub) as reader:
         try:
@@ -290,7 +290,7 @@ class _Show:
 
     Args:
         output: ``text``, ``json`` or ``yaml``.
-        everything: Show every cluster and object by itself.
+        everything: Show every cluster and object on its own line.
     """
 
     def __init__(self, output: str, *, everything: bool) -> None:

@@ -18,7 +18,7 @@ from webhook.cli.offline.hub import StoredFiles, store
 from webhook.settings.admission import AdmissionSettings
 
 _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
-"""In the text of a mistake: the pointer to the duplicate."""
+"""The pointer to the duplicate in the text of a mistake."""
 _ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
@@ -78,7 +78,7 @@ def plan_changes(
     only: ObjectKey | None = None,
     settings: AdmissionSettings | None = None,
 ) -> JsonObject:
-    """Return the plan of applying *changed_objects* to a hub that holds *base*; the rest is as for `plan_files`."""
+    """Return the plan of applying *changed_objects* to a hub with *base*. Other arguments are those of `plan_files`."""
     stored_files = store(base, now=now, clock=clock)
     objects = [ProposedObject(item.kind, item.document) for item in changed_objects]
     proposal = Proposal(objects, lost=fate.lost, drained=fate.drained)

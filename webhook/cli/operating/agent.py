@@ -67,7 +67,7 @@ Exit codes:
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _LONGEST_NAME: Final = 63 - len("fleet-member-")
-"""The namespace of a member is named after it, and a namespace's name has at most 63 characters."""
+"""Longest name of a member. Its namespace is named after it, and the name of a namespace has at most 63 characters."""
 
 _file = click.Path(path_type=Path)
 

@@ -211,9 +211,9 @@ async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, di
 
 
 def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
-    """Return the lifetime of the next authority: the same as that of this one, unless the environment overrides it.
+    """Return the lifetime of the next authority: that of the present authority, unless the environment overrides it.
 
-    The lifetime that the replicas use is configured where they run, which this command may not know.
+    The lifetime is configured on the replicas, so this command may not know it.
     """
     from datetime import timedelta
 

@@ -44,7 +44,7 @@ def own_hub_options(command: _Command) -> _Command:
 log_format_option: Final = click.option(
     "--log-format", type=click.Choice(["json", "text"]), help="Log format.  [default: json]"
 )
-"""A setting of its own name, like every option here that is given to ``Settings.read``."""
+"""Overrides the setting of the same name, like every option that is passed to ``Settings.read``."""
 
 shards_option: Final = click.option(
     "--shards",
@@ -52,4 +52,4 @@ shards_option: Final = click.option(
     metavar="N",
     help="Split the work among up to N active replicas. Must be the same in all of them.  [default: 1]",
 )
-"""The same kind of option, of every process that reconciles a hub."""
+"""Overrides the setting of the same name, for every process that reconciles a hub."""

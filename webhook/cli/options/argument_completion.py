@@ -1,6 +1,6 @@
 """Shell completion of arguments: kinds, names, runs, reservations and contexts, read from the hub.
 
-The shell blocks on it. It takes at most `SECONDS`, and prints nothing if the hub does not respond.
+The shell blocks on a completion. A completion takes at most `SECONDS`, and prints nothing if the hub does not respond.
 """
 
 import asyncio

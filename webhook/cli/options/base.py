@@ -55,7 +55,7 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
     Args:
         name: The name of the command's parameter.
         group: A dataclass. Every field has the name of an option's parameter, or a default.
-        options: As `click.option` and `click.argument` return them. Those without a field are passed on unchanged.
+        options: Results of `click.option` and `click.argument`. Options without a field are passed on unchanged.
     """
     names = [field.name for field in fields(group)]
 
@@ -110,7 +110,7 @@ repository_option = grouped(
         " [default: --render]",
     ),
 )
-"""The same for files that may hold objects of other tools. See `webhook.cli.files.repositories`."""
+"""The files to read, which may contain objects of other tools. See `webhook.cli.files.repositories`."""
 
 
 selecting_options = (

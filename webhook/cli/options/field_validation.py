@@ -1,8 +1,8 @@
 """``--validate``: unknown fields of objects in files, refused by default, as kubectl does.
 
-A field that no schema knows is dropped, and a typo in ``policy`` makes a placement of two clusters one of all clusters.
-With a hub, its API server judges. Without one, the definitions that are shipped or among the files do. For other kinds,
-such as NodePool, the shipped schema may be older than theirs, so it only warns.
+An API server drops unknown fields, so a typo in ``policy`` turns a placement on two clusters into one on all clusters.
+With a hub, its API server validates the fields. Without a hub, the definitions among the files or the shipped ones are
+used. For kinds of other projects, such as NodePool, the shipped schema may be outdated, so it only causes warnings.
 
 Source: Kubernetes ``fieldValidation``, kubectl ``--validate``.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 UNKNOWN_FIELD: Final = "unknown-field"
-"""Takes the place of a rule id."""
+"""Replaces the rule ID of findings about unknown fields."""
 UNKNOWN: Final = re.compile(r'unknown field "(.*)"', re.DOTALL)
-"""The warning of an API server."""
+"""The warning of an API server about an unknown field."""
 _STRICT_GROUPS: Final = frozenset({PLACEMENT_GROUP, CLUSTER_GROUP, UPGRADE_GROUP})
 _STRICT_ERROR: Final = "strict decoding error: "
 _REFUSALS: Final = ('unknown field "', 'duplicate field "')
@@ -42,7 +42,7 @@ _PART: Final = re.compile(r"\[([^][]*)\]?|([^.[]+)")
 
 
 class Validation(StrEnum):
-    """How unknown fields are treated."""
+    """Treatment of unknown fields."""
 
     STRICT = "strict"
     WARN = "warn"
@@ -61,7 +61,7 @@ _WORDS: Final = {validation.value: validation for validation in Validation} | {
 
 
 def validate_option(command: _Command) -> _Command:
-    """Give a command ``--validate``, passed as ``validation``."""
+    """Add the option ``--validate`` to a command, as argument ``validation``."""
     return click.option(
         "--validate",
         "validation",
@@ -80,8 +80,8 @@ class FieldCheck:
     """The check of the fields of objects in files.
 
     Args:
-        validation: How unknown fields are treated.
-        schemas: Those of definitions among the files, by group, version and kind.
+        validation: Treatment of unknown fields.
+        schemas: Schemas of the definitions among the files, by group, version and kind.
     """
 
     validation: Validation = Validation.WARN
@@ -89,7 +89,7 @@ class FieldCheck:
 
     @classmethod
     def of(cls, validation: Validation, objects: Iterable[Loaded]) -> "FieldCheck":
-        """Return the check by the definitions among *objects*, and by the shipped ones."""
+        """Return the check that uses the definitions among *objects*, and the shipped ones."""
         schemas = {}
         for item in objects:
             kind = kind_of_definition(item.document) if item.kind.group_kind == DEFINITION else None
@@ -99,18 +99,18 @@ class FieldCheck:
         return cls(validation, schemas)
 
     def errors(self, item: Loaded) -> list[FieldError]:
-        """Return the errors about unknown fields, none where those are only warned of."""
+        """Return the errors about unknown fields, empty if they only cause warnings."""
         return self._errors(item, self._unknown(item)) if self._refuses(item) else []
 
     def warnings(self, item: Loaded) -> list[str]:
-        """Return the warnings about unknown fields, none where those are refused or ignored."""
+        """Return the warnings about unknown fields, empty if they are refused or ignored."""
         return [] if self._refuses(item) else self._warnings(self._unknown(item))
 
     def check(self, objects: Iterable[Loaded]) -> None:
         """Warn of unknown fields.
 
         Raises:
-            UserError: Unknown fields are refused. All of them are named.
+            UserError: Unknown fields are refused. Lists all of them.
         """
         problems: list[str] = []
         for item in objects:
@@ -124,9 +124,9 @@ class FieldCheck:
         """Return a verdict of a plan with the unknown fields as errors, as warnings, or not at all.
 
         Args:
-            verdict: One of ``admission``, with a warning for every unknown field.
-            item: The object that it is about.
-            of_hub: Whether a hub has found these fields. Its definitions count, because they may be newer.
+            verdict: A verdict in ``admission`` of the plan, with a warning for every unknown field.
+            item: The object of the verdict.
+            of_hub: Whether a hub has found these fields. Its definitions take precedence, because they may be newer.
         """
         paths = [path_of_text(match[1]) for text in verdict["warnings"] if (match := UNKNOWN.fullmatch(text))]
         warnings = [text for text in verdict["warnings"] if not UNKNOWN.fullmatch(text)]
@@ -169,7 +169,7 @@ class FieldCheck:
 def unknown_lines(error: "HubRefusedError", schema: JsonObject) -> list[str]:
     """Return a line for each unknown field that the hub refuses, with the nearest known field.
 
-    An API server answers a patch with the whole object in JSON before the reason.
+    The refusal of a patch contains the whole object in JSON before the reason.
     """
     _, strict, reason = error.message.rpartition(_STRICT_ERROR)
     mistakes = [

@@ -36,7 +36,7 @@ def default_data(environment: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class HubOptions:
-    """Options that select the hub. None: unset, for each of them.
+    """Options that select the hub. Every option is None if it is unset.
 
     Args:
         data: Data folder of ``up``.
@@ -152,7 +152,7 @@ def _another_of_up(environment: Mapping[str, str], connection: HubConnection) ->
 
 
 def _another_of_kubectl(environment: Mapping[str, str], connection: HubConnection) -> HubConnection | None:
-    """Return the hub that kubectl would use if it is another one, or None, also if its kubeconfig is unusable."""
+    """Return the hub that kubectl would use, or None if it is *connection* or its kubeconfig is unusable."""
     if not any(file.exists() for file in files_of_kubectl(environment)):
         return None
     try:

@@ -160,7 +160,7 @@ async def _write(client: Client, by_ref: Mapping[str, set[str]]) -> None:
 
 
 async def _annotate(client: Client, place: ResourcePath, digests: frozenset[str]) -> str:
-    """Add the confirmation to those that are still pending, and return when it expires."""
+    """Add *digests* to the confirmation on an object, and return when it expires."""
     now = utc_now()
     document = await client.get(place)
     earlier = Confirmation.of(document, now)

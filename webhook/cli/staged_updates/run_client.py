@@ -62,7 +62,7 @@ class Runs(RunsOfKind[RunView]):
             stage: The stage, if the user gave one. In that case, *name* is the name of a run.
 
         Raises:
-            UserError: Neither a run nor a request has that name, or one of each has.
+            UserError: No run and no request has that name, or both a run and a request have it.
         """
         view = await self.find(name)
         request = None if view is not None and stage else await self.get_object(self.family.approval_request, name)
@@ -90,7 +90,7 @@ class Runs(RunsOfKind[RunView]):
         """Require that the placement and the strategy of a new run exist, as far as the caller may read them.
 
         Raises:
-            UserError: One of them does not exist. All mistakes are named, with the objects that exist.
+            UserError: The placement or the strategy does not exist. Lists every mistake, with the existing objects.
         """
         references = (
             ("--placement", self.family.placement, order.placement),

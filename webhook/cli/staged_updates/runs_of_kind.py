@@ -24,9 +24,9 @@ class RunsOfKind(ABC, Generic[View]):
     """The runs of one kind, in one namespace or cluster-scoped.
 
     Args:
-        client: Of the hub.
-        kind: Of the runs.
-        namespace: Of the runs, empty when they are cluster-scoped.
+        client: Client of the hub.
+        kind: Kind of the runs.
+        namespace: Namespace of the runs, empty if they are cluster-scoped.
     """
 
     def __init__(self, client: Client, kind: Kind, namespace: str = "") -> None:
@@ -35,12 +35,12 @@ class RunsOfKind(ABC, Generic[View]):
         self.space = namespace or None
 
     async def find(self, name: str) -> View | None:
-        """Return a run, None when it does not exist."""
+        """Return a run, or None if it does not exist."""
         run = await self.get_object(self.kind, name)
         return None if run is None else await self.view(run)
 
     async def get(self, name: str) -> View:
-        """Return a run. Raises `UserError` when it does not exist."""
+        """Return a run. Raises `UserError` if it does not exist."""
         view = await self.find(name)
         if view is None:
             raise UserError(f"there is no {self.kind.kind} {name}{self.elsewhere()}")
@@ -52,7 +52,7 @@ class RunsOfKind(ABC, Generic[View]):
         return self.title(name_of(document))
 
     def title(self, name: str) -> str:
-        """Return how messages name a run."""
+        """Return the name of a run for messages."""
         return title_of(self.kind, name)
 
     @abstractmethod
@@ -66,13 +66,15 @@ class RunsOfKind(ABC, Generic[View]):
     async def answer_request(self, kind: Kind, name: str, conditions: Callable[[JsonObject], object]) -> bool:
         """Answer an approval request or a gate, and return whether that changed it.
 
-        The conditions are a list, which a patch replaces as a whole. So the write expects the version that was read.
+        A patch replaces the whole list of conditions, so it carries the resourceVersion that was read.
 
         Args:
             kind: Kind of the request.
             name: Name of the request.
             conditions: Returns the conditions of the answer, None if the request already has that answer.
-            Raise the refusal of an order as `UserError`.
+
+        Raises:
+            UserError: *conditions* refuses the answer.
         """
 
         async def attempt() -> bool:
@@ -89,7 +91,7 @@ class RunsOfKind(ABC, Generic[View]):
         return await retry_on_conflict(attempt)
 
     async def get_object(self, kind: Kind, name: str) -> JsonObject | None:
-        """Return an object, None when it does not exist. Raises `UserError` when its kind is not served."""
+        """Return an object, or None if it does not exist. Raises `UserError` if its kind is not served."""
         try:
             return await self.client.get(ResourcePath(kind, self.space, name))
         except HubRefusedError as error:
@@ -103,7 +105,7 @@ class RunsOfKind(ABC, Generic[View]):
 
 @contextmanager
 def as_user_error() -> Iterator[None]:
-    """Turn the refusal of an order into an error of the user."""
+    """Raise the refusal of an order as `UserError`."""
     try:
         yield
     except (RunOrderRefusedError, UpgradeOrderRefusedError) as error:

@@ -73,7 +73,7 @@ class Shown(Generic[F]):
 async def show_status(
     runs: RunReader[F], name: str, wait_options: WaitOptions, verdict: Verdict[F], status_options: Shown[F]
 ) -> int:
-    """Show a run, its changes with ``--watch`` and its end with ``--wait``, and return the exit code.
+    """Show a run, with ``--watch`` its changes, and with ``--wait`` its end. Return the exit code.
 
     Args:
         runs: Source of the run.

@@ -101,7 +101,7 @@ F_co = TypeVar("F_co", bound=FollowedRun, covariant=True)
 
 
 class RunReader(Protocol[F_co]):
-    """Where runs of one kind are read."""
+    """Source of runs of one kind."""
 
     async def find(self, name: str) -> F_co | None:
         """Return a run, or None if it does not exist."""
@@ -112,7 +112,7 @@ class RunReader(Protocol[F_co]):
         ...
 
     def title(self, name: str) -> str:
-        """Return how messages name a run."""
+        """Return the name of a run for messages."""
         ...
 
 
@@ -183,7 +183,7 @@ async def follow(
 ) -> tuple[int, F]:
     """Wait for a run, and return the exit code and the run as last read.
 
-    A hub that is unavailable for a moment is polled again: a rollout takes hours, and a pipeline must survive that.
+    A temporarily unavailable hub is polled again: a rollout takes hours, and a pipeline must survive short outages.
 
     Args:
         runs: Source of the run.

@@ -1,4 +1,4 @@
-"""Text formats that know no Kubernetes object: tables, documents, YAML and JSONPath.
+"""Text formats that do not depend on Kubernetes objects: tables, documents, YAML and JSONPath.
 
 The formats of one command (SARIF, Markdown, iCalendar) live beside that command.
 """

@@ -1,9 +1,9 @@
 r"""kubectl's JSONPath templates: ``{range .items[*]}{.metadata.name}{"\n"}{end}``.
 
 kubectl has a dialect of its own: templates with text around actions, ``range`` and ``end``, paths that optionally start
-with ``$`` or ``@``, keys with escaped dots, filters that compare with literals. Existing libraries read RFC 9535 or its
-predecessors, and none reads templates. So this module parses them as kubectl does. Matches in an object are in the
-order of the object, which is random in kubectl.
+with ``$`` or ``@``, keys with escaped dots, filters that compare with literals. Existing libraries parse RFC 9535 or
+its predecessors, but no templates. This module therefore parses templates as kubectl does. Matches in an object are in
+the order of its members, whereas their order is random in kubectl.
 
 Source: client-go ``util/jsonpath``.
 """

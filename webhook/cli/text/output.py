@@ -1,7 +1,7 @@
 """Answers on standard output: tables for users, JSON and YAML for programs.
 
-On a terminal, tables are coloured and wrapped (``NO_COLOR`` is honoured). Elsewhere they are plain columns for ``awk``
-and ``grep``, and never cut.
+On a terminal, tables are coloured and wrapped (``NO_COLOR`` is honoured). Otherwise, tables are plain columns for
+``awk`` and ``grep``, and are never truncated.
 """
 
 import json

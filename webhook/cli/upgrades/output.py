@@ -1,7 +1,4 @@
-"""Upgrade runs in a terminal: one in detail or all in a list.
-
-Each with its waits, and the commands that answer them.
-"""
+"""Upgrade runs in a terminal, one in detail or all in a list, with their waits and the commands that answer them."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -60,7 +60,7 @@ Exit codes:
 _MOST_NAMED: Final = 3
 POLL_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 6.0
-"""How long to wait for the plan of a new run, which the loop makes within seconds."""
+"""Timeout for the plan of a new run, which the loop makes within seconds."""
 
 
 @click.command("plan", help=HELP, short_help="Show when an upgrade run reaches each member.")
@@ -101,7 +101,7 @@ def _checked(files: Files, validation: Validation) -> list[Loaded]:
     """Read files, and validate the inputs of a plan as admission would.
 
     Raises:
-        UserError: With every mistake.
+        UserError: An object is invalid. Lists every mistake.
     """
     objects = load_known(files)
     FieldCheck.of(validation, objects).check(objects)

@@ -50,7 +50,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         super().__init__(client, UPGRADE_RUN)
 
     async def seen(self, name: str) -> UpgradeRunView | None:
-        """Return a run, None when it does not exist or the caller may not read it."""
+        """Return a run, or None if it does not exist or the caller lacks the right to read it."""
         run = await self._readable(UPGRADE_RUN, name)
         return None if run is None else await self.view(run)
 
@@ -69,7 +69,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
 
         Args:
             name: Name of the run.
-            decide: Returns the patch for a run as it was read. The write expects that version.
+            decide: Returns the patch for a run as read. The patch carries the resourceVersion that was read.
 
         Raises:
             UserError: The run does not exist, or the order is refused.
@@ -99,7 +99,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         )
 
     async def gate(self, name: str) -> JsonObject | None:
-        """Return a gate, None when it does not exist or the caller may not read it."""
+        """Return a gate, or None if it does not exist or the caller lacks the right to read it."""
         return await self._readable(UPGRADE_GATE, name)
 
     async def _readable(self, kind: Kind, name: str) -> JsonObject | None:
@@ -117,7 +117,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         except pydantic.ValidationError as error:
             raise UserError(f"run {name_of(run)} cannot be read: {first_mistake(error)}") from error
         situation = situation_of(model)
-        # The approval is on its gate first. The run shows it only after the loop has processed it.
+        # The approval is first written to the gate. The run shows it only after the loop has processed it.
         pending_gates = [
             wait.gate for wait in situation.waits if wait.kind is UpgradeWaitKind.GATE and wait.needs_person
         ]
@@ -128,7 +128,7 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
 
 
 def new_token() -> str:
-    """Return a token that no run has seen."""
+    """Return a new unique token."""
     return secrets.token_hex(_TOKEN_BYTES)
 
 

@@ -20,7 +20,7 @@ from scorer.api.upgrade.run import (
 from scorer.upgrade.state.record import STOPPED
 
 _LEFT: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
-"""States of a member, and of a wait besides Running, that a skip ends."""
+"""States that a skip ends, for members and for waits. It also ends a wait in state Running."""
 _WHY_NOT: Final = {
     UpgradeState.RUNNING: "is being upgraded, which is not interrupted",
     UpgradeState.COMPLETED: "is already upgraded",
