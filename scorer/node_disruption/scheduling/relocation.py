@@ -137,7 +137,7 @@ class Relocations:
 
     @cached_property
     def nominated(self) -> Mapping[str, str]:
-        """Key of the first pending or draining pod that each existing node will receive, by node name."""
+        """Key of the first pod, pending or on a draining node, that an existing node will receive, by node name."""
         onto = dict(self._waiting_placement.onto)
         if self._leaving_pods:
             onto |= self._provision(self._free, self._leaving_pods).onto
