@@ -136,7 +136,7 @@ def test_client_side_apply_twice_changes_nothing_and_an_edit_is_judged(hub, alik
     wanted["spec"]["policy"] = {"placementType": "PickAll"}
     done = hub.kubectl("apply", "-f", "-", given=wanted, check=False)
     assert done.returncode == 1
-    assert "spec.policy.placementType: Invalid value: field is immutable, was" in done.stderr
+    assert "spec.policy.placementType: Invalid value: field is immutable" in done.stderr
     assert read(hub, "web")["spec"]["policy"]["numberOfClusters"] == 3
 
 

@@ -215,7 +215,7 @@ def test_the_installed_program_asks_the_hub_of_a_kubeconfig(twin: Cluster, objec
         (["explain", "crp/api"], "crp/api wants 3 clusters"),
         (["plan", "--lost", "dover", "-o", "json"], '"placements"'),
         (["budgets", "list"], "No NodePools found"),
-        (["gate", "list"], "nothing is reserved"),
+        (["gate", "list"], "No reservations found"),
         (["gate", "rollout", "crp/api", "dover"], "Not now: crp/api has not picked cluster dover."),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",

@@ -417,7 +417,7 @@ def agents_clock_off(of: Installation) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("happens", "check", "said"),
     [
-        (definition_missing, "definitions", f"{GATES} is not there"),
+        (definition_missing, "definitions", f"{GATES} is missing"),
         (definition_old, "definitions", "is old: it lacks spec.displayName"),
         (hook_unreachable, "admission", "connection refused"),
         (trust_another, "certificates", "x509"),

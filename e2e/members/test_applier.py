@@ -181,7 +181,7 @@ async def test_requests_go_to_the_version_of_the_manifest(bed):
     ]
     assert await bed.reasons() == ["Applied", "DecodingErred", "DecodingErred"]
     assert "does not serve version v9 of HorizontalPodAutoscaler.autoscaling, only v2, v1" in await bed.message(1)
-    assert "does not know the kind X a.example/v1" in await bed.message(2)
+    assert "does not serve kind X a.example/v1" in await bed.message(2)
     uid = bed.live("autoscaling/v2/horizontalpodautoscalers", "h")["metadata"]["uid"]
     newer = {"metrics": [], "maxReplicas": 4, "scaleTargetRef": scaler["spec"]["scaleTargetRef"]}
     await bed.place({**scaler, "apiVersion": "autoscaling/v2", "spec": newer})

@@ -178,7 +178,7 @@ def test_a_worker_that_is_killed_loses_what_it_had_in_hand_and_is_started_again(
     with Callers(shared_ports) as callers:
         wait_until("it is busy", lambda: "" if callers.allowed > 50 else "not yet")
         os.kill(killed, signal.SIGKILL)
-        wait_until("it is missed", lambda: "" if "does not answer" in shared_ports.checks() else "it is ready")
+        wait_until("it is missed", lambda: "" if "does not respond" in shared_ports.checks() else "it is ready")
         assert not shared_ports.ready()
         assert 0.0 in by_worker(shared_ports, "harbormaster_worker_up").values()
         allowed = callers.allowed

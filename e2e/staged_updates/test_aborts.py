@@ -105,7 +105,7 @@ def test_another_label_of_a_member_ends_the_runs_whose_stages_it_changes(fleet, 
     causes = {
         "e2e-stage": "stages-changed: stage one has lost cluster smartfish",
         "e2e-place": "stages-changed: stage all has a different order",
-        "e2e-sort": "sorting-label-invalid: label e2e-sort",
+        "e2e-sort": "sorting-label-invalid: sortingLabelKey of stage all: label e2e-sort",
         "e2e-more": "stages-changed: stage all has gained cluster smartfish",
     }
     label_all(fleet, LABELS)
@@ -177,7 +177,10 @@ def test_a_member_that_leaves_in_the_midst_of_a_stage_ends_the_run(fleet, update
 BAD_STAGES: dict[str, tuple[tuple[JsonObject, ...], str]] = {
     "twice": ((make_stage("one", "europe"), make_stage("all")), "cluster-in-two-stages: stage all selects"),
     "nowhere": ((make_stage("one", "europe"),), "clusters-in-no-stage: 2 clusters are in no stage: bravelion"),
-    "order": ((make_stage("all", sortingLabelKey="region"),), "sorting-label-invalid: label region"),
+    "order": (
+        (make_stage("all", sortingLabelKey="region"),),
+        "sorting-label-invalid: sortingLabelKey of stage all: label region",
+    ),
     "wait": (
         (make_stage("all", afterStageTasks=[{"type": "TimedWait", "waitTime": "0s"}]),),
         "after-stage-tasks-invalid: stage all has invalid afterStageTasks: waitTime '0s'",

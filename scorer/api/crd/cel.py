@@ -72,7 +72,7 @@ _PLACEMENT: RulesByField = {
         CelRule(
             "(has(self.policy) ? self.policy.placementType : 'PickAll')"
             " == (has(oldSelf.policy) ? oldSelf.policy.placementType : 'PickAll')",
-            "is fixed",
+            "field is immutable",
             ("U-02",),
             "policy.placementType",
         ),
@@ -147,7 +147,10 @@ _CLUSTER_PLACEMENT: RulesByField = {
             "statusReportingScope",
         ),
         CelRule(
-            "self.statusReportingScope == oldSelf.statusReportingScope", "is fixed", ("U-05",), "statusReportingScope"
+            "self.statusReportingScope == oldSelf.statusReportingScope",
+            "field is immutable",
+            ("U-05",),
+            "statusReportingScope",
         ),
     ),
 }
