@@ -9,7 +9,7 @@ SOAK := e2e/soak e2e/admission/test_bad_input.py e2e/cli/test_in_ci.py e2e/membe
 	e2e/nodes/test_reservations.py e2e/replicas/test_certificates.py e2e/replicas/test_graceful_life.py \
 	e2e/replicas/test_leader.py e2e/replicas/test_outages.py e2e/replicas/test_shards.py tests
 ARGS ?=
-WORKERS ?= 6
+WORKERS ?= 4
 SEED := $(or $(SEED),$(shell date +%s))
 ONCE ?=
 ENGINE ?= docker
@@ -61,7 +61,6 @@ test: lint programs  ## Lint, all tests of tests/, and the core of e2e on a real
 	@echo "==> tests, the page in a browser, the core of e2e, $(WORKERS) groups at a time"
 	@$(RUN) -m "not e2e" $(ARGS)
 
-e2e: WORKERS = 4
 e2e: programs  ## All other end-to-end tests: helm, kwok, dex, Karpenter, Cluster API, Pods (ARGS: for pytest)
 	@echo "==> end-to-end tests beyond the core, $(WORKERS) groups at a time"
 	@$(RUN) -m e2e $(or $(ARGS),e2e)

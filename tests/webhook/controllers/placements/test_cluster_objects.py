@@ -113,7 +113,7 @@ async def place_by_an_earlier_release(world, *documents):
     with earlier_release():
         await world.add(make_placement("web"))
         await world.until(lambda: names <= manifests(world) and all(map(is_applied, world.works())))
-    placed = await on_member(world, documents)
+        placed = await on_member(world, documents)  # before the present release selects again
     assert all(placed)
     return {each["metadata"]["uid"] for each in placed}
 

@@ -10,7 +10,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import ACCEPT_OLDER_UNTIL, HUB_UID, WORK_CLEANUP
 from scorer.api.unstructured.documents import with_metadata
 from scorer.membership.identity import IDENTITY_ACCEPTED
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.counted_store import CountedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
 from webhook.member.membership.controller import Membership, Rhythm, has_left
@@ -96,7 +96,7 @@ class World:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 self.rested.clear()
-                for _ in range(50):
+                for _ in range(200):
                     await asyncio.sleep(0)
                 if not (self.rested.is_set() or self.hub.writing or self.cluster.writing):
                     return
@@ -306,7 +306,7 @@ async def test_joining_writes_down_whose_the_cluster_is_and_leaving_takes_that_a
     async with world.running():
         assert (world.applying, await world.recorded()) == (1, {"hub": "", "member": "berlin"})
         await world.is_hub("hub-1")
-        assert (world.applying, world.applied_for) == (1, "hub-1")
+        await until(lambda: (world.applying, world.applied_for) == (1, "hub-1"))
         assert await world.recorded() == {"hub": "hub-1", "member": "berlin"}
         await world.say("Leave")
         assert (await world.joined(), await world.recorded()) == ("False", None)
