@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from scorer.api.meta import parse_time
+from scorer.api.meta import read_instant
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, text_at
 
@@ -63,13 +63,13 @@ def record_heartbeats(
     new_heartbeats = dict(heartbeats)
     for agent in agents_of(report):
         kind, sent_text = agent["type"], agent.get("lastReceivedHeartbeat")
-        if not isinstance(sent_text, str) or (time := read_time(sent_text)) is None:
+        if not isinstance(sent_text, str) or (time := read_instant(sent_text)) is None:
             continue
         previous = heartbeats.get(kind)
         if previous is not None:
             new_heartbeats[kind] = previous if previous.sent == sent_text else Heartbeat(sent_text, now)
             continue
-        last = read_time(agents.get(kind, {}).get("lastReceivedHeartbeat"))
+        last = read_instant(agents.get(kind, {}).get("lastReceivedHeartbeat"))
         shift = _clock_advance(report, status) if kind == MEMBER_AGENT else timedelta()
         new_heartbeats[kind] = Heartbeat(sent_text, min(now, time if last is None else last + shift))
     return new_heartbeats
@@ -87,15 +87,5 @@ def agents_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _clock_advance(report: Mapping[str, Any], stored: Mapping[str, Any]) -> timedelta:
     """Return the advance of the agent's clock between two reports. Zero: unknown, or the clock was set back."""
-    earlier, later = (read_time(text_at(status, "resourceUsage", "observationTime")) for status in (stored, report))
+    earlier, later = (read_instant(text_at(status, "resourceUsage", "observationTime")) for status in (stored, report))
     return max(timedelta(), later - earlier) if earlier is not None and later is not None else timedelta()
-
-
-def read_time(text: object) -> datetime | None:
-    """Return an instant that an agent wrote, or None if the text is not an instant."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from scorer.api.conditions import FALSE, TRUE
+from scorer.api.meta import read_instant
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, is_deleting, status_of, text_at
 from scorer.eligibility import EligibilityLimits
-from scorer.membership.heartbeats import agents_of, read_time
+from scorer.membership.heartbeats import agents_of
 from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED
 from scorer.membership.member_status import JOINED, READY_TO_JOIN
 
@@ -42,7 +43,7 @@ def missing_for_joining(member: Mapping[str, Any] | None, internal: Mapping[str,
     if _find_condition(conditions, JOINED).get("status") != TRUE:
         return "its agent has not reported to the hub"
     agent = next((agent for agent in agents_of(status_of(member)) if agent["type"] == MEMBER_AGENT), {})
-    heartbeat = read_time(text_at(agent, "lastReceivedHeartbeat"))
+    heartbeat = read_instant(text_at(agent, "lastReceivedHeartbeat"))
     limit = EligibilityLimits().heartbeat
     if heartbeat is None or now - heartbeat > limit:
         since = f" since {text_at(agent, 'lastReceivedHeartbeat')}" if heartbeat else ""

@@ -23,11 +23,11 @@ from pydantic import ValidationError
 from scorer.api.cluster.member_cluster import MemberClusterStatus
 from scorer.api.cluster.member_state import DEFAULT_HEARTBEAT_PERIOD_SECONDS
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, make_condition, merge_conditions
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, spec_of, status_of, text_at
 from scorer.api.values.field_path import FieldPath
-from scorer.membership.heartbeats import Heartbeats, agents_of, read_time
+from scorer.membership.heartbeats import Heartbeats, agents_of
 from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED
 from scorer.membership.missed_heartbeats import REPORTING, silence
 
@@ -197,7 +197,7 @@ def _received_conditions(
     stored_conditions = []
     for entry in conditions:
         at = arrival
-        if entry.get("type") not in previous and (time := read_time(entry.get("lastTransitionTime"))) is not None:
+        if entry.get("type") not in previous and (time := read_instant(entry.get("lastTransitionTime"))) is not None:
             # A new condition: the hub only knows the agent's time, and that the change was not later than the report.
             at = min(arrival, time)
         stored_conditions.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})

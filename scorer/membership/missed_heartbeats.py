@@ -16,11 +16,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from scorer.api.conditions import FALSE, TRUE, UNKNOWN, ConditionStatus, make_condition
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, read_instant
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.eligibility import EligibilityLimits
-from scorer.membership.heartbeats import agents_of, read_time
+from scorer.membership.heartbeats import agents_of
 
 REPORTING: Final = "Reporting"
 LIMIT: Final = EligibilityLimits().heartbeat
@@ -76,7 +76,7 @@ def silence(
     """
     agent = next((agent for agent in agents_of(status) if agent["type"] == MEMBER_AGENT), {})
     text = text_at(agent, "lastReceivedHeartbeat")
-    heartbeat = read_time(text)
+    heartbeat = read_instant(text)
     latest = _reporting_status(status)
     last_contact = since if heartbeat is None else heartbeat if latest == FALSE else max(heartbeat, since)
     late = min(2 * period + LATENESS, LIMIT)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, parse_time, read_instant
 from scorer.api.names import (
     CONTENT_REMOVED_AT,
     CONTENT_REMOVED_IN,
@@ -202,7 +202,7 @@ class BindingView:
             empty=empty,
             superseded=is_superseded,
             pending=pending_reason(document),
-            content_removed=_content_removal_time(document),
+            content_removed=read_instant(annotation(document, CONTENT_REMOVED_AT)),
             object_removal=object_removal(document),
         )
 
@@ -214,14 +214,6 @@ class BindingView:
 def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether the conditions of a binding report Works that are older than the applied state of its member."""
     return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in conditions)
-
-
-def _content_removal_time(document: Mapping[str, Any]) -> datetime | None:
-    text = annotation(document, CONTENT_REMOVED_AT)
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
 
 
 def is_rolling(binding: BindingView) -> bool:

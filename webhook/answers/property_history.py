@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from typing_extensions import TypedDict
 
 from scorer.api.kinds import MEMBER_CLUSTER
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.unstructured.documents import dict_at, name_of, text_at
 from scorer.api.values.answer import Described, Instant
 from scorer.api.values.quantity import read_quantity
@@ -133,9 +133,9 @@ def _reported(member: JsonObject) -> Iterator[tuple[str, float, datetime | None]
     """Yield the numbers that a member reports, with the time of observation if it is reported."""
     for name, entry in dict_at(member, "status", "properties").items():
         if (value := _number(text_at(entry, "value"))) is not None:
-            yield name, value, _instant(text_at(entry, "observationTime"))
+            yield name, value, read_instant(text_at(entry, "observationTime"))
     usage = dict_at(member, "status", "resourceUsage")
-    observed = _instant(text_at(usage, "observationTime"))
+    observed = read_instant(text_at(usage, "observationTime"))
     for resource in _RESOURCES:
         amount = dict_at(usage, "available").get(resource)
         if amount is not None and (value := _number(str(amount))) is not None:
@@ -147,10 +147,3 @@ def _number(text: str) -> float | None:
     if quantity is None:
         return None
     return quantity.double if math.isfinite(quantity.double) else None
-
-
-def _instant(text: str) -> datetime | None:
-    try:
-        return parse_time(text) if text else None
-    except (ValueError, OverflowError):
-        return None

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.unstructured.documents import spec_of, text_at
-from scorer.membership.heartbeats import read_time
 from webhook.doctor.finding import Finding, State, judged
 from webhook.doctor.members import LARGEST_OFFSET, seconds, stored_at
 from webhook.kube.leader_election.lease import LONGEST_LEASE, parted_into
@@ -41,7 +40,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     holder = text_at(spec, "holderIdentity")
     if not holder:
         return judged(CHECK, [f"Lease {name} is free: no loop leads"], "", advice)
-    renew_time = stored_at(lease, "") or read_time(spec.get("renewTime"))
+    renew_time = stored_at(lease, "") or read_instant(spec.get("renewTime"))
     traits = list(_not_of_a_loop(spec, now))
     if traits:
         advice = _FOREIGN.format(*name.split("/"), longest=seconds(timedelta(seconds=LONGEST_LEASE)))
@@ -50,7 +49,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
         traits.append(f"and has not renewed it {since}")
     if traits:
         return judged(CHECK, [f"{holder} holds Lease {name}, {trait}" for trait in traits], "", advice)
-    acquire_time = read_time(spec.get("acquireTime"))
+    acquire_time = read_instant(spec.get("acquireTime"))
     leads = "leads" if parted_into(holder) is None else "are active"
     return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(acquire_time)}' if acquire_time else ''}")
 
@@ -60,6 +59,6 @@ def _not_of_a_loop(spec: JsonObject, now: datetime) -> Iterator[str]:
     lease_seconds = spec.get("leaseDurationSeconds")
     if lease_seconds != USUAL_SECONDS:
         yield f"and leaseDurationSeconds is {lease_seconds}, while a loop asks for {USUAL_SECONDS}"
-    ahead = (read_time(spec.get("renewTime")) or now) - now
+    ahead = (read_instant(spec.get("renewTime")) or now) - now
     if ahead > LARGEST_OFFSET:
         yield f"and its renewTime is {seconds(ahead)} in the future"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, read_instant
 from scorer.api.names import AGENT_VERSION, MEMBER_AGENT
 from scorer.api.unstructured.documents import (
     current_condition,
@@ -20,7 +20,7 @@ from scorer.api.unstructured.documents import (
     text_at,
 )
 from scorer.api.values.quoting import format_count
-from scorer.membership.heartbeats import agents_of, read_time
+from scorer.membership.heartbeats import agents_of
 from scorer.membership.identity import REMOVE_APPLIED_WORK
 from scorer.membership.joined import missing_for_joining, orphan_report
 from scorer.rollout.confirmation.policy import DATA_KINDS, RemovalPolicy
@@ -127,7 +127,7 @@ def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
 
 def offset_of(internal: JsonObject) -> timedelta | None:
     """Return how far the clock of an agent is ahead of the hub's. None: unknown."""
-    sent_at = read_time(_heartbeat(internal))
+    sent_at = read_instant(_heartbeat(internal))
     stored_time = stored_at(internal, "status", "f:agentStatus")
     return None if sent_at is None or stored_time is None else sent_at - stored_time
 
@@ -141,7 +141,7 @@ def stored_at(document: JsonObject, subresource: str, field: str = "") -> dateti
         field: Written field of ``status`` or ``spec``, as named in ``managedFields``. Empty: any.
     """
     times = [
-        read_time(managed_field.get("time"))
+        read_instant(managed_field.get("time"))
         for managed_field in dicts_at(document, "metadata", "managedFields")
         if text_at(managed_field, "subresource") == subresource
         and (not field or field in dict_at(managed_field, "fieldsV1", f"f:{subresource or 'spec'}"))

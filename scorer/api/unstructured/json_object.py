@@ -104,7 +104,7 @@ def read_instant(text: object) -> datetime | None:
     """Parse a timestamp. None: unset or invalid."""
     try:
         return parse_time(text) if isinstance(text, str) else None
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.kinds import NAMESPACE
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.names import EXEMPT_SINCE
 from scorer.api.unstructured.documents import annotation, namespace_of, uid_of
 from scorer.rollout.confirmation.policy import RemovalPolicy
@@ -114,7 +114,5 @@ def _recorded(placement: JsonObject) -> str:
 
 def _is_time_before(text: str, limit: datetime) -> bool:
     """Return whether *text* is a time not later than *limit*. False if it is no time."""
-    try:
-        return parse_time(text) <= limit
-    except ValueError:
-        return False
+    instant = read_instant(text)
+    return instant is not None and instant <= limit

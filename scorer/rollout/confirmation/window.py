@@ -5,9 +5,9 @@ Source: docs/specifications/removal.md 3.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from scorer.api.meta import parse_time
+from scorer.api.meta import read_instant
 from scorer.api.names import SUPERSEDED_AT
 from scorer.api.unstructured.documents import annotation, metadata_of
 from scorer.rollout.snapshots.groups import SnapshotGroup
@@ -52,13 +52,6 @@ def _recent(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -
     for group in reversed(groups):
         if group.is_complete:
             text = annotation(group.master or {}, SUPERSEDED_AT) if superseded else ""
-            superseded.append((group, _time(text, later)))
-            later = _time(metadata_of(group.master or {}).get("creationTimestamp"), now)
+            superseded.append((group, read_instant(text) or later))
+            later = read_instant(metadata_of(group.master or {}).get("creationTimestamp")) or now
     return [(group, time) for group, time in superseded if time >= now - window]
-
-
-def _time(text: Any, default: datetime) -> datetime:
-    try:
-        return parse_time(text) if text else default
-    except ValueError:
-        return default

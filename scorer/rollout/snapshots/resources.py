@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any
 
 from scorer.api.family import family_in
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, parse_time, read_instant
 from scorer.api.names import (
     CONTENT_REMOVED_IN,
     IS_LATEST_SNAPSHOT,
@@ -193,7 +193,7 @@ def plan_resource_snapshots(
         if latest.is_complete or _is_begun(latest, group):
             return plan([*_repair(latest, group), *_delete(unfinished_groups)], latest.index)
     if latest is not None and latest.master is not None and is_labelled(latest) and latest.is_complete:
-        detection_time = _detection_time(latest.master)
+        detection_time = read_instant(annotation(latest.master, NEXT_CANDIDATE_DETECTION_TIME))
         if detection_time is not None and detection_time > now:  # by a clock that was ahead: counted anew
             detection_time = None
         due_time = _due_time(latest.master, detection_time or now, now, settings)
@@ -336,13 +336,6 @@ def history_limit(placement: JsonObject) -> int:
     """Return ``spec.revisionHistoryLimit``."""
     limit = spec_of(placement).get("revisionHistoryLimit")
     return DEFAULT_REVISION_HISTORY_LIMIT if limit is None else int(limit)
-
-
-def _detection_time(master: JsonObject) -> datetime | None:
-    try:
-        return parse_time(annotation(master, NEXT_CANDIDATE_DETECTION_TIME))
-    except ValueError:
-        return None
 
 
 def _due_time(master: JsonObject, detection_time: datetime, now: datetime, settings: SnapshotSettings) -> datetime:

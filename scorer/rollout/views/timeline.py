@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NotRequired
 from typing_extensions import TypedDict
 
 from scorer.api.conditions import FALSE, TRUE
-from scorer.api.meta import JsonObject, format_instant, format_time, parse_time
+from scorer.api.meta import JsonObject, format_instant, format_time, read_instant
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import dicts_at, find_current, generation_of, is_deleting, status_of, text_at
 from scorer.api.values.answer import Instant, one_of
@@ -278,10 +278,7 @@ def latest(instants: Iterable[datetime | None]) -> datetime | None:
 
 def time_at(document: object, *members: str) -> datetime | None:
     """Return the instant at a path. None: unset or invalid."""
-    try:
-        return parse_time(text_at(document, *members))
-    except ValueError:
-        return None
+    return read_instant(text_at(document, *members))
 
 
 BAND: Final = "rolling update"

@@ -25,7 +25,7 @@ from typing import Any, Final
 import orjson
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
-from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.meta import JsonObject, dump_json, format_time, read_instant
 from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_REVISION, OLDER_THAN_APPLIED, WRITTEN
 from scorer.api.unstructured.documents import (
     annotation,
@@ -72,7 +72,7 @@ class WorkRevision:
 def work_revision(work: Mapping[str, Any]) -> WorkRevision:
     """Return the revision of a Work."""
     creation_text = str(metadata_of(work).get("creationTimestamp") or "")
-    write_time = _time(annotation(work, WRITTEN)) or _time(creation_text)
+    write_time = read_instant(annotation(work, WRITTEN)) or read_instant(creation_text)
     return WorkRevision(uid_of(work), generation_of(work), write_time)
 
 
@@ -84,7 +84,7 @@ def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | No
     try:
         record = orjson.loads(annotation(applied_work, APPLIED_REVISION) or "{}")
         return WorkRevision(
-            str(record["uid"]), int(record["generation"]), _time(str(record.get("written") or ""))
+            str(record["uid"]), int(record["generation"]), read_instant(str(record.get("written") or ""))
         ), "held" in record
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return None, False
@@ -119,7 +119,7 @@ def _is_put_back(work: Mapping[str, Any], applied_work_revision: WorkRevision) -
     The loop never writes an earlier time over a later one.
     A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
     """
-    write_time = _time(annotation(work, WRITTEN))
+    write_time = read_instant(annotation(work, WRITTEN))
     changed = uid_of(work) == applied_work_revision.uid and generation_of(work) > applied_work_revision.generation
     return (
         changed
@@ -167,7 +167,7 @@ def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
         document: Its MemberCluster or InternalMemberCluster.
         now: The present instant.
     """
-    until = _time(annotation(document, ACCEPT_OLDER_UNTIL))
+    until = read_instant(annotation(document, ACCEPT_OLDER_UNTIL))
     return until is not None and now < until <= now + LONGEST_ACCEPTANCE
 
 
@@ -188,10 +188,3 @@ def _with_stand(applied_work: JsonObject, stand: WorkRevision, *, is_held: bool)
 def _words(stand: WorkRevision) -> str:
     suffix = f", written {format_time(stand.written)}" if stand.written else ""
     return f"generation {stand.generation} of {stand.uid}{suffix}"
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None

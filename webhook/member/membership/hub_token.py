@@ -20,9 +20,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
 from scorer.api.kinds import KINDS
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, read_instant
 from scorer.api.unstructured.documents import dict_at, status_of, text_at
-from scorer.membership.heartbeats import read_time
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import path_of
 from webhook.kube.login.connection import ConfigurationError, Login
@@ -66,8 +65,8 @@ async def request_token(hub: ApiServer, account: Key, seconds: float) -> Token:
     text = text_at(answer, "status", "token")
     if not text:
         raise StoreError(f"the hub returned no token for ServiceAccount {account.namespace}/{account.name}")
-    created = read_time(text_at(answer, "metadata", "creationTimestamp"))
-    ends = read_time(status_of(answer).get("expirationTimestamp"))
+    created = read_instant(text_at(answer, "metadata", "creationTimestamp"))
+    ends = read_instant(status_of(answer).get("expirationTimestamp"))
     if created is None or ends is None:
         return Token(text, SHORTEST_LIFE_SECONDS)
     return Token(text, (ends - created).total_seconds())
