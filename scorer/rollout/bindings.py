@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, format_time, parse_time, read_instant
@@ -103,6 +103,9 @@ class PendingReason(StrEnum):
                 return "its removal waits for an update run"
 
 
+_REASONS: Final = frozenset(PendingReason)
+
+
 def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
     """Return why the content of an Unscheduled binding is not removed yet. None: unset, the removal is ordered.
 
@@ -115,9 +118,6 @@ def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
     return PendingReason(word) if word in _REASONS else PendingReason.CONFIRMATION
 
 
-_REASONS = frozenset(PendingReason)
-
-
 class ObjectRemoval(StrEnum):
     """Progress of a confirmed removal of objects that only one cluster loses."""
 
@@ -127,7 +127,7 @@ class ObjectRemoval(StrEnum):
     """The objects are removed from the Works of the binding now."""
 
 
-_OBJECT_REMOVALS = frozenset(ObjectRemoval)
+_OBJECT_REMOVALS: Final = frozenset(ObjectRemoval)
 
 
 def object_removal(binding: Mapping[str, Any]) -> ObjectRemoval | None:

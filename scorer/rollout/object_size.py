@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from scorer.api.kinds import split_api_version
+from scorer.api.kinds import NAMESPACE, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.unstructured.documents import name_of, namespace_of
 
@@ -60,6 +60,16 @@ def object_identity(content: Mapping[str, Any]) -> ObjectIdentity:
     group, _ = split_api_version(str(content.get("apiVersion") or ""))
     document = dict(content)
     return group, str(content.get("kind") or ""), namespace_of(document), name_of(document)
+
+
+def namespace_identity(name: str) -> ObjectIdentity:
+    """Return the identity of a Namespace."""
+    return NAMESPACE.group, NAMESPACE.kind, "", name
+
+
+def home_namespace(identity: ObjectIdentity) -> str:
+    """Return the namespace that an object is in, or the name of the Namespace that it is. Empty: neither."""
+    return identity[2] or (identity[3] if identity == namespace_identity(identity[3]) else "")
 
 
 def by_identity(contents: Iterable[JsonObject]) -> dict[ObjectIdentity, JsonObject]:

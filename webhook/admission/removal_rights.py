@@ -25,10 +25,9 @@ from scorer.api.names import (
 )
 from scorer.api.unstructured.documents import annotation, dict_at, is_deleting, label, name_of, namespace_of, uid_of
 from scorer.rollout.confirmation.digests import Confirmation, RemovalEffect, RemovalItem, rolled_up_digest
-from scorer.rollout.confirmation.objects import namespace_identity
 from scorer.rollout.confirmation.policy import CONFIRM_VERB, RemovalPolicy
 from scorer.rollout.confirmation.sources import placed_objects
-from scorer.rollout.object_size import ObjectIdentity
+from scorer.rollout.object_size import home_namespace
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 from webhook.access.rights import Access
 from webhook.admission.removal_effects import PASSING_USERS
@@ -176,7 +175,7 @@ def _digests_of_content(placement: JsonObject, snapshots: Any) -> Iterator[tuple
     by_kind: dict[tuple[str, str, str], list[RemovalItem]] = {}
     placed = placed_objects(group) if group else {}
     for identity, each in placed.items():
-        if not (namespace := _namespace_of(identity)):
+        if not (namespace := home_namespace(identity)):
             continue
         item = RemovalItem(RemovalEffect.OBJECT, identity, each.uid)
         yield item.digest(uid), namespace
@@ -184,7 +183,3 @@ def _digests_of_content(placement: JsonObject, snapshots: Any) -> Iterator[tuple
             by_kind.setdefault(identity[:3], []).append(item)
     for (_, _, namespace), items in by_kind.items():
         yield rolled_up_digest(uid, items), namespace
-
-
-def _namespace_of(identity: ObjectIdentity) -> str:
-    return identity[2] or (identity[3] if identity == namespace_identity(identity[3]) else "")

@@ -15,8 +15,8 @@ from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, metadata_of, name_of, namespace_of, spec_of, uid_of
 from scorer.rollout.confirmation.clusters import clusters_held
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
-from scorer.rollout.confirmation.objects import namespace_identity
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
+from scorer.rollout.object_size import namespace_identity
 from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.removal.marks import is_marked_for_removal
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.names import EXEMPT_SINCE
 from scorer.api.unstructured.documents import annotation, namespace_of, uid_of
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.sources import PlacedObject, placed_objects
 from scorer.rollout.confirmation.window import recent_groups
-from scorer.rollout.object_size import ObjectIdentity
+from scorer.rollout.object_size import ObjectIdentity, home_namespace, namespace_identity
 from scorer.rollout.snapshots.groups import SnapshotGroup
 
 ALWAYS: Final = "Always"
@@ -60,7 +59,7 @@ class Exemptions:
 
     def covers(self, identity: ObjectIdentity) -> bool:
         """Return whether the removal of an object needs no confirmation."""
-        name = identity[3] if identity[:2] == NAMESPACE.group_kind else identity[2]
+        name = home_namespace(identity)
         if name not in self._verdicts:
             self._verdicts[name] = bool(name) and self._is_exempt(name)
         return self._verdicts[name]
@@ -73,7 +72,7 @@ class Exemptions:
         return bool(identities) and all(map(self.covers, identities))
 
     def _is_exempt(self, name: str) -> bool:
-        identity = (*NAMESPACE.group_kind, "", name)
+        identity = namespace_identity(name)
         if homes := [home.content for placed in self.recently_placed if (home := placed.get(identity))]:
             return all(map(self.policy.exempts, homes))
         document = self.namespace(name) if name == namespace_of(self.placement) else None

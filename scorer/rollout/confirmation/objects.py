@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import is_deleting, uid_of
 from scorer.rollout.confirmation.digests import (
@@ -36,7 +35,7 @@ from scorer.rollout.confirmation.sources import (
     with_pending,
 )
 from scorer.rollout.confirmation.window import recent_groups, retained_groups
-from scorer.rollout.object_size import ObjectIdentity, by_identity, object_identity
+from scorer.rollout.object_size import ObjectIdentity, by_identity, namespace_identity, object_identity
 from scorer.rollout.selection.selector import order_key
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, placed_group
 from scorer.rollout.snapshots.resources import is_envelope
@@ -101,11 +100,6 @@ class ObjectJudgement:
 def judge_objects(facts: ObjectFacts) -> ObjectJudgement:
     """Return what to place while some removals wait for confirmation."""
     return _Judge(facts).judgement()
-
-
-def namespace_identity(name: str) -> ObjectIdentity:
-    """Return the identity of a Namespace."""
-    return NAMESPACE.group, NAMESPACE.kind, "", name
 
 
 class _Judge:
@@ -206,10 +200,10 @@ class _Judge:
 
     def _are_many(self, confirmed: set[ObjectIdentity]) -> bool:
         """Return whether the objects lost within the window are all objects, or many."""
-        present, *earlier = [self._counted(placed) - confirmed for placed in self._recently_placed]
-        largest = max([present, *earlier], key=len)
+        selections = [self._counted(placed) - confirmed for placed in self._recently_placed]
+        present, largest = selections[0], max(selections, key=len)
         lost = len(largest - self._selected)
-        most = max(len(selection - self._selected) for selection in (present, *earlier))
+        most = max(len(selection - self._selected) for selection in selections)
         loses_all = any(selection and selection.isdisjoint(self._selected) for selection in (present, largest))
         return loses_all or most > MANY or is_large_share(lost, len(largest))
 
