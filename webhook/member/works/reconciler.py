@@ -39,10 +39,10 @@ from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.removal.marks import RemovalFacts, is_marked_for_removal
 from scorer.rollout.selection.exclusions import MemberLimits
 from scorer.rollout.works.status import ManifestReason, ManifestResult, work_status
+from scorer.rollout.works.waves import plan_waves
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, key_of
 from webhook.member.apply.contention import Memory
 from webhook.member.apply.steps import Steps
-from webhook.member.apply.waves import plan_waves
 from webhook.member.apply.writer import Writer
 from webhook.member.deletion.blocking_finalizers import (
     new_obstacles,

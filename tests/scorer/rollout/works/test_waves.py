@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from scorer.api.kinds import KINDS, NODE_POOL, Kind, find_kind
-from webhook.member.apply.waves import LAST_WAVE, plan_waves, wave_of
+from scorer.rollout.works.waves import LAST_WAVE, plan_waves, wave_of
 
 
 @pytest.mark.parametrize(
