@@ -109,7 +109,7 @@ class OverrideError:
     message: str
 
 
-_NONE_TAKEN: Final = frozenset[str]().__contains__
+NONE_TAKEN: Final = frozenset[str]().__contains__
 
 Override: TypeAlias = Callable[[JsonObject], JsonObject | OverrideError | None]
 """Applies the binding's overrides to one object. Returns the object for the cluster, or None if a rule deletes it."""
@@ -192,7 +192,7 @@ def plan_works(
     *,
     override: Override = _as_it_is,
     report_back: Mapping[str, Any] | None = None,
-    is_taken: Callable[[str], bool] = _NONE_TAKEN,
+    is_taken: Callable[[str], bool] = NONE_TAKEN,
     placeable: Placeable = Placeable(),
     now: datetime | None = None,
 ) -> WorkPlan:

@@ -14,7 +14,7 @@ from sys import intern
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.meta import JsonObject
 from scorer.api.names import (
     PARENT_BINDING,
     PARENT_PLACEMENT,
@@ -31,7 +31,6 @@ from scorer.api.unstructured.documents import (
     finalizers_of,
     is_deleting,
     label,
-    metadata_of,
     spec_of,
     status_of,
     with_finalizer,
@@ -41,15 +40,14 @@ from scorer.membership.missed_heartbeats import unheard
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, object_removal
 from scorer.rollout.confirmation.on_cluster import LeavingJudgement
 from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
-from scorer.rollout.confirmation.sources import placeable_group
 from scorer.rollout.object_size import parse_left_out
 from scorer.rollout.removal.deletion import is_abandoned, is_removal_requested
 from scorer.rollout.removal.finalization import RemainingWorks
 from scorer.rollout.removal.marks import is_marked_for_removal
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings
-from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.status.binding import binding_status, removal_status
-from scorer.rollout.works.plan import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
+from scorer.rollout.views.rendering import ContentSources, plan_content
+from scorer.rollout.works.plan import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works
 from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
@@ -60,7 +58,7 @@ from webhook.controllers.placements.removals import seen_of_confirmation
 from webhook.controllers.placements.retained_objects import RetainedObjects
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
-from webhook.kube.listers.overrides import override_of
+from webhook.kube.listers.overrides import named_override_snapshots
 from webhook.kube.listers.placements import children, works_of
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, RetryError, ServedKinds, key_of
 from webhook.kube.work_signing_keys import WorkKeys
@@ -220,10 +218,8 @@ class WorkGenerator:
             self._at_rest[ref] = before
             return DONE
         plan_from = partial(
-            plan_works,
-            binding,
-            _group(binding, snapshots),
-            override=override_of(self._hub.cache, binding, member),
+            plan_content,
+            ContentSources(binding, member, snapshots, named_override_snapshots(self._hub.cache, binding)),
             report_back=strategy.get("reportBackStrategy"),
             is_taken=partial(self._is_taken, family.parent(binding), binding["spec"]["targetCluster"]),
             placeable=Placeable(self._served.kinds or KINDS, self._selection),
@@ -393,13 +389,6 @@ class WorkGenerator:
         if (free := without_finalizer(binding, WORK_CLEANUP)) is not None:
             await self._hub.replace(family.binding, free)
         return DONE
-
-
-def _group(binding: JsonObject, snapshots: Iterable[JsonObject]) -> SnapshotGroup | None:
-    name = binding["spec"].get("resourceSnapshotName")
-    group = next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
-    created = metadata_of(binding).get("creationTimestamp")
-    return placeable_group(group, parse_time(created) if created else None) if group else None
 
 
 def _are_the_same(read: tuple[object, ...], before: tuple[object, ...]) -> bool:

@@ -13,10 +13,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, namespace_of
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.overrides.application import binding_override
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
 from scorer.rollout.snapshots.groups import SnapshotGroup
-from scorer.rollout.works.plan import Override
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError
 
@@ -56,15 +54,9 @@ def desired_overrides(
     return overrides.by_cluster
 
 
-def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Override:
-    """Return a function that applies the overrides named by a binding to an object.
-
-    Args:
-        cache: Holds the override snapshots.
-        binding: The binding.
-        member: The MemberCluster it is for.
-    """
+def named_override_snapshots(cache: Cache, binding: JsonObject) -> list[JsonObject]:
+    """Return the override snapshots that a binding names, without those that no longer exist."""
     overrides = Overrides.of(binding["spec"])
     snapshots = [cache.get(CLUSTER.override_snapshot, name) for name in overrides.cluster]
     snapshots += [cache.get(NAMESPACED.override_snapshot, name, namespace) for namespace, name in overrides.namespaced]
-    return binding_override(binding, member, [snapshot for snapshot in snapshots if snapshot is not None])
+    return [snapshot for snapshot in snapshots if snapshot is not None]

@@ -80,13 +80,13 @@ async def test_a_work_of_another_placement_that_the_plan_did_not_know_is_not_tak
     """Two replicas write at the same time."""
     await world.add(NAMESPACED)
     await world.until(lambda: "shop.web-work" in owners(world))
-    plan, plans = work_generator.plan_works, []
+    plan, plans = work_generator.plan_content, []
 
-    def late(binding, group, works, **how):
-        plans.append(plan(binding, group, works, **how | ({} if plans else {"is_taken": lambda name: False})))
+    def late(sources, works, **how):
+        plans.append(plan(sources, works, **how | ({} if plans else {"is_taken": lambda name: False})))
         return plans[-1]
 
-    monkeypatch.setattr(work_generator, "plan_works", late)
+    monkeypatch.setattr(work_generator, "plan_content", late)
     await world.add(WIDE)
     await world.until(lambda: "shop.web-work-crp" in owners(world))
     assert plans[0].writes[0].name == "shop.web-work"

@@ -18,6 +18,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
 from scorer.rollout.bindings import Overrides
+from scorer.rollout.overrides.application import binding_override
 from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.works.plan import OverrideError
@@ -26,7 +27,7 @@ from tests.scorer.builders import modest
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.controllers.machinery.result import TerminalError
 from webhook.controllers.placements.overrides import WATCHES, OverrideController, OverrideRef, placement_of
-from webhook.kube.listers.overrides import desired_overrides, override_of
+from webhook.kube.listers.overrides import desired_overrides, named_override_snapshots
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError, RetryError
 
 KINDS = (*(watch.kind for watch in WATCHES), MEMBER_CLUSTER)
@@ -273,15 +274,16 @@ async def test_a_binding_applies_the_snapshots_it_names_and_no_newer_ones(store)
     async with life(store, *KINDS) as process:
         member = process.cache.get(MEMBER_CLUSTER, "a")
 
-        def applied(name):
-            return override_of(process.cache, make_binding("p", "a", **Overrides((name,)).fields()), member)(CONFIG_MAP)
+        def applied(*names):
+            binding = make_binding("p", "a", **Overrides(names).fields())
+            return binding_override(binding, member, named_override_snapshots(process.cache, binding))(CONFIG_MAP)
 
         assert applied("zone-0")["metadata"]["labels"] == {"zone": "old"}
         assert applied("zone-1")["metadata"]["labels"] == {"zone": "new"}
         gone = applied("zone-2")
         assert isinstance(gone, OverrideError)
         assert "zone-2" in gone.message
-        assert override_of(process.cache, make_binding("p", "a"), member)(CONFIG_MAP) == CONFIG_MAP
+        assert applied() == CONFIG_MAP
 
 
 def test_all_four_kinds_are_watched():

@@ -66,8 +66,8 @@ async def passes(process, generator):
 def plans(monkeypatch):
     """How many plans were made."""
     made = []
-    plan = under_test.plan_works
-    monkeypatch.setattr(under_test, "plan_works", lambda *args, **how: made.append(args[0]) or plan(*args, **how))
+    plan = under_test.plan_content
+    monkeypatch.setattr(under_test, "plan_content", lambda *args, **how: made.append(args[0]) or plan(*args, **how))
     return made
 
 
