@@ -1,6 +1,7 @@
 """Every rule of admission, from the catalogue that ``harbormaster rules`` prints."""
 
 from tests.docs.reference.markdown import code, lines, plain, table, titled
+from tests.docs.specified import rules_specified
 from webhook.admission.catalogue import CatalogueEntry, Layer, catalogue
 
 MOST_NAMED = 6
@@ -17,9 +18,10 @@ write are in the API server's audit log.
 **Severity**: *deny* refuses the write, *warn* admits it with a warning, *default* sets an absent field,
 *mutate* rewrites a field, *allow* deliberately admits it, *none* deliberately leaves it to other mechanisms.
 **Layer**: *schema* and *CEL* are checked by the API server, from the CustomResourceDefinition, and also apply while no
-webhook answers. *webhook* is harbormaster. *live* compares with the rest of the hub, and only warns.
+webhook answers. *webhook* is harbormaster. *live* compares with the rest of the hub, and only warns. **Specified in**:
+the section of the [specifications](../specifications/README.md) with fields, conditions and reasons.
 """
-    headers = ["rule", "severity", "on", "kinds", "layers", "demands"]
+    headers = ["rule", "severity", "on", "kinds", "layers", "demands", "specified in"]
     return lines(titled("Rules of admission", introduction), *table(headers, map(_row, catalogue())))
 
 
@@ -37,4 +39,14 @@ def _row(entry: CatalogueEntry) -> tuple[str, ...]:
         ", ".join(kinds) if len(kinds) <= MOST_NAMED else f"{len(kinds)} kinds",
         ", ".join(layer for layer in Layer if layer in layers),
         plain(rule.what),
+        _specified(rule.id),
     )
+
+
+def _specified(rule_id: str) -> str:
+    """Return a link to the section of the specifications that defines a rule. Empty: a test reports it."""
+    place = rules_specified().get(rule_id)
+    if place is None:
+        return ""
+    name = place.page.removesuffix(".md")
+    return f"[{name} {place.section}](../specifications/{place.page}#{place.anchor})"
