@@ -5,6 +5,7 @@ Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from scorer.api.cluster.member_cluster import MemberCluster, Taint
@@ -15,6 +16,8 @@ from scorer.api.unstructured.documents import generation_of, is_deleting, metada
 from scorer.fleet import Fleet
 from scorer.rollout.bindings import AVAILABLE, BindingView, views
 from scorer.rollout.removal.eviction import Eviction, EvictionReason, judge_eviction
+from scorer.rollout.selection.selector import DocumentInventory
+from scorer.what_if.overrides import snapshots_of_overrides
 from scorer.what_if.planned import PlannedFleet
 from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
 
@@ -35,7 +38,7 @@ def _same_fleet() -> PlannedFleet:
     return {"gained": [], "changed": [], "lost": [], "drained": []}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Changed:
     """A hub after changes, by default without any.
 
@@ -44,12 +47,27 @@ class Changed:
         evictions: By namespace and name of the placement, in the order of the attempts.
         fleet: Differences of the fleet.
         content: The given and deleted objects that placements may select, None for deleted ones.
+        overrides_known: Whether the hub has, or had, any override. Otherwise those of the bindings count as up to date,
+            as in a dump without overrides.
     """
 
     state: HubState
     evictions: Mapping[tuple[str, str], Sequence[Evicted]] = field(default_factory=dict)
     fleet: PlannedFleet = field(default_factory=_same_fleet)
     content: Mapping[ObjectKey, JsonObject | None] = field(default_factory=dict)
+    overrides_known: bool = False
+
+    @classmethod
+    def nothing(cls, state: HubState) -> "Changed":
+        """Return a hub without changes, except for those that its controllers are about to make."""
+        return apply_changes(state, HypotheticalChanges())
+
+    @cached_property
+    def inventory(self) -> DocumentInventory:
+        """The known objects that placements may select."""
+        known = {identity_of(document): document for document in self.state.content()}
+        objects: Mapping[ObjectKey, JsonObject | None] = {**known, **self.content}
+        return DocumentInventory(document for document in objects.values() if document is not None)
 
 
 def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
@@ -73,6 +91,10 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
         for name in overrides.keys() | deletions.keys()
     }
     new_state = replace(state, fleet=fleet, **changed)
+    overrides_known = bool(state.overrides or state.override_snapshots or new_state.overrides)
+    if overrides_known:
+        snapshots = snapshots_of_overrides(new_state, changes.deleted)
+        new_state = replace(new_state, override_snapshots=snapshots)
     evictions, evicted_keys = _drain(new_state, changes.drained)
     if evicted_keys:
         bindings = [
@@ -80,7 +102,7 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
             for binding in new_state.bindings
         ]
         new_state = replace(new_state, bindings=bindings)
-    return Changed(new_state, evictions, report, content)
+    return Changed(new_state, evictions, report, content, overrides_known)
 
 
 def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, PlannedFleet]:

@@ -1,51 +1,92 @@
-"""Whether the changes affect the objects that a placement places: then every cluster has to be updated.
+"""The objects that a placement rolls out after changes to a hub.
 
 The known content is that of the latest resource snapshot. The given and deleted objects are applied to it, and the
-placement's selection from the result is compared with the selection before. Changed resource selectors count as a
-difference, because the objects that they would select are not known.
+placement's selection from the result is compared with the selection before. Changed resource selectors always count as
+a difference, because not every object of the hub that they would select may be known.
 
 Source: rollout.md 2 and 3.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import RESOURCE_INDEX
 from scorer.api.unstructured.documents import index_of, name_of, namespace_of, spec_of
 from scorer.rollout.bindings import snapshot_index
-from scorer.rollout.selection.selector import DocumentInventory, Selection, select_resources
+from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, Selection, select_resources
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
-from scorer.what_if.state import ObjectKey, identity_of
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
+from scorer.rollout.writes import applied
+from scorer.what_if.changes import Changed
+from scorer.what_if.state import HubState, ObjectKey, identity_of
 
 
-def snapshot_to_roll_out(
-    placement: Mapping[str, Any],
-    old_placement: Mapping[str, Any] | None,
-    snapshots: Sequence[JsonObject],
-    bindings: Sequence[JsonObject],
-    content: Mapping[ObjectKey, JsonObject | None],
-) -> str:
-    """Return the name of the master resource snapshot that the placement rolls out.
+def group_to_roll_out(
+    placement: JsonObject, old_placement: JsonObject | None, bindings: Sequence[JsonObject], hub: Changed
+) -> SnapshotGroup:
+    """Return the snapshot group that a placement rolls out. It may not exist yet.
 
     Args:
         placement: As it would be stored.
         old_placement: As it is stored. None: unset, it is new.
-        snapshots: Its resource snapshots. Without any, the newest one that a binding names counts as the latest.
-        bindings: Its bindings.
-        content: The given objects, and None for deleted ones.
+        bindings: Its bindings. Without resource snapshots, the newest one that a binding names counts as the latest.
+        hub: The hub after the changes.
     """
-    latest = latest_group(snapshot_groups(snapshots))
-    name = name_of(placement)
+    snapshots = hub.state.resource_snapshots_of(placement)
+    groups = snapshot_groups(snapshots)
+    latest = latest_group(groups)
     if latest is None or not latest.name:
         bound_snapshots = {str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings}
-        return max(bound_snapshots - {""}, key=_index, default=f"{name}-0-snapshot")
-    if _selectors(placement) == _selectors(old_placement or placement) and not _content_differs(
-        placement, latest, content
-    ):
-        return latest.name
-    index = max((index_of(snapshot, RESOURCE_INDEX) for snapshot in snapshots), default=latest.index) + 1
-    return f"{name}-{index}-snapshot"
+        name = max(bound_snapshots - {""}, key=_index, default=f"{name_of(placement)}-0-snapshot")
+        return _named(_made_group(placement, (), select_content(placement, groups, hub), hub.state), name)
+    if _selectors(placement) != _selectors(old_placement or placement):
+        selection = select_content(placement, groups, hub)
+    elif (changed_selection := _changed_selection(placement, latest, hub.content)) is not None:
+        selection = changed_selection
+    else:
+        return latest
+    group = _made_group(placement, snapshots, selection, hub.state)
+    if group.name != latest.name:
+        return group
+    index = max(index_of(snapshot, RESOURCE_INDEX) for snapshot in snapshots) + 1
+    return _named(group, f"{name_of(placement)}-{index}-snapshot")
+
+
+def select_content(
+    placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
+) -> Selection | InvalidSelection:
+    """Return the selection of a placement from the known objects of a hub: not every object may be known."""
+    latest = latest_group(groups)
+    inventory = hub.inventory
+    if latest is not None:
+        stored = {identity_of(document): document for document in latest.objects()}
+        known = {identity_of(document): document for document in hub.state.content()}
+        objects: Mapping[ObjectKey, JsonObject | None] = {**stored, **known, **hub.content}
+        inventory = DocumentInventory(document for document in objects.values() if document is not None)
+    terms: Sequence[Any] = spec_of(placement).get("resourceSelectors") or ()
+    return select_resources(terms, namespace_of(placement), inventory, hub.state.kinds)
+
+
+def _made_group(
+    placement: JsonObject,
+    snapshots: Sequence[JsonObject],
+    selection: Selection | InvalidSelection,
+    state: HubState,
+) -> SnapshotGroup:
+    """Return the group that the controller makes of a selection. An invalid selection counts as empty."""
+    objects = selection.objects if isinstance(selection, Selection) else ()
+    plan = plan_resource_snapshots(placement, snapshots, objects, state.now, UNTHROTTLED)
+    groups = {group.name: group for group in snapshot_groups(applied(snapshots, plan.writes))}
+    return groups[plan.name]
+
+
+def _named(group: SnapshotGroup, name: str) -> SnapshotGroup:
+    assert group.master is not None
+    master = {**group.master, "metadata": {**group.master["metadata"], "name": name}}
+    index = snapshot_index(name)
+    return replace(group, index=group.index if index is None else index, master=master)
 
 
 def _index(snapshot: str) -> tuple[int, str]:
@@ -59,18 +100,17 @@ def _selectors(placement: Mapping[str, Any]) -> Sequence[JsonObject]:
     return [{"selectionScope": "NamespaceWithResources", **term} for term in terms]
 
 
-def _content_differs(
+def _changed_selection(
     placement: Mapping[str, Any], latest: SnapshotGroup, content: Mapping[ObjectKey, JsonObject | None]
-) -> bool:
+) -> Selection | None:
+    """Return the selection after the changes, or None if it is the same or invalid: then the content is kept."""
     if not content:
-        return False
+        return None
     stored = {identity_of(document): document for document in latest.objects()}
     documents = {identity: document for identity, document in {**stored, **content}.items() if document is not None}
     terms, namespace = spec_of(placement).get("resourceSelectors") or (), namespace_of(placement)
     old_selection = select_resources(terms, namespace, DocumentInventory(stored.values()))
     new_selection = select_resources(terms, namespace, DocumentInventory(documents.values()))
-    return (
-        isinstance(old_selection, Selection)
-        and isinstance(new_selection, Selection)
-        and old_selection.objects != new_selection.objects
-    )
+    if not (isinstance(old_selection, Selection) and isinstance(new_selection, Selection)):
+        return None
+    return new_selection if old_selection.objects != new_selection.objects else None

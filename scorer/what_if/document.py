@@ -5,24 +5,28 @@ The engine schedules every placement as it would after the changes, then the pla
 Source: scheduling.md 14 and 22, property 10; design of the command line, ``harbormaster plan -o json``.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from typing_extensions import TypedDict
 
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, text_at
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.explanation import PairOfScores
 from scorer.placement.plan_document import DroppedBinding, PlacementDecision, plan_entry
 from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import ScheduleResult
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.planner import RollingUpdateBudget
 from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, RolloutPreview, preview_rollout
+from scorer.rollout.works.plan import WorkProblem
 from scorer.staged_update.facts import ClusterWait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
-from scorer.what_if.content import snapshot_to_roll_out
+from scorer.what_if.content import group_to_roll_out
+from scorer.what_if.overrides import overrides_of_placement, work_problems
 from scorer.what_if.planned import (
     BlockedRollout,
     Moves,
@@ -58,11 +62,12 @@ def what_if(
         changes: The hypothetical changes. Without any, the plan shows what happens anyway.
         only: The placements to report. None: unlimited.
     """
-    changed = apply_changes(state, changes)
+    unchanged = Changed.nothing(state)
+    changed = apply_changes(state, changes) if changes else unchanged
     old_placements = {identity_of(placement): placement for placement in state.placements}
     new_placements = {identity_of(placement): placement for placement in changed.state.placements}
     entries = [
-        _entry(state, changed, old_placements.get(identity), new_placements.get(identity), anyway=not changes)
+        _entry(unchanged, changed, old_placements.get(identity), new_placements.get(identity))
         for identity in sorted(
             old_placements.keys() | new_placements.keys(), key=lambda identity: (identity.namespace, identity.name)
         )
@@ -76,22 +81,20 @@ def changes_anything(plan: Mapping[str, Any]) -> bool:
     return any(entry["changed"] for key in ("placements", "runs") for entry in plan.get(key, ()))
 
 
-def _entry(
-    state: HubState, changed: Changed, old: JsonObject | None, new: JsonObject | None, *, anyway: bool
-) -> PlannedPlacement:
+def _entry(unchanged: Changed, changed: Changed, old: JsonObject | None, new: JsonObject | None) -> PlannedPlacement:
     """Return the effects on one placement. At least one of the two documents is given."""
     subject = new or old
     assert subject is not None
-    bindings = binding_states(state.bindings_of(subject))
+    bindings = binding_states(unchanged.state.bindings_of(subject))
     evictions = changed.evictions.get((namespace_of(subject), name_of(subject)), ())
     course = _course(changed, subject, old, ends=new is None)
     entry = _head(subject, course, changed.state)
     clusters = bindings.keys() if course.broken else course.clusters
-    if anyway:
+    if changed is unchanged:
         preview = course.preview
         changes = clusters != bindings.keys() or bool(preview.steps or preview.pushed)
     else:
-        changes = bool(evictions) or old is None or _differs(state, old, course)
+        changes = bool(evictions) or old is None or _differs(unchanged, old, course)
     return {
         **entry,
         "before": [{"cluster": cluster, "score": _recorded_scores(bindings[cluster])} for cluster in sorted(bindings)],
@@ -111,6 +114,7 @@ class _Course:
         snapshot: Name of the resource snapshot that is rolled out.
         broken: Error in a binding, otherwise empty.
         closed: The clusters whose maintenance windows are closed now.
+        failures: Why clusters would not get their objects, by cluster.
     """
 
     preview: RolloutPreview
@@ -118,6 +122,7 @@ class _Course:
     snapshot: str = ""
     broken: str = ""
     closed: Mapping[str, ClusterWait] = field(default_factory=dict)
+    failures: Mapping[str, WorkProblem] = field(default_factory=dict)
 
     @property
     def clusters(self) -> frozenset[str]:
@@ -138,6 +143,7 @@ class _Course:
             preview.pushed,
             [(step.update, step.bind, step.remove) for step in preview.steps],
             preview.more,
+            self.failures.keys(),
             (blocker.reason, sorted(blocker.clusters)) if blocker else None,
         )
 
@@ -156,27 +162,49 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
         blocker = RolloutBlocker((), "BrokenBinding", str(error))
         return _Course(RolloutPreview("RollingUpdate", blocked=blocker), broken=str(error))
     run, bindings = schedule.run, schedule.bindings
-    snapshots = state.resource_snapshots_of(subject)
-    snapshot = snapshot_to_roll_out(subject, old, snapshots, bindings, changed.content)
-    if not snapshots:
-        bindings = _as_rolled_out(bindings, snapshot)
-    closed = _closed_clusters(state, bindings)
-    preview = preview_rollout(subject, bindings, snapshot, state.now, held_clusters=closed)
-    return _Course(preview, run, snapshot, closed=closed)
+    group = group_to_roll_out(subject, old, bindings, changed)
+    if not state.resource_snapshots_of(subject):
+        bindings = _as_rolled_out(bindings, group.name)
+    clusters = [text_at(spec_of(binding), "targetCluster") for binding in bindings]
+    closed = _closed_clusters(state, clusters)
+    overrides = None
+    if changed.overrides_known:
+        overrides = overrides_of_placement(state, subject, group, clusters)
+    outdated = [binding for binding in bindings if _is_outdated(binding, group.name, overrides)]
+    failures = work_problems(state, outdated, group, overrides or {})
+    preview = preview_rollout(
+        subject,
+        bindings,
+        group.name,
+        state.now,
+        overrides=overrides,
+        failing_clusters=failures,
+        held_clusters=closed,
+    )
+    return _Course(preview, run, group.name, closed=closed, failures=failures)
 
 
-def _closed_clusters(state: HubState, bindings: Sequence[JsonObject]) -> Mapping[str, ClusterWait]:
-    """Return the clusters of a placement whose maintenance windows are closed now."""
-    clusters = {text_at(spec_of(binding), "targetCluster") for binding in bindings}
+def _is_outdated(binding: JsonObject, snapshot: str, overrides: Mapping[str, Overrides] | None) -> bool:
+    """Return whether a binding would get another snapshot or other overrides."""
+    spec = spec_of(binding)
+    if spec.get("state") == BindingState.UNSCHEDULED or is_deleting(binding):
+        return False
+    if spec.get("resourceSnapshotName") != snapshot:
+        return True
+    return overrides is not None and Overrides.of(spec) != overrides.get(text_at(spec, "targetCluster"), NO_OVERRIDES)
+
+
+def _closed_clusters(state: HubState, clusters: Iterable[str]) -> Mapping[str, ClusterWait]:
+    """Return the clusters whose maintenance windows are closed now."""
     return {cluster: wait for cluster in clusters if (wait := state.waits(cluster, state.now)) is not None}
 
 
-def _differs(state: HubState, old: JsonObject, course: _Course) -> bool:
+def _differs(unchanged: Changed, old: JsonObject, course: _Course) -> bool:
     """Return whether the changes affect the clusters, the rollout or its obstacles.
 
     A different message is no difference: it may be about clusters that the placement never had.
     """
-    return _course(Changed(state), old, old).outcome != course.outcome
+    return _course(unchanged, old, old).outcome != course.outcome
 
 
 def _head(placement: JsonObject, course: _Course, state: HubState) -> PlacementDecision:
@@ -254,6 +282,10 @@ def _rollout(course: _Course, evictions: Sequence[Evicted]) -> PlannedRollout:
         "waits": [_wait(cluster, course.closed[cluster]) for cluster in preview.held],
         "steps": [_step(number, step) for number, step in enumerate(preview.steps, start=1)],
         "more": preview.more,
+        "failures": [
+            {"cluster": cluster, "reason": str(problem.cause), "message": problem.message}
+            for cluster, problem in sorted(course.failures.items())
+        ],
         "blocked": _blocker_entry(preview.blocked) if preview.blocked else None,
     }
 

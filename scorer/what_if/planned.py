@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from scorer.api.values.answer import Described, DurationText, Instant, one_of
 from scorer.placement.explanation import PairOfScores
 from scorer.placement.plan_document import PlacementDecision
+from scorer.rollout.works.plan import WorkCause
 from scorer.staged_update.policy import OnFailure
 from scorer.staged_update.views.content_diff import ChangeKind
 from scorer.staged_update.views.forecast import ForecastProgress
@@ -69,6 +70,15 @@ class BlockedRollout(TypedDict):
     budget: RolloutBudget | None
 
 
+class RolloutFailure(TypedDict):
+    """A cluster that would not get the new objects, because they cannot be made."""
+
+    cluster: str
+    reason: Annotated[str, one_of(*WorkCause)]
+    """`Overridden` for an override that cannot be applied, `WorkSynchronized` for objects that cannot be placed."""
+    message: str
+
+
 class RolloutWait(TypedDict):
     """A cluster that is not changed before one of its maintenance windows opens."""
 
@@ -108,6 +118,8 @@ class PlannedRollout(TypedDict):
     steps: list[RolloutStep]
     more: int
     """Number of clusters after the steps shown."""
+    failures: list[RolloutFailure]
+    """Clusters where the rollout would fail."""
     blocked: BlockedRollout | None
 
 

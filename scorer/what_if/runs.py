@@ -6,7 +6,7 @@ is in progress, the remaining steps of its record are shown. A refusal by the en
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from scorer.api.conditions import TRUE
 from scorer.api.family import family_in, placement_ref
@@ -17,8 +17,6 @@ from scorer.api.values.duration import format_duration
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
-from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, Selection, select_resources
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
 from scorer.staged_update.execution.engine import is_over
 from scorer.staged_update.facts import StagedUpdateFacts
@@ -35,6 +33,8 @@ from scorer.staged_update.views.forecast import (
     forecast,
 )
 from scorer.what_if.changes import Changed, apply_changes
+from scorer.what_if.content import select_content
+from scorer.what_if.overrides import overrides_of_placement
 from scorer.what_if.planned import (
     ForeseenRun,
     PlannedRun,
@@ -74,7 +74,7 @@ def planned_runs(
     changed_identities = {identity_of(document) for document in changes.objects}
     if not state.runs and all(FIELDS.get((item.group, item.kind)) != "runs" for item in changed_identities):
         return []
-    new_state, old_state = apply_changes(state, changes), Changed(state)
+    new_state, old_state = apply_changes(state, changes), Changed.nothing(state)
     old_runs = {identity_of(run): run for run in state.runs}
     entries: list[PlannedRun] = []
     for run in sorted(new_state.state.runs, key=lambda item: (namespace_of(item), name_of(item))):
@@ -296,7 +296,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     groups = snapshot_groups(state.resource_snapshots_of(placement))
 
     def overrides(group: SnapshotGroup) -> Mapping[str, Overrides]:
-        return _overrides(state, placement, group)
+        return overrides_of_placement(state, placement, group, state.fleet.names)
 
     facts = replace(
         facts,
@@ -309,8 +309,10 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     )
     if text_at(spec, "resourceSnapshotIndex") or status(status_of(run), INITIALIZED):
         return facts, ()
-    selection, note = _select_content(placement, groups, hub)
-    return replace(facts, selection=selection), (note,)
+    latest = latest_group(groups)
+    rest = f"; all others as in resource snapshot {latest.name}" if latest else ""
+    note = f"what is placed is selected from the objects that are given{rest}"
+    return replace(facts, selection=select_content(placement, groups, hub)), (note,)
 
 
 def _find_document(documents: Iterable[JsonObject], name: str, namespace: str) -> JsonObject | None:
@@ -320,26 +322,3 @@ def _find_document(documents: Iterable[JsonObject], name: str, namespace: str) -
 
 def _labels(state: HubState) -> Mapping[str, Mapping[str, str]]:
     return {member.metadata.name: member.metadata.labels for member in state.fleet.members}
-
-
-def _select_content(
-    placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
-) -> tuple[Selection | InvalidSelection, str]:
-    """Return the selection of a placement, and the assumptions about it: not every object of the hub may be known."""
-    latest = latest_group(groups)
-    objects: dict[ObjectKey, JsonObject | None] = {
-        identity_of(document): document
-        for documents in (latest.objects() if latest else (), hub.state.content())
-        for document in documents
-    }
-    documents = [document for document in {**objects, **hub.content}.values() if document is not None]
-    terms: Sequence[Any] = spec_of(placement).get("resourceSelectors") or ()
-    selection = select_resources(terms, namespace_of(placement), DocumentInventory(documents), hub.state.kinds)
-    note = f"; all others as in resource snapshot {latest.name}" if latest else ""
-    return selection, f"what is placed is selected from the objects that are given{note}"
-
-
-def _overrides(state: HubState, placement: JsonObject, group: SnapshotGroup) -> Mapping[str, Overrides]:
-    matching = matching_overrides(placement, group, state.overrides, kinds=state.kinds)
-    members = {name: {"metadata": {"name": name, "labels": dict(label)}} for name, label in _labels(state).items()}
-    return overrides_by_cluster(matching, members).by_cluster

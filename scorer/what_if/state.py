@@ -17,6 +17,9 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import label, name_of, namespace_of
 from scorer.fleet import Fleet
+from scorer.rollout.overrides.matching import placement_key
+from scorer.rollout.overrides.rules import override_spec
+from scorer.rollout.snapshots.overrides import latest_override_snapshots
 from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.views.forecast import Waits
 from scorer.windows.maintenance import WindowState, window_state
@@ -55,7 +58,8 @@ class HubState:
         budgets: ClusterResourcePlacementDisruptionBudgets.
         runs: Staged update runs of both kinds.
         strategies: Their strategies.
-        overrides: Override snapshots of both kinds.
+        overrides: Overrides of both kinds.
+        override_snapshots: Their snapshots.
         content: Returns the known objects that placements may select.
         kinds: The kinds that the hub serves.
         windows: ClusterMaintenanceWindows.
@@ -71,6 +75,7 @@ class HubState:
     runs: Sequence[JsonObject] = ()
     strategies: Sequence[JsonObject] = ()
     overrides: Sequence[JsonObject] = ()
+    override_snapshots: Sequence[JsonObject] = ()
     content: Callable[[], Iterable[JsonObject]] = tuple
     kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
     windows: Sequence[JsonObject] = ()
@@ -91,6 +96,12 @@ class HubState:
         """Return the disruption budget of a ClusterResourcePlacement, or None."""
         return self._budgets.get(name_of(placement))
 
+    def override_snapshots_for(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
+        """Return the override snapshots that name a placement, or none."""
+        key = "/".join(filter(None, _place(placement)))
+        by_placement = self._override_snapshots
+        return [*by_placement.get("", ()), *by_placement.get(key, ())]
+
     @cached_property
     def waits(self) -> Waits:
         """Returns why a cluster may not be changed at an instant."""
@@ -107,6 +118,13 @@ class HubState:
     @cached_property
     def _resource_snapshots(self) -> _ByParent:
         return _by_parent(self.resource_snapshots)
+
+    @cached_property
+    def _override_snapshots(self) -> Mapping[str, Sequence[JsonObject]]:
+        by_placement: dict[str, list[JsonObject]] = defaultdict(list)
+        for snapshot in latest_override_snapshots(self.override_snapshots):
+            by_placement[placement_key(override_spec(snapshot), namespace_of(snapshot))].append(snapshot)
+        return by_placement
 
     @cached_property
     def _budgets(self) -> Mapping[str, JsonObject]:
@@ -131,7 +149,8 @@ FIELDS: Mapping[tuple[str, str], str] = {
     **{family.resource_snapshot.group_kind: "resource_snapshots" for family in FAMILIES},
     **{family.run.group_kind: "runs" for family in FAMILIES},
     **{family.strategy.group_kind: "strategies" for family in FAMILIES},
-    **{family.override_snapshot.group_kind: "overrides" for family in FAMILIES},
+    **{family.override.group_kind: "overrides" for family in FAMILIES},
+    **{family.override_snapshot.group_kind: "override_snapshots" for family in FAMILIES},
     DISRUPTION_BUDGET.group_kind: "budgets",
     MAINTENANCE_WINDOW.group_kind: "windows",
 }

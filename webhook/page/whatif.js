@@ -33,11 +33,13 @@ const refOf = ({ name, namespace }) => (namespace ? `rp/${namespace}/${name}` : 
 function row(placement) {
   const steps = placement.rollout?.steps?.length ?? 0;
   const blocked = placement.rollout?.blocked;
+  const failures = placement.rollout?.failures ?? [];
   const rollout = blocked ? `the rollout is blocked: ${blocked.message}` : steps ? `in ${count(steps, "step")}` : "";
   return h("li", {},
     h("span", { class: "whatif-head" }, h("a", { href: href("placement", refOf(placement)) }, refOf(placement)), " ", h("span", { class: "num" }, numbers(placement))),
     moves(placement),
     placement.satisfied ? null : h("span", { class: "why" }, placement.message),
+    failures.length ? h("span", { class: "why" }, `fails on ${some(failures.map((one) => one.cluster))}: ${failures[0].message}`) : null,
     rollout ? h("span", { class: "detail" }, rollout) : null);
 }
 

@@ -1,9 +1,9 @@
 """Preview of a rollout: the order of clusters, found by repeated planning, and the effect of reservations.
 
 Every step is the result of one run of `plan_rollout`. The next run assumes that everything started so far has become
-available, that all deletions have completed, and that the overrides of a cluster do not change. A binding that is known
-to have failed remains failed, since it may not recover. The order is therefore the real one, and the preview ends where
-the real rollout would stop.
+available, unless it is known to fail, and that all deletions have completed. A binding that is known to have failed
+remains failed, since it may not recover. The order is therefore the real one, and the preview ends where the real
+rollout would stop.
 
 A promise is a reservation of a placement on a cluster. It counts in the plan as if it had been carried out.
 
@@ -15,12 +15,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from scorer.api.conditions import TRUE
+from scorer.api.conditions import FALSE, TRUE
 from scorer.api.meta import JsonObject
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, spec_of
 from scorer.rollout.apply_strategy import effective_apply_strategy, plan_apply_strategy
-from scorer.rollout.bindings import AVAILABLE, DIFF_REPORTED, BindingView, is_failed, readiness, views
+from scorer.rollout.bindings import (
+    AVAILABLE,
+    DIFF_REPORTED,
+    NO_OVERRIDES,
+    OVERRIDDEN,
+    BindingView,
+    Overrides,
+    is_failed,
+    readiness,
+    views,
+)
 from scorer.rollout.planner import (
     Action,
     RequestedClusters,
@@ -102,6 +112,8 @@ def preview_rollout(
     latest: str,
     now: datetime,
     *,
+    overrides: Mapping[str, Overrides] | None = None,
+    failing_clusters: Collection[str] = (),
     held_clusters: Collection[str] = (),
 ) -> RolloutPreview:
     """Return the predicted course of the rollout of *placement*.
@@ -111,6 +123,9 @@ def preview_rollout(
         bindings: Its bindings after scheduling, including deleting ones. Their states are valid.
         latest: Name of the latest master resource snapshot.
         now: Decides whether an untrackable binding has been applied for long enough. No time passes between steps.
+        overrides: Desired override lists by cluster. A cluster that is missing has none. None: unset, every binding
+            keeps its own.
+        failing_clusters: Clusters whose Works cannot be made from the latest snapshot and overrides.
         held_clusters: Clusters that must not be changed before their maintenance windows open. They are assumed to open
             together, after everything else is done.
     """
@@ -127,10 +142,12 @@ def preview_rollout(
         for binding in plan_apply_strategy(strategy, bindings)
         if spec_of(binding).get("state") != BindingState.SCHEDULED
     )
-    if _is_done(bindings, latest):
+    if _is_done(bindings, latest, overrides):
         return RolloutPreview("RollingUpdate", limits, pushed_clusters)
     ready, binding_views = _ready_conditions(strategy), views(bindings)
-    overrides = {binding.cluster: binding.overrides for binding in binding_views if not binding.deleting}
+    if overrides is None:
+        overrides = {binding.cluster: binding.overrides for binding in binding_views if not binding.deleting}
+    outcome = _Outcome(latest, overrides, ready, failing_clusters)
     steps: list[PreviewStep] = []
     closed, late = frozenset(held_clusters), set[str]()
     while True:
@@ -144,7 +161,7 @@ def preview_rollout(
             return replace(preview, more=sum(map(len, (changed, plan.blocked, plan.deferred_removals, plan.waiting))))
         if changed:
             steps.append(_step(plan))
-        later_views = _afterwards(binding_views, plan, latest, ready, now, limits)
+        later_views = _afterwards(binding_views, plan, outcome, now, limits)
         if not changed and later_views == binding_views:
             if not late or not closed:
                 return replace(preview, blocked=_blocker(plan))
@@ -152,7 +169,37 @@ def preview_rollout(
         binding_views = later_views
 
 
-def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """State of a binding once its update is done.
+
+    Args:
+        snapshot: Name of its master resource snapshot.
+        overrides: The override lists by cluster.
+        ready: The conditions of a binding whose rollout has succeeded.
+        failing_clusters: Clusters where it fails.
+    """
+
+    snapshot: str
+    overrides: Mapping[str, Overrides]
+    ready: Mapping[str, Mapping[str, Any]]
+    failing_clusters: Collection[str]
+
+    def of(self, binding: BindingView) -> BindingView:
+        """Return an updated binding as it will be."""
+        return replace(
+            binding,
+            state=BindingState.BOUND,
+            snapshot=self.snapshot,
+            overrides=self.overrides.get(binding.cluster, NO_OVERRIDES),
+            conditions=_FAILED if binding.cluster in self.failing_clusters else self.ready,
+        )
+
+
+_FAILED: Final = {OVERRIDDEN: {"type": OVERRIDDEN, "status": FALSE, "reason": "Foreseen"}}
+
+
+def _is_done(bindings: Sequence[JsonObject], latest: str, overrides: Mapping[str, Overrides] | None = None) -> bool:
     """Return whether the planner has nothing to do: every binding is Bound and up to date, on different clusters.
 
     This is true of most placements most of the time, and much faster to find out than by running the planner.
@@ -166,7 +213,10 @@ def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
             or is_deleting(binding)
         ):
             return False
-        clusters.add(spec.get("targetCluster"))
+        cluster = spec.get("targetCluster")
+        if overrides is not None and Overrides.of(spec) != overrides.get(cluster or "", NO_OVERRIDES):
+            return False
+        clusters.add(cluster)
     return len(clusters) == len(bindings)
 
 
@@ -194,8 +244,7 @@ def _clusters(bindings: Sequence[BindingView]) -> tuple[str, ...]:
 def _afterwards(
     binding_views: Sequence[BindingView],
     plan: RolloutPlan,
-    latest: str,
-    ready: Mapping[str, Mapping[str, Any]],
+    outcome: _Outcome,
     now: datetime,
     limits: RollingUpdateLimits,
 ) -> list[BindingView]:
@@ -207,9 +256,9 @@ def _afterwards(
         if binding.deleting or binding.name in removed_names:
             continue
         if binding.name in bound_names:
-            later_views.append(replace(binding, state=BindingState.BOUND, snapshot=latest, conditions=ready))
+            later_views.append(outcome.of(binding))
         elif _is_on_its_way(binding, now, limits):
-            later_views.append(replace(binding, conditions=ready))
+            later_views.append(replace(binding, conditions=outcome.ready))
         else:
             later_views.append(binding)
     return later_views

@@ -1,7 +1,13 @@
 """A hub of documents on which every placement is rolled out to the clusters that it has."""
 
 from scorer.api.kinds import MAINTENANCE_WINDOW
-from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, RESOURCE_INDEX
+from scorer.api.names import (
+    IS_LATEST_SNAPSHOT,
+    NUMBER_OF_RESOURCE_SNAPSHOTS,
+    PARENT_PLACEMENT,
+    RESOURCE_HASH,
+    RESOURCE_INDEX,
+)
 from scorer.fleet import Fleet
 from scorer.placement.policy_hash import policy_hash
 from scorer.what_if.state import HubState
@@ -71,7 +77,7 @@ def snapshots(parent, wanted):
         "metadata": {
             "name": f"{parent}-0-snapshot",
             "labels": {**labels, RESOURCE_INDEX: "0"},
-            "annotations": {"kubernetes-fleet.io/resource-hash": "x"},
+            "annotations": {RESOURCE_HASH: "x", NUMBER_OF_RESOURCE_SNAPSHOTS: "1"},
         },
         "spec": {"selectedResources": [SHOP, RATES]},
     }

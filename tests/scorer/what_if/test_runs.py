@@ -126,7 +126,7 @@ class TestANewRun:
             "metadata": meta,
             "spec": {"overrideSpec": spec, "overrideHash": ""},
         }
-        found = entry(hub(overrides=[made]))
+        found = entry(hub(override_snapshots=[made]))
         changes = {
             each["cluster"]: each["differs"] for each_stage in found["stages"] for each in each_stage["clusters"]
         }
@@ -143,7 +143,7 @@ class TestANewRun:
             "metadata": {"name": "o-0", "namespace": "shop", "labels": {IS_LATEST_SNAPSHOT: "true"}},
             "spec": {"overrideSpec": spec, "overrideHash": ""},
         }
-        state = hub(overrides=[made])
+        state = hub(override_snapshots=[made])
         ignoring = [
             {**each, "metadata": {**each["metadata"], "annotations": {IGNORE_RESOURCE_OVERRIDES: "true"}}}
             for each in state.placements

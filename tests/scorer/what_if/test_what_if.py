@@ -101,6 +101,7 @@ def test_one_entry_in_full():
                         }
                     ],
                     "more": 0,
+                    "failures": [],
                     "blocked": None,
                 },
                 "changed": True,

@@ -171,6 +171,8 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
         yield from (f"{step['step']}. {_step(step)}" for step in steps)
         if rollout["more"]:
             yield f"   and so on, for {rollout['more']} more clusters"
+    for failure in rollout.get("failures", ()):
+        yield f"fails: {failure['cluster']}: {failure['message']}"
     if blockage := rollout["blocked"]:
         cluster_names = f"{' '.join(blockage['clusters'])}: " if blockage["clusters"] else ""
         yield f"waits: {cluster_names}{blockage['message']}"

@@ -38,7 +38,11 @@ and snapshots, if any. A member that has never reported is simulated as in `harb
 evaluated at the time it was taken.
 
 With --on, or on a running hub (--hub, or an option that names one), -f holds the proposed changes: new or changed
-placements, runs, member clusters, budgets or other objects. Admission validates all of them first. Nothing is written.
+placements, overrides, runs, member clusters, budgets or other objects. Admission validates all of them first. Nothing
+is written.
+
+An override is shown by the rollout that it causes. A cluster where it cannot be applied is shown as `fails`, with the
+path and the object.
 
 An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
 clusters, and the earliest completion time. Problems that would abort the run are shown, but not refused.
@@ -54,10 +58,8 @@ Examples:
   harbormaster plan --on dump.yaml --drained dover           # on a dump: what if dover were drained?
   harbormaster plan --hub --run spring                       # what remains to be done in this run?
   harbormaster plan --compare a.yaml b.yaml -f examples/fleet
-  kubectl get memberclusters,crp,rp,crb,rb,csps,sps,crs,resourcesnapshots -A -o yaml > dump.yaml
+  kubectl get fleet -A -o yaml > dump.yaml                   # every kind of the hub that a plan depends on
   harbormaster plan --on dump.yaml -f new.yaml
-
-In the kubectl command, write resourcesnapshots in full: kubectl takes its short name rs for ReplicaSets.
 
 \b
 Exit codes:

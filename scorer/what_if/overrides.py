@@ -1,0 +1,107 @@
+"""Overrides after changes to a hub: their snapshots, the clusters that they apply to, and the objects that they break.
+
+The functions are those of the controllers, so that a plan names the same snapshots and repeats the same messages.
+
+Source: rollout.md 6; KubeFleet pkg/controllers/overrider.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from scorer.api.family import FAMILIES, family_in
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_OVERRIDE
+from scorer.api.unstructured.documents import is_deleting, label, name_of, namespace_of, spec_of, text_at
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
+from scorer.rollout.overrides.application import binding_override
+from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
+from scorer.rollout.snapshots.groups import SnapshotGroup
+from scorer.rollout.snapshots.overrides import plan_override_snapshots
+from scorer.rollout.works.plan import Placeable, WorkCause, WorkProblem, plan_works
+from scorer.rollout.writes import applied
+from scorer.what_if.state import HubState, ObjectKey, identity_of
+
+_OVERRIDE_KINDS = frozenset(family.override.group_kind for family in FAMILIES)
+
+
+def snapshots_of_overrides(state: HubState, deleted: Collection[ObjectKey] = ()) -> list[JsonObject]:
+    """Return the override snapshots that a hub will have once the controller has processed its overrides.
+
+    Args:
+        state: The hub.
+        deleted: Deleted objects. The snapshots of deleted overrides are removed.
+    """
+    by_place: dict[tuple[Kind, str], list[JsonObject]] = defaultdict(list)
+    removed = {(item.namespace, item.name) for item in deleted if (item.group, item.kind) in _OVERRIDE_KINDS}
+    removed |= {(namespace_of(item), name_of(item)) for item in state.overrides if is_deleting(item)}
+    for snapshot in state.override_snapshots:
+        namespace = namespace_of(snapshot)
+        if (namespace, label(snapshot, PARENT_OVERRIDE)) not in removed:
+            by_place[family_in(namespace).override_snapshot, namespace].append(snapshot)
+    for override in sorted(state.overrides, key=identity_of):
+        if not is_deleting(override):
+            place = family_in(namespace_of(override)).override_snapshot, namespace_of(override)
+            by_place[place] = applied(by_place[place], plan_override_snapshots(override, by_place[place]).writes)
+    return [snapshot for snapshots in by_place.values() for snapshot in snapshots]
+
+
+def overrides_of_placement(
+    state: HubState, placement: JsonObject, group: SnapshotGroup, clusters: Iterable[str]
+) -> Mapping[str, Overrides]:
+    """Return the override lists of a placement by cluster. A cluster that is missing has none.
+
+    Args:
+        state: The hub.
+        placement: The placement.
+        group: The objects that it places.
+        clusters: Names of member clusters. Unknown ones have no overrides.
+    """
+    snapshots = state.override_snapshots_for(placement)
+    if not snapshots:
+        return {}
+    matching = matching_overrides(placement, group, snapshots)
+    members = {name: member for name in clusters if (member := member_document(state, name)) is not None}
+    return overrides_by_cluster(matching, members).by_cluster if matching else {}
+
+
+def member_document(state: HubState, name: str) -> JsonObject | None:
+    """Return the part of a MemberCluster that overrides read, or None if there is no such member."""
+    member = state.fleet.member(name)
+    return None if member is None else {"metadata": {"name": name, "labels": dict(member.metadata.labels)}}
+
+
+def work_problems(
+    state: HubState,
+    bindings: Sequence[JsonObject],
+    group: SnapshotGroup,
+    overrides: Mapping[str, Overrides],
+) -> Mapping[str, WorkProblem]:
+    """Return why clusters would not get their Works, by cluster. Clusters without a problem are missing.
+
+    Args:
+        state: The hub.
+        bindings: The bindings that get new content or overrides.
+        group: That content.
+        overrides: The override lists by cluster. A cluster that is missing has none.
+    """
+    problems: dict[str, WorkProblem] = {}
+    snapshots = {(namespace_of(snapshot), name_of(snapshot)): snapshot for snapshot in state.override_snapshots}
+    plain: WorkProblem | None = None
+    is_plain_known = False
+    for binding in bindings:
+        cluster = text_at(spec_of(binding), "targetCluster")
+        applicable = overrides.get(cluster, NO_OVERRIDES)
+        if applicable == NO_OVERRIDES and is_plain_known:
+            problem = plain
+        else:
+            named = [*(("", name) for name in applicable.cluster), *applicable.namespaced]
+            document = bound(binding, group.name, applicable)
+            member = member_document(state, cluster) or {"metadata": {"name": cluster}}
+            override = binding_override(document, member, [snapshots[key] for key in named if key in snapshots])
+            problem = plan_works(document, group, (), override=override, placeable=Placeable(state.kinds)).problem
+            if applicable == NO_OVERRIDES:
+                plain, is_plain_known = problem, True
+        if problem is not None and problem.cause is not WorkCause.NOT_YET:
+            problems[cluster] = problem
+    return problems
