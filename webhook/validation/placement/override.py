@@ -94,7 +94,7 @@ RULES: Final = (
         "An override selects no envelope: envelopes are unpacked before overrides apply.",
         f"{OURS}; KubeFleet issue 770",
     ),
-    deny("X-61", "Group, kind and name identify an object, not its version or scope (see O-07, O-08).", OURS),
+    deny("X-61", "Group, version, kind and name identify an object, not selectionScope (see O-07, O-08).", OURS),
     warn("X-62", "An override names a placement, and that placement exists.", f"{OURS}; KubeFleet issue 846"),
     deny(
         "X-64",
@@ -121,6 +121,8 @@ SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""
 
 Selector: TypeAlias = ResourceSelectorTerm | ResourceSelector
+_SelectorKey: TypeAlias = tuple[str, str, str, str]
+"""Group, version, kind and name: what the loop compares (rollout.md 6.2)."""
 
 _LABEL_VARIABLE: Final = "${MEMBER-CLUSTER-LABEL-KEY-"
 _BROKEN_ESCAPE = re.compile(r"(?:[^~]|~[01])*", re.ASCII)
@@ -227,8 +229,8 @@ def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPa
 
 
 def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[FieldError]:
-    """Each object is selected once, even under different versions (O-07, X-61), and is not an envelope (X-60)."""
-    visited: set[tuple[str, str, str]] = set()
+    """Each object is selected once, under any scope (O-07, X-61), and is not an envelope (X-60)."""
+    visited: set[_SelectorKey] = set()
     for i, selector in enumerate(selectors):
         if selector.group == PLACEMENT_GROUP and selector.kind in ENVELOPE_KINDS:
             message = "envelopes are unpacked before overrides apply. Select the objects inside"
@@ -250,8 +252,9 @@ def validate_others(
 ) -> Iterator[FieldError]:
     """No other override of the kind selects the same object (O-08, X-61), and there are at most 100 (O-09).
 
-    Overrides of other namespaces do not count. Two overrides that are created concurrently may both be accepted,
-    because neither is in the cache yet when the other is reviewed.
+    As in the loop, a selector matches an object in one version only, so selectors of different versions do not
+    conflict. Overrides of other namespaces do not count. Two overrides that are created concurrently may both be
+    accepted, because neither is in the cache yet when the other is reviewed.
     """
     metadata = new.metadata
     others = [
@@ -405,11 +408,12 @@ def _other_conditions(term: ClusterSelectorTerm) -> list[str]:
     return [name for name, value in conditions.items() if value is not None]
 
 
-def _object(selector: Selector) -> tuple[str, str, str]:
-    return selector.group, selector.kind, selector.name
+def _object(selector: Selector) -> _SelectorKey:
+    return selector.group, selector.version, selector.kind, selector.name
 
 
-def _objects_of(override: JsonObject, field: str) -> Iterator[tuple[str, str, str]]:
+def _objects_of(override: JsonObject, field: str) -> Iterator[_SelectorKey]:
     """Yield the objects that a stored override selects. Unreadable selectors are skipped."""
     for selector in dicts_at(override, "spec", field):
-        yield str(selector.get("group", "")), str(selector.get("kind", "")), str(selector.get("name", ""))
+        group, version, kind, name = (str(selector.get(key, "")) for key in ("group", "version", "kind", "name"))
+        yield group, version, kind, name
