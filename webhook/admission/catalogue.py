@@ -134,6 +134,13 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("C-56", "The strategy of a run exists."),
     ),
     live_override.warn_about_placement: pick(override.RULES, "X-62"),
+    live_override.warn_about_effect: (
+        warn(
+            "X-77", "The hub serves the kind of a selector in its version, and an override of this kind can select it."
+        ),
+        warn("X-78", "A placement of the override places each selected object, in the selected version."),
+        warn("X-79", "A rule matches at least one member cluster."),
+    ),
     live_eviction.warn_about_target: (
         warn("X-83", "The placement of an eviction exists and is on the cluster.", on=CREATE),
     ),

@@ -36,7 +36,11 @@ class OverrideTarget(NamedTuple):
 
 def selected_by(snapshot: JsonObject) -> Iterator[OverrideTarget]:
     """Yield the targets of an override snapshot."""
-    namespace, spec = namespace_of(snapshot), override_spec(snapshot)
+    return selected_in(override_spec(snapshot), namespace_of(snapshot))
+
+
+def selected_in(spec: Mapping[str, Any], namespace: str) -> Iterator[OverrideTarget]:
+    """Yield the targets of the ``spec`` of an override in *namespace*, which is empty for a ClusterResourceOverride."""
     for selector in dicts_at(spec, "resourceSelectors" if namespace else "clusterResourceSelectors"):
         group, version, kind, name = (str(selector.get(key) or "") for key in ("group", "version", "kind", "name"))
         yield OverrideTarget(namespace, group, version, kind, name)
@@ -104,13 +108,15 @@ def matching_overrides(
     ]
     if not matching_snapshots:
         return []
-    selections = set(_selections_of(group, kinds))
+    selections = set(placed_targets(group.objects(), kinds))
     return [snapshot for snapshot in matching_snapshots if not selections.isdisjoint(selected_by(snapshot))]
 
 
-def _selections_of(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[OverrideTarget]:
-    """Yield the selections that match the objects of a group. For an envelope, they are those of its content."""
-    for content in group.objects():
+def placed_targets(
+    objects: Iterable[JsonObject], kinds: Mapping[tuple[str, str], Kind] = KINDS
+) -> Iterator[OverrideTarget]:
+    """Yield the selections that match placed objects. For an envelope, they are those of its content."""
+    for content in objects:
         if not is_envelope(content):
             yield from selections_of(content)
             continue

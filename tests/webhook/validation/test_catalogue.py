@@ -30,7 +30,7 @@ NUMBERED = {
 OURS = """
 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 27
 30 31 32 33 34 35 36 40 41 42 43 44 45 46 50 51
-60 61 62 63 64 65 66 67 68 70 71 72 73 74 80 81 82 83
+60 61 62 63 64 65 66 67 68 70 71 72 73 74 77 78 79 80 81 82 83
 90 91 92 93 94 95 96 97
 """
 """The rules of our own, group X."""
@@ -59,6 +59,7 @@ def sources():
     engine = Path(scorer.__file__).parent
     yield from (engine / "api" / name for name in ("crd/cel.py", "crd/node_pool_cel.py", "crd/upgrade_cel.py"))
     yield engine / "node_budgets" / "lints.py"
+    yield engine / "rollout" / "overrides" / "effect.py"
 
 
 class _Ids(ast.NodeVisitor):

@@ -10,7 +10,7 @@ Both are views of a cache, which lags behind the store, and two writes may be re
 objects therefore prevents mistakes but cannot guarantee an invariant, and controllers must not rely on it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -64,6 +64,10 @@ class HubKinds:
         if built_in is None or version not in built_in.versions:
             built_in = self.custom.get((group, kind))
         return built_in if built_in is not None and version in built_in.versions else None
+
+    def __iter__(self) -> Iterator[Kind]:
+        yield from KINDS.values()
+        yield from self.custom.values()
 
     def may_serve(self, group: str) -> bool:
         """Return whether the hub may serve unlisted kinds of *group*. Kubernetes' own groups are listed completely."""

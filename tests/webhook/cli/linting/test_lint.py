@@ -366,3 +366,25 @@ def test_a_selected_job_that_runs_once_is_a_warning(cli, tmp_path):
     file = write(tmp_path / "a.yaml", of_shop(), *placed({**job, "spec": {"ttlSecondsAfterFinished": 5}}))
     (line,) = found(cli, file, "X-37")
     assert "spec.resourceSelectors[0]: Job shop/migrate has ttlSecondsAfterFinished" in line
+
+
+def test_an_override_without_effect_is_a_warning_if_the_objects_are_among_the_files(cli, tmp_path):
+    """Rule X-78, at the line of the name."""
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    rates = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rates", "namespace": "shop"}}
+    hub = write(tmp_path / "hub.yaml", shop, rates, placement())
+    override = {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ResourceOverride",
+        "metadata": {"name": "rate", "namespace": "shop"},
+        "spec": {
+            "placement": {"name": "web"},
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "ConfigMap", "name": "rate"}],
+            "policy": {"overrideRules": [{"clusterSelector": {"clusterSelectorTerms": []}, "overrideType": "Delete"}]},
+        },
+    }
+    file = write(tmp_path / "override.yaml", override)
+    message = '"rate": "web" places no such ConfigMap in shop yet; nearest: rates'
+    where = "warning X-78 ResourceOverride shop/rate: spec.resourceSelectors[0].name"
+    assert lines(cli("lint", hub, file))[0] == f"{file}:13:5: {where}: {message}"
+    assert lines(cli("lint", file)) == ["1 object: 0 errors, 0 warnings"]

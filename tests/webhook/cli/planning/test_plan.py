@@ -15,6 +15,7 @@ from scorer.api.kinds import (
     NAMESPACED_BINDING,
     NAMESPACED_POLICY_SNAPSHOT,
     NAMESPACED_RESOURCE_SNAPSHOT,
+    OVERRIDE,
     PLACEMENT,
     POLICY_SNAPSHOT,
     RESOURCE_PLACEMENT,
@@ -248,6 +249,27 @@ class TestOnFiles:
         result = cli("plan", "--on", base, "--on", made, "-f", file, "-o", "json", "--now", NOW)
         assert "spec.policy: leaves 1 of 2 clusters" in result.stderr
         assert len(entries(result)["web"]["moves"]["lost"]) == 1
+
+    def test_an_override_without_effect_is_a_warning(self, cli, base, tmp_path):
+        rule = {
+            "clusterSelector": {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"zone": "west"}}}]},
+            "overrideType": "Delete",
+        }
+        override = {
+            "apiVersion": OVERRIDE.api_version,
+            "kind": OVERRIDE.kind,
+            "metadata": {"name": "o"},
+            "spec": {
+                "placement": {"name": "web"},
+                "clusterResourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}],
+                "policy": {"overrideRules": [rule]},
+            },
+        }
+        file = write(tmp_path / "override.yaml", override)
+        result = cli("plan", "--on", base, "-f", file, "-o", "json", "--now", NOW)
+        assert 'no cluster has a label "zone"' in result.stderr
+        (verdict,) = json.loads(result.stdout)["admission"]
+        assert 'no cluster has a label "zone"' in verdict["warnings"][-1]
 
 
 @pytest.mark.parametrize(
