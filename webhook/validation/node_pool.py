@@ -255,9 +255,12 @@ def validate_update(spec: NodePoolSpec, old: JsonObject, at: FieldPath) -> Itera
 
 def validate_old_places(document: JsonObject) -> Iterator[FieldWarning]:
     """Warn about two fields that have moved. Other unknown fields are pruned silently."""
-    expire_after, kubelet = SPEC / "disruption" / "expireAfter", SPEC / "template" / "spec" / "kubelet"
-    if value_at(document, expire_after) is not None:
-        yield FieldWarning(expire_after, "is ignored. Set spec.template.spec.expireAfter instead", "K-35")
+    former, kubelet = SPEC / "disruption" / "expireAfter", SPEC / "template" / "spec" / "kubelet"
+    place = SPEC / "template" / "spec" / "expireAfter"
+    value, in_force = value_at(document, former), value_at(document, place)
+    if value is not None and value != in_force:  # the mutating hook copies it, with a warning of its own
+        remedy = f"Set {place} instead" if in_force is None else f"{place} is {quote(in_force)}"
+        yield FieldWarning(former, f"{quote(value)} is ignored. {remedy}", "K-35")
     if value_at(document, kubelet) is not None:
         message = "is no longer a field of NodePool and is dropped. Set it in the node class"
         yield FieldWarning(kubelet, message, "K-36")

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from scorer.api.node_pool import NodePool
 from webhook.defaulting.node_pool import default
+from webhook.validation.framework.context import Context
+from webhook.validation.node_pool import validate
 
 DISRUPTION = {
     "consolidationPolicy": "WhenEmptyOrUnderutilized",
@@ -75,6 +77,24 @@ def test_expire_after(node, old_place, lifetime, warning):
     assert result.document["spec"]["template"]["spec"]["expireAfter"] == lifetime
     assert [warning in str(given) for given in result.warnings] == ([True] if warning else [])
     assert result.document["spec"]["disruption"].get("expireAfter") == old_place
+
+
+@pytest.mark.parametrize(
+    ("node", "messages"),
+    [
+        pytest.param({}, ['"168h" was copied to spec.template.spec.expireAfter'], id="copied"),
+        pytest.param({"expireAfter": "168h"}, [], id="the-same"),
+        pytest.param(
+            {"expireAfter": "24h"},
+            ['"168h" is ignored. spec.template.spec.expireAfter is "24h"'],
+            id="the-template-wins",
+        ),
+    ],
+)
+def test_both_hooks_agree_about_the_former_place_of_expire_after(node, messages):
+    result = default(make_node_pool({"expireAfter": "168h"}, node=node))
+    findings = [*result.warnings, *validate(result.document, None, Context())]
+    assert [warning.message for warning in findings if warning.rule == "K-35"] == messages
 
 
 @pytest.mark.parametrize(

@@ -150,11 +150,15 @@ def validate_state_change(new: RunState, old: RunState) -> Iterator[FieldError]:
 
 @enforces(*DELETION_RULES)
 def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
-    """Deleting a run that has neither succeeded nor failed leaves the rollout incomplete (D-04, X-46)."""
+    """Deleting a run that has neither succeeded nor failed leaves the rollout incomplete (D-04, X-46).
+
+    A run that failed to initialize has changed no cluster.
+    """
     try:
         run = ClusterStagedUpdateRun.read(old)
     except ValueError:
         return
     done = current_condition(run.status.conditions, "Succeeded", run.metadata.generation)
-    if done is None or done.status == "Unknown":
+    has_started = not any(each.type == "Initialized" and each.status == "False" for each in run.status.conditions)
+    if has_started and (done is None or done.status == "Unknown"):
         yield FieldWarning(FieldPath.of("status"), "the run is not finished: the rollout remains incomplete", "X-46")

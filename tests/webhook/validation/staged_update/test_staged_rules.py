@@ -189,6 +189,10 @@ def test_the_state_that_absence_means_is_a_setting():
         pytest.param([{"type": "Succeeded", "status": "True", "observedGeneration": 1}], False, id="succeeded"),
         pytest.param([{"type": "Succeeded", "status": "False", "observedGeneration": 1}], False, id="failed"),
         pytest.param([{"type": "Succeeded", "status": "True", "observedGeneration": 0}], True, id="stale"),
+        pytest.param(
+            [{"type": "Initialized", "status": "False", "observedGeneration": 1}], False, id="not-initialized"
+        ),
+        pytest.param([{"type": "Initialized", "status": "True", "observedGeneration": 1}], True, id="initialized"),
     ],
 )
 def test_deleting_a_run(status, warns):
