@@ -203,7 +203,7 @@ def page() -> str:
 All Events of harbormaster (`events.k8s.io/v1`, reported by `harbormaster.dev/controller`), by their object. Each reason
 links to its meaning and the reaction. `harbormaster get events` and `kubectl describe` show them. Repetitions for one
 object and one reason within five minutes are one Event with a count. An API server deletes Events after an hour. [The
-history](../observe.md#what-has-happened) keeps the important ones for a week, and
+history](../observe.md#read-the-history) keeps the important ones for a week, and
 [notifications](../observe.md#notifications) send the selected ones.
 """
     parts = []
