@@ -12,10 +12,24 @@ from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, group_kind
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.unstructured.documents import generation_of, is_deleting, metadata_of, name_of, namespace_of, spec_of
+from scorer.api.unstructured.documents import (
+    generation_of,
+    is_deleting,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    text_at,
+)
 from scorer.fleet import Fleet
-from scorer.rollout.bindings import AVAILABLE, BindingView, views
-from scorer.rollout.removal.eviction import Eviction, EvictionReason, judge_eviction
+from scorer.rollout.bindings import BindingView, views
+from scorer.rollout.removal.eviction import (
+    Eviction,
+    EvictionReason,
+    decide_eviction,
+    is_finished,
+    judge_eviction,
+)
 from scorer.rollout.selection.selector import DocumentInventory
 from scorer.what_if.overrides import snapshots_of_overrides
 from scorer.what_if.planned import PlannedFleet
@@ -28,10 +42,17 @@ _BINDING_KINDS: Final = tuple(family.binding.group_kind for family in FAMILIES)
 
 
 class Evicted(NamedTuple):
-    """The outcome of evicting a placement from a drained cluster."""
+    """The outcome of evicting a placement from a cluster.
+
+    Args:
+        cluster: The cluster.
+        eviction: The outcome.
+        name: Name of the ClusterResourcePlacementEviction. Empty: unset, the cluster is drained.
+    """
 
     cluster: str
     eviction: Eviction
+    name: str = ""
 
 
 def _same_fleet() -> PlannedFleet:
@@ -95,14 +116,15 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     if overrides_known:
         snapshots = snapshots_of_overrides(new_state, changes.deleted)
         new_state = replace(new_state, override_snapshots=snapshots)
-    evictions, evicted_keys = _drain(new_state, changes.drained)
-    if evicted_keys:
-        bindings = [
-            _mark_deleted(binding, state) if identity_of(binding) in evicted_keys else binding
-            for binding in new_state.bindings
-        ]
-        new_state = replace(new_state, bindings=bindings)
-    return Changed(new_state, evictions, report, content, overrides_known)
+    evictions = _Evictions(new_state)
+    for cluster in changes.drained:
+        evictions.drain(cluster)
+    for eviction in new_state.evictions:
+        if not (is_finished(eviction) or is_deleting(eviction)):
+            evictions.evict(eviction)
+    if evictions.outcomes:
+        new_state = replace(new_state, bindings=evictions.bindings())
+    return Changed(new_state, evictions.outcomes, report, content, overrides_known)
 
 
 def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, PlannedFleet]:
@@ -172,36 +194,61 @@ def _mark_deleted(document: JsonObject, state: HubState) -> JsonObject:
     return {**document, "metadata": {**metadata_of(document), **mark}}
 
 
-def _drain(
-    state: HubState, drained: Sequence[str]
-) -> tuple[Mapping[tuple[str, str], Sequence[Evicted]], set[ObjectKey]]:
-    """Evict every placement from *drained* clusters, one after another: clusters as given, placements by name.
+class _Evictions:
+    """Evicts placements one after another, as the controller does.
 
     An evicted binding still counts, as unavailable, which is the state right after its eviction. A user who waits until
     the binding is deleted may succeed with more evictions.
     """
-    evictions: dict[tuple[str, str], list[Evicted]] = {}
-    evicted_keys: set[ObjectKey] = set()
-    if not drained:
-        return evictions, evicted_keys
-    views: dict[tuple[str, str], list[BindingView]] = {}
-    for cluster in drained:
-        for placement in sorted(state.placements, key=lambda item: (namespace_of(item), name_of(item))):
-            place = namespace_of(placement), name_of(placement)
-            documents = state.bindings_of(placement)
-            bindings = [document for document in documents if spec_of(document).get("targetCluster") == cluster]
-            if not bindings:
+
+    def __init__(self, state: HubState) -> None:
+        self._state = state
+        self._bindings: dict[tuple[str, str], list[JsonObject]] = {}
+        self._placements = {(namespace_of(item), name_of(item)): item for item in state.placements}
+        self.outcomes: dict[tuple[str, str], list[Evicted]] = {}
+
+    def drain(self, cluster: str) -> None:
+        """Evict every placement from a cluster, in the order of their names."""
+        for place, placement in sorted(self._placements.items()):
+            bindings = self._bindings_of(place)
+            if not any(spec_of(document).get("targetCluster") == cluster for document in bindings):
                 continue
             outcome = _not_for_resource_placements()
             if not place[0]:
-                if place not in views:
-                    views[place] = _readable(documents)
-                outcome = judge_eviction(placement, cluster, views[place], state.budget_of(placement))
-            if outcome.executed:
-                views[place] = [_as_deleting(item) if item.name == outcome.binding else item for item in views[place]]
-                evicted_keys |= {identity_of(item) for item in bindings if name_of(item) == outcome.binding}
-            evictions.setdefault(place, []).append(Evicted(cluster, outcome))
-    return evictions, evicted_keys
+                outcome = judge_eviction(placement, cluster, _readable(bindings), self._state.budget_of(placement))
+            self._record(place, Evicted(cluster, outcome))
+
+    def evict(self, eviction: JsonObject) -> None:
+        """Carry out an eviction that has no answer yet."""
+        place = "", text_at(spec_of(eviction), "placementName")
+        cluster, placement = text_at(spec_of(eviction), "clusterName"), self._placements.get(place)
+        bindings = self._bindings_of(place)
+        try:
+            budget = None if placement is None else self._state.budget_of(placement)
+            outcome = decide_eviction(eviction, placement, bindings, budget)
+        except ValueError:  # planning the placement reports which binding is broken
+            return
+        self._record(place, Evicted(cluster, outcome, name_of(eviction)))
+
+    def bindings(self) -> list[JsonObject]:
+        """Return all bindings of the hub, evicted ones with a deletion mark."""
+        marked = {identity_of(document): document for documents in self._bindings.values() for document in documents}
+        return [marked.get(identity_of(binding), binding) for binding in self._state.bindings]
+
+    def _bindings_of(self, place: tuple[str, str]) -> list[JsonObject]:
+        if place not in self._bindings:
+            namespace, name = place
+            metadata = {"name": name, "namespace": namespace}
+            self._bindings[place] = list(self._state.bindings_of({"metadata": metadata}))
+        return self._bindings[place]
+
+    def _record(self, place: tuple[str, str], evicted: Evicted) -> None:
+        if evicted.eviction.executed:
+            self._bindings[place] = [
+                _mark_deleted(binding, self._state) if name_of(binding) == evicted.eviction.binding else binding
+                for binding in self._bindings[place]
+            ]
+        self.outcomes.setdefault(place, []).append(evicted)
 
 
 def _readable(documents: Sequence[JsonObject]) -> list[BindingView]:
@@ -209,11 +256,6 @@ def _readable(documents: Sequence[JsonObject]) -> list[BindingView]:
         return views(documents)
     except ValueError:  # planning the placement reports which binding is broken
         return []
-
-
-def _as_deleting(binding: BindingView) -> BindingView:
-    conditions = {kind: value for kind, value in binding.conditions.items() if kind != AVAILABLE}
-    return replace(binding, deleting=True, conditions=conditions)
 
 
 def _not_for_resource_placements() -> Eviction:

@@ -2,15 +2,16 @@
 
 The engine schedules every placement as it would after the changes, then the planner rolls it out. Nothing is written.
 
-Source: scheduling.md 14 and 22, property 10; design of the command line, ``harbormaster plan -o json``.
+Source: docs/specifications/what-if.md 1 and 2; scheduling.md 22, property 10.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from typing_extensions import TypedDict
 
+from scorer.api.kinds import EVICTION
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, text_at
@@ -32,6 +33,7 @@ from scorer.what_if.planned import (
     Moves,
     PlannedEviction,
     PlannedFleet,
+    PlannedOutcome,
     PlannedPlacement,
     PlannedRollout,
     RolloutBudget,
@@ -48,6 +50,7 @@ class WhatIf(TypedDict):
     """Effects on placements and on the fleet."""
 
     placements: list[PlannedPlacement]
+    outcomes: list[PlannedOutcome]
     fleet: PlannedFleet
     evaluatedAt: str
 
@@ -73,7 +76,27 @@ def what_if(
         )
         if only is None or identity in only
     ]
-    return {"placements": entries, "fleet": changed.fleet, "evaluatedAt": format_time(state.now)}
+    return {
+        "placements": entries,
+        "outcomes": list(
+            _outcomes(changed, {(place.namespace, place.name) for place in old_placements | new_placements})
+        ),
+        "fleet": changed.fleet,
+        "evaluatedAt": format_time(state.now),
+    }
+
+
+def _outcomes(changed: Changed, placements: Collection[tuple[str, str]]) -> Iterator[PlannedOutcome]:
+    """Yield the outcomes of evictions that name no placement of the hub."""
+    for place, evictions in sorted(changed.evictions.items()):
+        for evicted in evictions if place not in placements else ():
+            yield {
+                "kind": EVICTION.kind,
+                "namespace": "",
+                "name": evicted.name,
+                "reason": str(evicted.eviction.reason),
+                "message": evicted.eviction.message,
+            }
 
 
 def changes_anything(plan: Mapping[str, Any]) -> bool:
@@ -86,7 +109,8 @@ def _entry(unchanged: Changed, changed: Changed, old: JsonObject | None, new: Js
     subject = new or old
     assert subject is not None
     bindings = binding_states(unchanged.state.bindings_of(subject))
-    evictions = changed.evictions.get((namespace_of(subject), name_of(subject)), ())
+    place = namespace_of(subject), name_of(subject)
+    evictions = changed.evictions.get(place, ())
     course = _course(changed, subject, old, ends=new is None)
     entry = _head(subject, course, changed.state)
     clusters = bindings.keys() if course.broken else course.clusters
@@ -94,7 +118,7 @@ def _entry(unchanged: Changed, changed: Changed, old: JsonObject | None, new: Js
         preview = course.preview
         changes = clusters != bindings.keys() or bool(preview.steps or preview.pushed)
     else:
-        changes = bool(evictions) or old is None or _differs(unchanged, old, course)
+        changes = evictions != unchanged.evictions.get(place, ()) or old is None or _differs(unchanged, old, course)
     return {
         **entry,
         "before": [{"cluster": cluster, "score": _recorded_scores(bindings[cluster])} for cluster in sorted(bindings)],
@@ -298,6 +322,7 @@ def _wait(cluster: str, wait: ClusterWait) -> RolloutWait:
 def _eviction(evicted_binding: Evicted) -> PlannedEviction:
     eviction = evicted_binding.eviction
     return {
+        "name": evicted_binding.name,
         "cluster": evicted_binding.cluster,
         "executed": eviction.executed,
         "reason": str(eviction.reason),

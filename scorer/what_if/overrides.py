@@ -2,7 +2,7 @@
 
 The functions are those of the controllers, so that a plan names the same snapshots and repeats the same messages.
 
-Source: rollout.md 6; KubeFleet pkg/controllers/overrider.
+Source: docs/specifications/what-if.md 3; rollout.md 6.
 """
 
 from collections import defaultdict
@@ -14,11 +14,11 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_OVERRIDE
 from scorer.api.unstructured.documents import is_deleting, label, name_of, namespace_of, spec_of, text_at
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
-from scorer.rollout.overrides.application import binding_override
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
 from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
-from scorer.rollout.works.plan import Placeable, WorkCause, WorkProblem, plan_works
+from scorer.rollout.views.rendering import ContentSources, rendered
+from scorer.rollout.works.plan import Placeable, WorkCause, WorkProblem
 from scorer.rollout.writes import applied
 from scorer.what_if.state import HubState, ObjectKey, identity_of
 
@@ -86,22 +86,19 @@ def work_problems(
         overrides: The override lists by cluster. A cluster that is missing has none.
     """
     problems: dict[str, WorkProblem] = {}
-    snapshots = {(namespace_of(snapshot), name_of(snapshot)): snapshot for snapshot in state.override_snapshots}
-    plain: WorkProblem | None = None
-    is_plain_known = False
+    plain: list[WorkProblem | None] = []
     for binding in bindings:
         cluster = text_at(spec_of(binding), "targetCluster")
         applicable = overrides.get(cluster, NO_OVERRIDES)
-        if applicable == NO_OVERRIDES and is_plain_known:
-            problem = plain
+        if applicable == NO_OVERRIDES and plain:
+            problem = plain[0]  # the same objects as on the cluster before
         else:
-            named = [*(("", name) for name in applicable.cluster), *applicable.namespaced]
-            document = bound(binding, group.name, applicable)
             member = member_document(state, cluster) or {"metadata": {"name": cluster}}
-            override = binding_override(document, member, [snapshots[key] for key in named if key in snapshots])
-            problem = plan_works(document, group, (), override=override, placeable=Placeable(state.kinds)).problem
+            document = bound(binding, group.name, applicable)
+            sources = ContentSources(document, member, group.documents, state.override_snapshots)
+            problem = rendered(sources, placeable=Placeable(state.kinds)).problem
             if applicable == NO_OVERRIDES:
-                plain, is_plain_known = problem, True
+                plain.append(problem)
         if problem is not None and problem.cause is not WorkCause.NOT_YET:
             problems[cluster] = problem
     return problems

@@ -1,6 +1,6 @@
 """Types of the answer of ``/v1/plan``: what would happen to placements and runs if the hub were changed.
 
-Source: scheduling.md 22, property 10.
+Source: docs/specifications/what-if.md; scheduling.md 22, property 10.
 """
 
 from typing import Annotated, Literal
@@ -89,8 +89,10 @@ class RolloutWait(TypedDict):
 
 
 class PlannedEviction(TypedDict):
-    """An eviction caused by draining a cluster."""
+    """An eviction of the placement from a cluster."""
 
+    name: str
+    """Name of the ClusterResourcePlacementEviction. Empty if the cluster is drained."""
     cluster: str
     executed: bool
     reason: str
@@ -288,6 +290,31 @@ class PlannedRun(ForeseenRun, TypedDict):
     changed: bool
     """Whether it would change anything on a cluster. For a run that exists on the hub and is not among the changes,
     whether they affect it."""
+
+
+class PlannedOutcome(TypedDict):
+    """Outcome of an object that is about no placement or run of the plan."""
+
+    kind: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+
+class UnjudgedKind(TypedDict):
+    """Changes whose effects the plan does not show."""
+
+    kind: str
+    count: int
+
+
+class HiddenObject(TypedDict):
+    """A change that is not part of the plan, because the caller may not list objects of its kind."""
+
+    kind: str
+    namespace: str
+    name: str
 
 
 class PlannedFleet(TypedDict):

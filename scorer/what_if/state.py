@@ -8,11 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import DISRUPTION_BUDGET, KINDS, MAINTENANCE_WINDOW, Kind, group_kind
+from scorer.api.kinds import (
+    DISRUPTION_BUDGET,
+    ENVELOPE,
+    EVICTION,
+    KINDS,
+    MAINTENANCE_WINDOW,
+    MEMBER_CLUSTER,
+    NAMESPACED_ENVELOPE,
+    NODE_POOL,
+    OUR_KINDS,
+    Kind,
+    group_kind,
+)
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import label, name_of, namespace_of
@@ -56,6 +68,7 @@ class HubState:
         resource_snapshots: Resource snapshots of any placement. If a placement has none, its bindings count as up to
             date.
         budgets: ClusterResourcePlacementDisruptionBudgets.
+        evictions: ClusterResourcePlacementEvictions.
         runs: Staged update runs of both kinds.
         strategies: Their strategies.
         overrides: Overrides of both kinds.
@@ -72,6 +85,7 @@ class HubState:
     policy_snapshots: Sequence[JsonObject] = ()
     resource_snapshots: Sequence[JsonObject] = ()
     budgets: Sequence[JsonObject] = ()
+    evictions: Sequence[JsonObject] = ()
     runs: Sequence[JsonObject] = ()
     strategies: Sequence[JsonObject] = ()
     overrides: Sequence[JsonObject] = ()
@@ -152,9 +166,18 @@ FIELDS: Mapping[tuple[str, str], str] = {
     **{family.override.group_kind: "overrides" for family in FAMILIES},
     **{family.override_snapshot.group_kind: "override_snapshots" for family in FAMILIES},
     DISRUPTION_BUDGET.group_kind: "budgets",
+    EVICTION.group_kind: "evictions",
     MAINTENANCE_WINDOW.group_kind: "windows",
 }
 """The field of `HubState` that holds the objects of each kind. Member clusters are in its fleet."""
+
+
+_CONTENT: Final = frozenset(kind.group_kind for kind in (ENVELOPE, NAMESPACED_ENVELOPE, NODE_POOL))
+"""Kinds of ours whose objects are content that placements select, like those of other groups."""
+UNJUDGED: Final = (
+    frozenset(kind.group_kind for kind in OUR_KINDS) - FIELDS.keys() - _CONTENT - {MEMBER_CLUSTER.group_kind}
+)
+"""Kinds of ours whose effects no plan shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The answer of ``/v1/plan``: verdicts of admission on a proposal, and its effects.
 
-Source: scheduling.md 22, property 10; placement-api.md 2.8.
+Source: docs/specifications/what-if.md 4; scheduling.md 22, property 10; placement-api.md 2.8.
 """
 
 from typing import Annotated, Literal
@@ -9,7 +9,14 @@ from typing_extensions import TypedDict
 
 from scorer.api.values.answer import Instant, Shape
 from scorer.api.values.quoting import printable
-from scorer.what_if.planned import PlannedFleet, PlannedPlacement, PlannedRun
+from scorer.what_if.planned import (
+    HiddenObject,
+    PlannedFleet,
+    PlannedOutcome,
+    PlannedPlacement,
+    PlannedRun,
+    UnjudgedKind,
+)
 from scorer.what_if.state import ObjectKey
 from webhook.admission.rehearsal import FieldMistake, RehearsalVerdict, WriteOperation
 from webhook.validation.framework.field import Cause, FieldError
@@ -27,7 +34,20 @@ class AdmissionVerdict(TypedDict):
     warnings: list[str]
 
 
-class Plan(TypedDict):
+class PlanCoverage(TypedDict):
+    """The parts of the changes and of the hub that a plan does not cover."""
+
+    complete: bool
+    """Whether every change is judged, and everything that the plan depends on was read."""
+    notJudged: list[UnjudgedKind]
+    """Kinds of changes whose effects the plan does not show."""
+    hidden: list[HiddenObject]
+    """Changes that are left out because the caller may not list objects of their kind."""
+    unread: list[str]
+    """Kinds that the plan depends on and that cannot be listed by the caller or the hub's account."""
+
+
+class Plan(PlanCoverage, TypedDict):
     """A plan for a hub, without the revision of its fleet."""
 
     placements: list[PlannedPlacement]
@@ -36,6 +56,8 @@ class Plan(TypedDict):
     """Staged update runs of such placements, by namespace and name: unfinished or requested ones."""
     admission: list[AdmissionVerdict]
     """One verdict per object that would be written or deleted."""
+    outcomes: list[PlannedOutcome]
+    """Outcomes of changes that are about no placement or run, such as an eviction that names an unknown placement."""
     fleet: PlannedFleet
     evaluatedAt: Instant
     """The instant of the evaluation."""

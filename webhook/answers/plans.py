@@ -82,8 +82,10 @@ class HubPlanner:
             # Both before the first await: the watch continues while rights are reviewed, and the answer must have the
             # revision that it was computed from.
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
+            refused = frozenset(self._cache.unread())
+            unread = [kind for kind in PLANNED_IF_THERE if kind.resource in refused]
             reviews = await _reviews(proposal, context, hub, self._rights, audience)
-            document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews)
+            document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews, unread)
         return {**document, "fleetRevision": revision}
 
     def _hub(self, context: Context) -> DocumentSet:

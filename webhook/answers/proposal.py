@@ -5,6 +5,7 @@ Server and command line share all of it. They differ only in the source of the h
 Source: scheduling.md 22, property 10; placement-api.md 2.8.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,13 +28,13 @@ from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
 from scorer.what_if.document import what_if
 from scorer.what_if.runs import planned_runs
-from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
+from scorer.what_if.state import FIELDS, UNJUDGED, HubState, HypotheticalChanges, ObjectKey, identity_of
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
 from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
 from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
-from webhook.answers.plan_answer import AdmissionVerdict, Plan, verdict_document
+from webhook.answers.plan_answer import AdmissionVerdict, Plan, PlanCoverage, verdict_document
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.field import shape_errors
@@ -139,7 +140,7 @@ class Audience:
         return family.placement in self.kinds and (kind != family.run or kind in self.kinds)
 
 
-PLANNED_IF_THERE: Final = (kinds.MAINTENANCE_WINDOW,)
+PLANNED_IF_THERE: Final = (kinds.MAINTENANCE_WINDOW, kinds.EVICTION)
 """Kinds that a plan reads if the hub serves them and the caller may read them."""
 PLANNED_KINDS: Final = (
     kinds.MEMBER_CLUSTER,
@@ -159,6 +160,7 @@ class _Judged:
     members: list[MemberCluster] = field(default_factory=list)
     adopted: list[JsonObject] = field(default_factory=list)
     deleted: list[ObjectKey] = field(default_factory=list)
+    hidden: list[ObjectKey] = field(default_factory=list)
 
 
 def plan(
@@ -167,6 +169,7 @@ def plan(
     context: Context,
     audience: Audience = EVERYBODY,
     reviews: Mapping[ObjectKey, Reviewed] = _NO_REVIEWS,
+    unread: Collection[Kind] = (),
 ) -> Plan:
     """Return the verdicts of admission on a proposal, and its effects.
 
@@ -177,6 +180,7 @@ def plan(
             The objects of *hub* replace its own.
         audience: Objects that the caller may see.
         reviews: The reviews of the author's rights, by object.
+        unread: Kinds that the plan depends on and that are missing in *hub*, because they cannot be listed.
 
     Raises:
         ProposalError: The proposal names an object that is not on the hub, or one object twice.
@@ -208,7 +212,21 @@ def plan(
     )
     outcome = what_if(state, changes, audience.only)
     runs = planned_runs(state, changes, audience.runs, {kind.kind for kind in audience.contents})
-    return {**outcome, "runs": runs, "admission": judgements.admission}
+    return {**outcome, "runs": runs, "admission": judgements.admission, **_coverage(judgements, audience, unread)}
+
+
+def _coverage(judgements: _Judged, audience: Audience, unread: Collection[Kind]) -> PlanCoverage:
+    """Return the parts of the proposal and of the hub that the plan does not cover."""
+    changes = [*map(identity_of, judgements.objects), *judgements.deleted]
+    unjudged = Counter(change.kind for change in changes if (change.group, change.kind) in UNJUDGED)
+    unread_kinds = {*unread, *(kind for kind in (*PLACEMENTS, *RUNS) if kind not in audience.kinds)}
+    hidden = sorted(judgements.hidden)
+    return {
+        "complete": not (unjudged or hidden or unread_kinds),
+        "notJudged": [{"kind": kind, "count": count} for kind, count in sorted(unjudged.items())],
+        "hidden": [{"kind": item.kind, "namespace": item.namespace, "name": item.name} for item in hidden],
+        "unread": sorted(kind.resource for kind in unread_kinds),
+    }
 
 
 def _is_readable(document: JsonObject) -> bool:
@@ -312,6 +330,8 @@ def _judge(
             verdict = replace(verdict, errors=tuple(shape_errors(error)))
     elif verdict.allowed and audience.knows(item.kind.group_kind):
         judgements.objects.append(verdict.document)
+    elif verdict.allowed:
+        judgements.hidden.append(item.identity)
     judgements.admission.append(verdict_document(item.identity, operation, verdict))
 
 
@@ -346,6 +366,7 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
         policy_snapshots=fields["policy_snapshots"],
         resource_snapshots=fields["resource_snapshots"],
         budgets=fields["budgets"],
+        evictions=fields["evictions"],
         runs=fields["runs"],
         strategies=fields["strategies"],
         overrides=fields["overrides"],

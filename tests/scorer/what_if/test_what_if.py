@@ -107,6 +107,7 @@ def test_one_entry_in_full():
                 "changed": True,
             }
         ],
+        "outcomes": [],
         "fleet": {"gained": [], "changed": [], "lost": [], "drained": []},
         "evaluatedAt": "2026-11-20T12:00:00Z",
     }
@@ -144,6 +145,7 @@ def test_a_drained_cluster_is_tainted_and_its_placements_are_evicted():
     assert {one["cluster"]: one["plugin"] for one in web["filtered"]} == {"dover": "TaintToleration"}
     assert web["rollout"]["evictions"] == [
         {
+            "name": "",
             "cluster": "dover",
             "executed": True,
             "reason": "ClusterResourcePlacementEvictionExecuted",

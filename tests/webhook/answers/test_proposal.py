@@ -13,6 +13,7 @@ from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
 from scorer.what_if.state import FIELDS
 from tests.scorer.builders import NOW, cluster_document, modest, pick_n
 from tests.scorer.what_if.settled_hub import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
+from tests.webhook.controllers.upgrade_world import make_upgrade_strategy
 from webhook.access.user import UserInfo
 from webhook.admission.documents import DocumentSet
 from webhook.answers.proposal import EVERYBODY, PLANNED_KINDS, RUNS, Audience, Proposal, ProposedObject, plan
@@ -95,3 +96,48 @@ def test_namespaced_and_cluster_wide_placements_are_told_apart():
     assert audience.knows(kinds.DISRUPTION_BUDGET.group_kind)
     assert not audience.knows(kinds.NAMESPACED_POLICY_SNAPSHOT.group_kind)
     assert not audience.knows(kinds.NAMESPACED_BINDING.group_kind)
+
+
+USER = UserInfo("ann", frozenset({"system:masters"}))
+
+
+def coverage(*documents, audience=EVERYBODY, unread=()):
+    given_objects = [ProposedObject(KINDS[group_kind(document)], document) for document in documents]
+    answer = plan(HUB, Proposal(given_objects), Context(user=USER, now=NOW), audience, unread=unread)
+    assert all(verdict["allowed"] for verdict in answer["admission"])
+    return {key: answer[key] for key in ("complete", "notJudged", "hidden", "unread")}
+
+
+@pytest.mark.parametrize(
+    ("documents", "audience", "unread", "expected"),
+    [
+        pytest.param([placement("new", pick_n(2))], EVERYBODY, (), {}, id="all"),
+        pytest.param(
+            [make_upgrade_strategy(name="a"), make_upgrade_strategy(name="b")],
+            EVERYBODY,
+            (),
+            {"notJudged": [{"kind": "ClusterUpgradeStrategy", "count": 2}]},
+            id="not-judged",
+        ),
+        pytest.param(
+            [placement("new", pick_n(2))],
+            Audience(frozenset({kinds.RESOURCE_PLACEMENT, *RUNS})),
+            (),
+            {
+                "hidden": [{"kind": "ClusterResourcePlacement", "namespace": "", "name": "new"}],
+                "unread": ["clusterresourceplacements.placement.kubernetes-fleet.io"],
+            },
+            id="hidden",
+        ),
+        pytest.param(
+            [],
+            EVERYBODY,
+            [kinds.MAINTENANCE_WINDOW],
+            {"unread": ["clustermaintenancewindows.upgrade.harbormaster.dev"]},
+            id="unread",
+        ),
+    ],
+)
+def test_what_a_plan_does_not_cover_is_told(documents, audience, unread, expected):
+    nothing = {"complete": not expected, "notJudged": [], "hidden": [], "unread": []}
+    assert coverage(*documents, audience=audience, unread=unread) == nothing | expected

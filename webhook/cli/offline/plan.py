@@ -1,14 +1,16 @@
 """Plans on files, by the engine and the admission of a hub: for ``plan`` and for the tests of placements."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from scorer.api.family import PLACEMENTS
+from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK
 from scorer.api.meta import JsonObject
-from scorer.what_if.state import ObjectKey
+from scorer.what_if.state import UNJUDGED, ObjectKey
 from webhook.access.user import UserInfo
 from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Proposal, ProposalError, ProposedObject, plan
 from webhook.cli.errors import UserError
@@ -19,6 +21,10 @@ from webhook.settings.admission import AdmissionSettings
 
 _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
 """The pointer to the duplicate in the text of a mistake."""
+_MACHINE_WRITTEN: Final = frozenset(
+    kind.group_kind for kind in (APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK)
+)
+"""Kinds that only controllers write. In files that are the hub itself, they are no changes."""
 _ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
@@ -65,7 +71,12 @@ def plan_files(
     stored_files = store(others, now=now, clock=clock)
     proposed = [ProposedObject(item.kind, item.document) for item in planned]
     proposal = Proposal(adopted=proposed, lost=fate.lost, drained=fate.drained)
-    return _plan(stored_files, objects, proposal, Places((), fate, only), settings), planned
+    document = _plan(stored_files, objects, proposal, Places((), fate, only), settings)
+    unjudged = Counter(item.kind.kind for item in others if item.kind.group_kind in UNJUDGED - _MACHINE_WRITTEN)
+    if unjudged:
+        not_judged = [{"kind": kind, "count": count} for kind, count in sorted(unjudged.items())]
+        document |= {"complete": False, "notJudged": not_judged}
+    return document, planned
 
 
 def plan_changes(

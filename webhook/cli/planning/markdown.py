@@ -12,7 +12,7 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
-from webhook.cli.planning.output import describe_cluster, describe_fleet, reference, rollout_lines
+from webhook.cli.planning.output import describe_cluster, describe_fleet, reference, rest_lines, rollout_lines
 from webhook.cli.planning.run_output import run_lines
 
 LARGEST: Final = 65_536
@@ -46,6 +46,8 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
     details = [_folded(_title(entry), _details(entry)) for entry in entries]
     details += [_folded(f"run {_run_name(run)}", run_lines(run)) for run in runs]
     text.add_all("details", details)
+    if rest := list(rest_lines(plan)):
+        text.add_all("notes", [f"\n{code(line)}\n" for line in rest])
     if warnings:
         text.add_all("warnings", [_folded(_counted(len(warnings), "warning"), warnings)])
     return text.whole()

@@ -32,6 +32,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     visible = entries if everything else [entry for entry in entries if entry["changed"]]
     if not (entries or runs):
         complain("No placements in these files" if everything else "No placements found")
+        _print_rest(plan)
         return
     _print_fleet(plan["fleet"])
     if visible:
@@ -42,6 +43,33 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
         subject = "1 placement does not change." if rest == 1 else f"{rest} placements do not change."
         click.echo(f"\n{subject}" if visible else subject)
     print_runs(runs, after_other=bool(entries))
+    _print_rest(plan)
+
+
+def _print_rest(plan: JsonObject) -> None:
+    for line in rest_lines(plan):
+        click.echo(printable(line))
+
+
+def rest_lines(plan: JsonObject) -> Iterator[str]:
+    """Yield the outcomes of changes that are about no placement, and everything that a plan does not cover."""
+    for outcome in plan.get("outcomes", ()):
+        yield f"{outcome['kind']} {_place(outcome)}: {outcome['message']}"
+    yield from coverage_lines(plan)
+
+
+def coverage_lines(plan: JsonObject) -> Iterator[str]:
+    """Yield everything that a plan does not cover."""
+    for unjudged in plan.get("notJudged", ()):
+        yield f"not judged: {unjudged['kind']} ({unjudged['count']})"
+    for hidden in plan.get("hidden", ()):
+        yield f"left out, you may not list its kind: {hidden['kind']} {_place(hidden)}"
+    if unread := plan.get("unread"):
+        yield f"not read, these kinds cannot be listed: {', '.join(unread)}"
+
+
+def _place(item: Mapping[str, Any]) -> str:
+    return f"{item['namespace']}/{item['name']}" if item["namespace"] else str(item["name"])
 
 
 def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:
@@ -159,8 +187,9 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
         if not eviction["executed"]:
             yield f"not evicted from {cluster}: {eviction['message']}"
         elif cluster in stays:
-            yield f"evicted from {cluster}, and placed there again, because it tolerates the taint"
-        elif eviction["budget"]:
+            reason = "it still qualifies" if eviction.get("name") else "it tolerates the taint"
+            yield f"evicted from {cluster}, and placed there again, because {reason}"
+        elif eviction["budget"] or eviction.get("name"):
             yield f"evicted from {cluster}: {eviction['message']}"
     if rollout["applyStrategy"]:
         yield f"apply strategy changed immediately on {' '.join(rollout['applyStrategy'])}"

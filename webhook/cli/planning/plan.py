@@ -28,7 +28,7 @@ from webhook.cli.options.field_validation import FieldCheck, Validation, validat
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.planning.markdown import markdown
-from webhook.cli.planning.output import print_comparison, print_plan
+from webhook.cli.planning.output import coverage_lines, print_comparison, print_plan
 from webhook.cli.text.output import print_document
 
 HELP = """Preview changes to placements and runs, without making them.
@@ -46,6 +46,9 @@ path and the object.
 
 An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
 clusters, and the earliest completion time. Problems that would abort the run are shown, but not refused.
+
+A change of a kind that is not judged is counted as `not judged: KIND (n)`. Objects and kinds that may not be read are
+named. In both cases, -o json has "complete": false, and --require-complete exits with 1.
 
 -o markdown prints a comment for a pull request of at most 65,536 characters, with a table of changes and folded
 reasons. -o sarif prints the findings of admission.
@@ -65,7 +68,8 @@ Examples:
 Exit codes:
   0  no changes: no placement would move, roll out, be evicted, become blocked or lack clusters, and no run would change
      a cluster
-  1  an error, or an object that admission refuses: file, document and field are on standard error
+  1  an error, or an object that admission refuses: file, document and field are on standard error. With
+     --require-complete: the plan does not cover everything
   2  changes: a placement would change or is new, or a run would change a cluster, with --compare: a policy picks a
      cluster that the other does not
 """
@@ -123,6 +127,7 @@ class _PlanOptions:
         pair: Two files whose policies are compared.
         named: The run to plan. None: unset, all placements and all unfinished runs.
         namespace: Namespace of the run.
+        require_complete: Fail if the plan does not cover every change and everything that it depends on.
         validation: How unknown fields in *files* are treated.
     """
 
@@ -134,6 +139,7 @@ class _PlanOptions:
     pair: tuple[str, str] | None
     named: str | None
     namespace: str
+    require_complete: bool
     validation: Validation
 
     @property
@@ -152,8 +158,9 @@ class _PlanOptions:
         live = self.live or bool(hub)
         if self.namespace and self.named is None:
             raise click.UsageError("-n requires --run: it is the namespace of that run")
-        if self.pair is not None and (self.lost or self.drained or self.named):
-            option = "--lost" if self.lost else "--drained" if self.drained else "--run"
+        if self.pair is not None and (self.lost or self.drained or self.named or self.require_complete):
+            given = {"--lost": self.lost, "--drained": self.drained, "--run": self.named}
+            option = next((option for option, value in given.items() if value), "--require-complete")
             raise click.UsageError(
                 f"--compare cannot be used with {option}: it compares two policies on an unchanged fleet: "
                 "that of a hub (--hub), of a dump (--on FILE), or of files (-f FILE)"
@@ -210,6 +217,11 @@ class _PlanOptions:
         help="Only what this staged update run would do.",
     ),
     run_namespace_option,
+    click.option(
+        "--require-complete",
+        is_flag=True,
+        help="Exit with 1 if a change cannot be judged, or if an object that the plan depends on cannot be read.",
+    ),
     validate_option,
 )
 @output_option("table", "json", "yaml", "markdown", "sarif")
@@ -238,7 +250,9 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone. To plan on the hub of the current context, give --hub")
-        return _plan_files(load_known(files, texts=texts), options, _Report(output, texts), now)
+        return _plan_files(
+            load_known(files, texts=texts), options, _Report(output, texts, options.require_complete), now
+        )
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     objects = load_known(files, namespace=namespace, texts=texts) if files else []
     _point_to_upgrades(objects)
@@ -248,7 +262,7 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         objects, lost=lost, drained=drained, only_key=options.run
     )
     document = _settled(document, objects, fields, of_hub=connection is not None)
-    return _Report(output, texts).show(document, objects, everything=options.run is not None)
+    return _Report(output, texts, options.require_complete).show(document, objects, everything=options.run is not None)
 
 
 def _settled(document: JsonObject, objects: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
@@ -330,10 +344,12 @@ class _Report(NamedTuple):
     Args:
         output: The format.
         texts: Texts of the planned files, for formats with line numbers.
+        require_complete: Exit with 1 if the plan is incomplete.
     """
 
     output: str
     texts: Mapping[str, str]
+    require_complete: bool = False
 
     def show(self, document: JsonObject, objects: Sequence[Loaded], *, everything: bool) -> int:
         """Print a plan, unless admission refuses part of it. Return the exit code."""
@@ -342,7 +358,7 @@ class _Report(NamedTuple):
 
             results = list(findings(document["admission"], objects, self.texts))
             print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
-            return _code(document)
+            return self._code(document)
         _check(document["admission"], objects)
         if self.output == "markdown":
             warnings = [f"{item.source}: {warning}" for item, warning in _warnings(document["admission"], objects)]
@@ -351,13 +367,16 @@ class _Report(NamedTuple):
             print_plan(document, everything=everything)
         else:
             print_document(document, self.output)
-        return _code(document)
+        return self._code(document)
 
-
-def _code(document: JsonObject) -> int:
-    if any(verdict["errors"] for verdict in document["admission"]):
-        return 1
-    return CHANGES if changes_anything(document) else 0
+    def _code(self, document: JsonObject) -> int:
+        if any(verdict["errors"] for verdict in document["admission"]):
+            return 1
+        if self.require_complete and not document.get("complete", False):
+            reasons = "; ".join(coverage_lines(document)) or "the server does not report whether it is"
+            complain(f"error: the plan is not complete: {reasons}")
+            return 1
+        return CHANGES if changes_anything(document) else 0
 
 
 def _warnings(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> Iterator[tuple[Loaded, str]]:

@@ -28,7 +28,7 @@ from tests.builders.placement import make_placement
 from tests.docs.pages import ROOT
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
-from tests.webhook.controllers.upgrade_world import make_upgrade_run
+from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgrade_strategy
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
@@ -114,6 +114,19 @@ class TestOnFiles:
         assert cli("plan", "-f", upgrade).stderr == f"{note}No placements in these files\n"
         assert cli("plan", "--on", base, "-f", upgrade).stderr.startswith(note)
         assert note not in cli("plan", "-f", base, "-f", upgrade).stderr
+
+    def test_a_kind_that_is_not_judged_is_counted_and_fails_if_everything_must_be(self, cli, base, tmp_path):
+        rings = write(tmp_path / "rings.yaml", make_upgrade_strategy())
+        words = ["plan", "--on", base, "-f", rings]
+        result = cli(*words)
+        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "not judged: ClusterUpgradeStrategy (1)")
+        result = cli(*words, "--require-complete", "-o", "json")
+        assert (result.exit_code, json.loads(result.stdout)["complete"]) == (1, False)
+        assert result.stderr.splitlines()[-1] == (
+            "error: the plan is not complete: not judged: ClusterUpgradeStrategy (1)"
+        )
+        assert cli("plan", "-f", base, "-f", rings, "--require-complete").exit_code == 1
+        assert cli("plan", "-f", base, "--require-complete").exit_code == 0
 
     def test_what_changes_nothing_ends_with_0(self, cli, base, tmp_path):
         result = cli("plan", "--on", base, "-f", write(tmp_path / "same.yaml", more(2)))
