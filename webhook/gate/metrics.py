@@ -87,14 +87,16 @@ class PoolMetrics(Collector):
 def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
     return (
         GaugeMetricFamily(
-            "harbormaster_disruption_allowed", "How many nodes of a pool may be disrupted at once.", labels=LABELS
+            "harbormaster_disruption_allowed",
+            "Number of nodes of a pool that may be disrupted concurrently.",
+            labels=LABELS,
         ),
         GaugeMetricFamily(
-            "harbormaster_disruption_active", "How many nodes of a pool count against its budgets.", labels=LABELS
+            "harbormaster_disruption_active", "Number of nodes of a pool that count against its budgets.", labels=LABELS
         ),
         GaugeMetricFamily(
             "harbormaster_disruption_next_opening_timestamp_seconds",
-            "When another node of a pool may be disrupted: 0 now, infinite never.",
+            "Time when another node of a pool may be disrupted. 0: now, infinite: never.",
             labels=LABELS,
         ),
     )

@@ -16,20 +16,19 @@ from webhook.settings.values import MEBIBYTE, Unit, format_value
 HEAD: Final = """\
 # Settings
 
-<!-- Made from the classes in webhook/settings by `make docs`; a test compares. -->
+<!-- Made from the classes in webhook/settings by `make docs`. -->
 
 Every setting is an environment variable. The most common ones are also options of the programs, and an option
-overrides the variable. Lists are separated by commas. `true` and `false` may also be written `1` and `0`, `yes` and
-`no`, `on` and `off`. A program with an invalid value exits before it does anything, with a message that names the
-variable and the value.
+overrides the variable. Items of lists are separated by commas. `1`, `yes` and `on` mean `true`, and `0`, `no` and `off`
+mean `false`. If a value is invalid, the program exits at startup with a message that names the variable and the value.
 
 `harbormaster settings serve` prints the effective values and their sources.
 
 ## Programs
 
-A program reads these settings and ignores all others. `cli` stands for all commands that query a hub. Commands that
-compute answers themselves from the hub of a kubeconfig (`plan`, `explain`, `gate`, `budgets`) also read the settings
-that `serve` and `up` share, so give them the settings of the hub's `serve`.
+A program reads the settings in its row and ignores all others. `cli` stands for all commands that query a hub. With a
+kubeconfig, the commands `plan`, `explain`, `gate` and `budgets` compute the answer themselves. They then also read the
+settings that `serve` and `up` share, so give them the values of the hub's `serve`.
 
 """
 

@@ -21,9 +21,9 @@ def page() -> str:
     introduction = f"""
 {document["info"]["description"]}
 
-The complete description, with every schema, is [webhook/openapi.json](../../webhook/openapi.json); a server has it at
-`/v1/openapi.json`, and for reading at `/docs`. Who may ask what, and how to get a token:
-[asking from elsewhere](../asking-from-elsewhere.md#who-may-ask).
+[webhook/openapi.json](../../webhook/openapi.json) is the complete description with every schema. A server has it at
+`/v1/openapi.json`, and as a readable page at `/docs`. [Asking from elsewhere](../asking-from-elsewhere.md#who-may-ask)
+explains the required rights and how to get a token.
 """
     parts = []
     for tag in document["tags"]:

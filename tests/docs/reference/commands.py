@@ -82,10 +82,10 @@ def in_context(command: click.Command, parent: click.Context | None, name: str) 
 def page() -> str:
     """Return the page of all commands."""
     introduction = """
-What `--help` says of each command. `-f` takes a file, a folder or `-` for standard input, and may be given several
-times; files are YAML with one or more documents, or JSON. Tables are for terminals, `-o json` and `-o yaml` for
-programs. Which hub a command asks: see [asking from elsewhere](../asking-from-elsewhere.md#which-hub-is-asked). Exit
-codes are collected in [a table of their own](exit-codes.md).
+The `--help` text of each command. `-f` takes a file, a folder or `-` for standard input, and may be given several
+times. Files are YAML with one or more documents, or JSON. Tables are for terminals. Programs should use `-o json` or
+`-o yaml`. [Asking from elsewhere](../asking-from-elsewhere.md#which-hub-is-asked) explains how a command selects its
+hub. [Exit codes](exit-codes.md) lists the exit codes of all commands.
 """
     found = list(all_commands())
     index = "\n".join(f"- [{each.path}](#{each.path.replace(' ', '-')}): {each.summary}" for each in found)
@@ -96,11 +96,11 @@ codes are collected in [a table of their own](exit-codes.md).
 def exit_codes_page() -> str:
     """Return the page of all exit codes."""
     introduction = f"""
-For every command, **0** means success and **1** an error, reported in one line on standard error, including usage
-errors. **2** is an answer, not an error: changes (`plan`, `simulate`), not allowed now (`gate`), a failed case
-(`test`), or action required (`drain`, `run --wait`, `undo --wait`, `upgrade --wait`, which exit with **3** when they
-time out). `diff` has the codes of kubectl: **1** means changes, **2** an error. A command that is interrupted by
-Ctrl-C exits with **{INTERRUPTED}**, and one whose output pipe is closed with **{BROKEN_PIPE}**, as in
+For every command, **0** means success. **1** means an error, usage errors included, which is reported in one line on
+standard error. **2** is an answer, not an error: changes (`plan`, `simulate`), not allowed now (`gate`), a failed
+case (`test`), or action required (`drain`, `run --wait`, `undo --wait`, `upgrade --wait`). These four exit with **3**
+when they time out. `diff` has the codes of kubectl: **1** means changes, and **2** an error. A command that Ctrl-C
+interrupts exits with **{INTERRUPTED}**. A command whose output pipe is closed exits with **{BROKEN_PIPE}**, as in
 `harbormaster get crp | head -1`.
 """
     rows = [

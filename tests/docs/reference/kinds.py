@@ -19,10 +19,9 @@ _SHARED: Final = {"Condition": _CONDITION, "Label selector": _SELECTOR}
 def page() -> str:
     """Return the page of all kinds."""
     introduction = """
-What can be written in each kind, and what harbormaster writes. `kubectl explain KIND.FIELD` tells the same on any hub
-with our definitions, [editors](../in-your-editor.md) show it as you write. A field in **bold** is required where the
-object around it is given. `[]` stands for each item of a list or each value of a map. Rules between fields are on a
-[page of their own](rules.md).
+All fields of all kinds. `kubectl explain KIND.FIELD` shows the same text on any hub with the definitions, and
+[editors](../in-your-editor.md) show it as you write. A field in **bold** is required if the object around it is
+present. `[]` stands for each item of a list or each value of a map. [Rules](rules.md) lists the rules between fields.
 """
     told: dict[str, Kind] = {}
     sections = [line for kind in OUR_KINDS for line in _section(kind, told)]
@@ -38,9 +37,9 @@ object around it is given. `[]` stands for each item of a list or each value of 
 def _section(kind: Kind, told: dict[str, Kind]) -> Iterator[str]:
     schema = structural_schema(kind)
     versions = ", ".join(code(f"{kind.group}/{version}") for version in kind.versions)
-    short = f"; short name {', '.join(map(code, kind.short_names))}" if kind.short_names else ""
+    short = f" Short name {', '.join(map(code, kind.short_names))}." if kind.short_names else ""
     yield f"## {kind.kind}\n"
-    yield f"{schema['description']} {versions}; {'namespaced' if kind.namespaced else 'cluster-scoped'}{short}.\n"
+    yield f"{schema['description']} {versions}. {'Namespaced' if kind.namespaced else 'Cluster-scoped'}.{short}\n"
     fields = {
         name: field for name, field in schema["properties"].items() if name not in ("apiVersion", "kind", "metadata")
     }

@@ -85,18 +85,23 @@ def _cache(registry: CollectorRegistry) -> Metrics:
 def page() -> str:
     """Return the page of all metrics."""
     introduction = """
-Served in the Prometheus text format and in OpenMetrics at `/metrics` of the plain listener (`--http-port`) of every
-process; with `HARBORMASTER_METRICS_AUTH=true` over HTTPS too, to callers who may `get` that path. Counters have the
-suffix `_total` when they are read, histograms `_bucket`, `_sum` and `_count`. Label sets are fixed and start at 0;
-only the names of node pools and of upgrade runs are chosen by users. The gauges of the loop are those of the leader:
-another process shows 0; where replicas share the work, each shows its own share. With several workers (`--workers`),
-every metric has the label `worker` as well, and one scrape shows those of all: add them up, or take the least or
-largest, as over replicas. Beside these are the `process_*` metrics of the Python client.
+All metrics. Every process serves them at `/metrics` of its plain listener (`--http-port`), in the Prometheus text
+format or in OpenMetrics. With `HARBORMASTER_METRICS_AUTH=true`, `serve` also serves them over HTTPS, to callers who
+may `get` that path. Counters have the suffix `_total` in the output, and histograms have `_bucket`, `_sum` and
+`_count`. The `process_*` metrics of the Python client are served as well.
 
-Every process shows the first table, `serve` and `reconcile` the second as well; what they do not do stays at 0. `serve`
-adds reviews, extender, cache, node pools and notifications, `reconcile` adds cache, loop, node disruption, upgrade runs
-and notifications, and shards where there are several, `serve --reconcile` all of these, `agent` its own and node
-disruption.
+Label sets are fixed and start at 0. Only the names of node pools and upgrade runs are chosen by users. Gauges of the
+loop are those of the leader, and other processes show 0. If replicas share the work, each shows its own share. With
+several workers (`--workers`), every metric also has the label `worker`, and one scrape has the metrics of all
+workers. Add them up, or take the minimum or maximum, as you would over replicas.
+
+| process | tables |
+| --- | --- |
+| every process | the first |
+| `serve` | requests and certificates, reviews, extender, cache, node pools, notifications |
+| `reconcile` | requests and certificates (at 0), cache, loop, shards, node disruption, upgrade runs, notifications |
+| `serve --reconcile` | those of `serve` and of `reconcile` |
+| `agent` | agent, node disruption |
 """
     parts = []
     for title, metrics in all_metrics().items():

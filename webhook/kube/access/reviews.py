@@ -33,7 +33,7 @@ class ReviewCounts:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._counter = Counter(
             "harbormaster_auth_reviews",
-            "Reviews of who a caller is and of what a user may do: asked of the API server, or known already.",
+            "Number of reviews of tokens and rights, by result. cache: not asked of the API server again.",
             ("kind", "result"),
             registry=registry,
         )
