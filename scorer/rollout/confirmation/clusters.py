@@ -46,13 +46,13 @@ class PendingRemoval:
         reason: Reason for waiting.
         since: Start of the wait.
         groups: Digests of the roll-ups that it was shown in, the latest first.
-        asked: It waited for confirmation before its replacement was picked. It does so again if that is dropped.
+        was_unconfirmed: It waited for confirmation before its replacement was picked, and does so again without it.
     """
 
     reason: PendingReason
     since: datetime
     groups: tuple[str, ...] = ()
-    asked: bool = False
+    was_unconfirmed: bool = False
 
     @classmethod
     def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
@@ -63,8 +63,8 @@ class PendingRemoval:
         text = annotation(binding, REMOVAL_PENDING)
         if not text:
             return None
-        reason, _, rest = text.partition(" ")
-        since, *words = rest.split(" ")
+        reason, _, times = text.partition(" ")
+        since, *words = times.split(" ")
         groups = tuple(word for word in words if word != PendingReason.CONFIRMATION)
         try:
             return cls(PendingReason(reason), parse_time(since), groups, len(groups) < len(words))
@@ -74,13 +74,13 @@ class PendingRemoval:
     @property
     def is_asked(self) -> bool:
         """Whether a user was asked to confirm the removal."""
-        return self.asked or self.reason is PendingReason.CONFIRMATION
+        return self.was_unconfirmed or self.reason is PendingReason.CONFIRMATION
 
     def format(self) -> str:
         """Return the value of the annotation."""
         is_noted = self.is_asked and self.reason is not PendingReason.CONFIRMATION
-        asked = [str(PendingReason.CONFIRMATION)] if is_noted else []
-        return " ".join([str(self.reason), format_time(self.since), *asked, *self.groups])
+        marker = [str(PendingReason.CONFIRMATION)] if is_noted else []
+        return " ".join([str(self.reason), format_time(self.since), *marker, *self.groups])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,37 +163,43 @@ class ClusterJudgement:
 
 def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
     """Return which of the dropped clusters lose their content now."""
-    confirmed = {each.cluster for each in facts.dropped if _is_confirmed(each, facts)}
-    rest = [each for each in facts.dropped if each.cluster not in confirmed]
-    total = max(facts.largest - len(confirmed), len(facts.remaining) + len(rest))
-    asked = _mode(facts, rest, total, len(facts.replacements))
-    waits = _mode(facts, rest, total, sum(facts.replacements.values()))
+    confirmed = {cluster.cluster for cluster in facts.dropped if _is_confirmed(cluster, facts)}
+    unconfirmed_clusters = [cluster for cluster in facts.dropped if cluster.cluster not in confirmed]
+    total = max(facts.largest - len(confirmed), len(facts.remaining) + len(unconfirmed_clusters))
+    loss_mode = _mode(facts, unconfirmed_clusters, total, len(facts.replacements))
+    present_mode = _mode(facts, unconfirmed_clusters, total, sum(facts.replacements.values()))
     pending: dict[str, PendingRemoval] = {}
     if facts.external:
-        pending = _pending(rest, PendingReason.UPDATE_RUN, facts)
-    elif rest and ConfirmationMode.CONFIRM in (asked, waits):
-        is_asked = asked is ConfirmationMode.CONFIRM
-        pending = _pending(rest, PendingReason.CONFIRMATION if is_asked else PendingReason.REPLACEMENT, facts)
-    names = {name_of(each.binding) for each in facts.dropped}
+        pending = _pending(unconfirmed_clusters, PendingReason.UPDATE_RUN, facts)
+    elif unconfirmed_clusters and ConfirmationMode.CONFIRM in (loss_mode, present_mode):
+        is_asked = loss_mode is ConfirmationMode.CONFIRM
+        pending = _pending(
+            unconfirmed_clusters, PendingReason.CONFIRMATION if is_asked else PendingReason.REPLACEMENT, facts
+        )
+    names = {name_of(cluster.binding) for cluster in facts.dropped}
     ordered = frozenset(names - pending.keys())
-    confirmed_names = frozenset(name_of(each.binding) for each in facts.dropped if each.cluster in confirmed)
-    warned = ordered - confirmed_names if asked is ConfirmationMode.WARN else frozenset[str]()
+    confirmed_names = frozenset(name_of(cluster.binding) for cluster in facts.dropped if cluster.cluster in confirmed)
+    warned = ordered - confirmed_names if loss_mode is ConfirmationMode.WARN else frozenset[str]()
     return ClusterJudgement(ordered, confirmed_names, pending, warned)
 
 
-def _mode(facts: ClusterFacts, rest: Sequence[DroppedCluster], total: int, replaced: int) -> ConfirmationMode:
+def _mode(
+    facts: ClusterFacts, clusters: Sequence[DroppedCluster], total: int, replacement_count: int
+) -> ConfirmationMode:
     """Return the mode of the loss of *rest* from *total* clusters, given the number of replacements.
 
     A loss that waits for confirmation still counts as many later, unless every cluster of it is replaced. Neither the
     end of the window nor the confirmation of other clusters releases it.
     """
-    if not rest:
+    if not clusters:
         return ConfirmationMode.OFF
-    running = len(facts.remaining) + replaced
+    running = len(facts.remaining) + replacement_count
     net = total - running
-    is_asked = any(each.pending and each.pending.is_asked for each in rest)
-    many = running == 0 or net > MANY or is_large_share(net, total) or (is_asked and len(rest) > replaced)
-    modes = [facts.policy.many_clusters] if many else []
+    is_asked = any(cluster.pending and cluster.pending.is_asked for cluster in clusters)
+    is_many = (
+        running == 0 or net > MANY or is_large_share(net, total) or (is_asked and len(clusters) > replacement_count)
+    )
+    modes = [facts.policy.many_clusters] if is_many else []
     return strictest([*modes, *([facts.policy.clusters] if net > 0 else [])])
 
 
@@ -202,28 +208,32 @@ def _is_confirmed(dropped: DroppedCluster, facts: ClusterFacts) -> bool:
 
     A digest on the record of its binding counts again only with a later expiry.
     """
-    own = dropped.item.digest(facts.placement_uid)
-    digests = {own, *(dropped.pending.groups if dropped.pending else ())}
+    cluster_digest = dropped.item.digest(facts.placement_uid)
+    digests = {cluster_digest, *(dropped.pending.groups if dropped.pending else ())}
     record = CarriedOut.of(dropped.binding).without_expired(facts.now)
-    return bool(digests & facts.confirmation.digests) and record.is_renewed(own, facts.confirmation.expiry)
+    return bool(digests & facts.confirmation.digests) and record.is_renewed(cluster_digest, facts.confirmation.expiry)
 
 
-def _pending(rest: Iterable[DroppedCluster], reason: PendingReason, facts: ClusterFacts) -> dict[str, PendingRemoval]:
-    rest = list(rest)
+def _pending(
+    dropped: Iterable[DroppedCluster], reason: PendingReason, facts: ClusterFacts
+) -> dict[str, PendingRemoval]:
+    dropped = list(dropped)
     rolled_up = {
         item: group.digest
-        for group in confirmable_groups(facts.placement_uid, (each.item for each in rest))
+        for group in confirmable_groups(facts.placement_uid, (cluster.item for cluster in dropped))
         if len(group.items) > 1
         for item in group.items
     }
     pending = {}
-    for each in rest:
-        since = each.pending.since if each.pending else facts.now.replace(microsecond=0)
-        groups = each.pending.groups if each.pending else ()
-        if (digest := rolled_up.get(each.item, "")) and digest not in groups:
+    for cluster in dropped:
+        since = cluster.pending.since if cluster.pending else facts.now.replace(microsecond=0)
+        groups = cluster.pending.groups if cluster.pending else ()
+        if (digest := rolled_up.get(cluster.item, "")) and digest not in groups:
             groups = (digest, *groups)[:MOST_GROUPS]
-        asked = reason is not PendingReason.CONFIRMATION and bool(each.pending and each.pending.is_asked)
-        pending[name_of(each.binding)] = PendingRemoval(reason, since, groups, asked)
+        was_unconfirmed = reason is not PendingReason.CONFIRMATION and bool(
+            cluster.pending and cluster.pending.is_asked
+        )
+        pending[name_of(cluster.binding)] = PendingRemoval(reason, since, groups, was_unconfirmed)
     return pending
 
 
@@ -241,29 +251,29 @@ def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timede
 
 
 def with_clusters_held(
-    snapshot: JsonObject, snapshots: Iterable[JsonObject], judged: ClusterJudgement, facts: ClusterFacts
+    snapshot: JsonObject, snapshots: Iterable[JsonObject], judgement: ClusterJudgement, facts: ClusterFacts
 ) -> JsonObject | None:
     """Return the latest policy snapshot with the ordered removals on its record. None: unset, unchanged.
 
     Args:
         snapshot: The latest policy snapshot.
         snapshots: All policy snapshots of the placement.
-        judged: The verdict.
+        judgement: The verdict.
         facts: Inputs of the verdict.
     """
-    if not judged.ordered:
+    if not judgement.ordered:
         return None
     record, now = ClustersHeld.of(snapshots), facts.now.replace(microsecond=0)
     counts = record.counts
-    if judged.ordered - judged.confirmed:
+    if judgement.ordered - judgement.confirmed:
         counts = (*counts, (now, len(facts.remaining) + len(facts.dropped)))
     digests = (
-        each.item.digest(facts.placement_uid)[:DIGEST_PART]
-        for each in facts.dropped
-        if name_of(each.binding) in judged.confirmed
+        cluster.item.digest(facts.placement_uid)[:DIGEST_PART]
+        for cluster in facts.dropped
+        if name_of(cluster.binding) in judgement.confirmed
     )
-    after = ClustersHeld(counts, {**dict.fromkeys(digests, now), **record.confirmed})
-    text = after.since(facts.now - facts.policy.window).format()
+    updated_record = ClustersHeld(counts, {**dict.fromkeys(digests, now), **record.confirmed})
+    text = updated_record.since(facts.now - facts.policy.window).format()
     if text == annotation(snapshot, CLUSTERS_HELD):
         return None
     return with_metadata(snapshot, annotations={CLUSTERS_HELD: text or None})

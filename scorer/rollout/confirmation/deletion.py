@@ -79,18 +79,18 @@ def judge_deletion(
         exempt: Whether all content of the placement is in exempt namespaces.
         snapshots: All of its policy snapshots, which record the clusters that it has lost.
     """
-    unordered = (each for each in bindings if not is_marked_for_removal(each) and has_content(each))
-    clusters = tuple(sorted({str(spec_of(each).get("targetCluster") or "") for each in unordered}))
+    content_bindings = (binding for binding in bindings if not is_marked_for_removal(binding) and has_content(binding))
+    clusters = tuple(sorted({str(spec_of(binding).get("targetCluster") or "") for binding in content_bindings}))
     is_ending = bool(namespace_of(placement)) and (namespace is None or is_deleting(namespace))
     home = (_namespace_item(placement, namespace),) if is_ending else ()
     items = (placement_item(placement), *home)
-    digest = _accepted(placement, items, now)
+    digest = _confirming_digest(placement, items, now)
     if digest or leaves_objects(placement) or exempt:
         return DeletionJudgement(DeletionVerdict.REMOVED, items, clusters, digest)
     # The window ends at the deletion request. Otherwise the mere passage of time would confirm the removal.
     text = metadata_of(placement).get("deletionTimestamp")
-    held = clusters_held(snapshots, parse_time(text) if text else now, policy.window)
-    modes = [policy.placement] if clusters and max(len(clusters), held) >= SEVERAL else []
+    cluster_count = clusters_held(snapshots, parse_time(text) if text else now, policy.window)
+    modes = [policy.placement] if clusters and max(len(clusters), cluster_count) >= SEVERAL else []
     mode = strictest([*modes, *([policy.data] if is_ending else [])])
     if mode is ConfirmationMode.CONFIRM:
         verdict = DeletionVerdict.ABANDONED if is_ending else DeletionVerdict.PENDING
@@ -109,7 +109,7 @@ def _namespace_item(placement: JsonObject, namespace: Mapping[str, Any] | None) 
     return RemovalItem(RemovalEffect.OBJECT, namespace_identity(namespace_of(placement)), uid_of(namespace or {}))
 
 
-def _accepted(placement: JsonObject, items: Iterable[RemovalItem], now: datetime) -> str:
+def _confirming_digest(placement: JsonObject, items: Iterable[RemovalItem], now: datetime) -> str:
     """Return the first digest that is confirmed, or on the placement's record, expired or not. Empty: unconfirmed."""
     confirmed = Confirmation.of(placement, now).digests | CarriedOut.of(placement).until.keys()
     digests = (item.digest(uid_of(placement)) for item in items)

@@ -79,8 +79,8 @@ class RemovalItem:
             return f"cluster {self.cluster}"
         _, kind, namespace, name = self.identity
         subject = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-        others = self.objects - 1
-        return f"{subject} and {others} object{'s' if others > 1 else ''} in it" if others else subject
+        other_count = self.objects - 1
+        return f"{subject} and {other_count} object{'s' if other_count > 1 else ''} in it" if other_count else subject
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -143,9 +143,9 @@ class Confirmation:
         """
         listed, separator, expiry = text.strip().partition("@")
         digests = [part.strip() for part in listed.split(",")]
-        wrong = next((part for part in digests if not _DIGEST.fullmatch(part)), None)
-        if wrong is not None:
-            raise ValueError(f"{wrong[:64]!r} is not a digest of {DIGEST_LENGTH} hexadecimal characters")
+        malformed_digest = next((part for part in digests if not _DIGEST.fullmatch(part)), None)
+        if malformed_digest is not None:
+            raise ValueError(f"{malformed_digest[:64]!r} is not a digest of {DIGEST_LENGTH} hexadecimal characters")
         if not separator:
             raise ValueError("must end in @ and the time at which it expires")
         expiry = expiry.strip()
@@ -233,10 +233,11 @@ class CarriedOut:
             expiry: When their confirmation expires.
             order: Index of the resource snapshot that carries them out. Empty: the write of the record does.
         """
-        fresh = [digest for digest in digests if digest not in self.until or expiry > self.until[digest]]
-        orders = {digest: each for digest, each in self.orders.items() if digest not in fresh}
+        renewed_digests = [digest for digest in digests if digest not in self.until or expiry > self.until[digest]]
+        orders = {digest: index for digest, index in self.orders.items() if digest not in renewed_digests}
         return CarriedOut(
-            {**self.until, **dict.fromkeys(fresh, expiry)}, {**orders, **(dict.fromkeys(fresh, order) if order else {})}
+            {**self.until, **dict.fromkeys(renewed_digests, expiry)},
+            {**orders, **(dict.fromkeys(renewed_digests, order) if order else {})},
         )
 
     def without_expired(self, now: datetime) -> "CarriedOut":
@@ -284,9 +285,9 @@ def room_for_digests(document: Mapping[str, Any], now: datetime) -> int:
     therefore wait until earlier entries expire.
     """
     record = CarriedOut.of(document).without_expired(now).format()
-    others = sum(len(key) + len(str(text).encode()) for key, text in annotations_of(document).items())
-    others -= len(annotation(document, CARRIED_OUT).encode())
-    return max(0, min(_LONGEST_RECORD, _LONGEST_ANNOTATIONS - others) - len(record) - _ENTRY_BYTES) // (
+    other_bytes = sum(len(key) + len(str(text).encode()) for key, text in annotations_of(document).items())
+    other_bytes -= len(annotation(document, CARRIED_OUT).encode())
+    return max(0, min(_LONGEST_RECORD, _LONGEST_ANNOTATIONS - other_bytes) - len(record) - _ENTRY_BYTES) // (
         DIGEST_LENGTH + 1
     )
 
@@ -296,6 +297,6 @@ def fitting_digests(
 ) -> frozenset[str]:
     """Return the *digests* that fit into the record of an object, in sorted order. Those on record always fit."""
     record = CarriedOut.of(document).without_expired(now)
-    fresh = sorted({digest for digest in digests if record.is_renewed(digest, expiry)})
-    fitting = fresh[: room_for_digests(document, now)] if fresh else []
-    return frozenset(fitting).union(digest for digest in digests if not record.is_renewed(digest, expiry))
+    renewed_digests = sorted({digest for digest in digests if record.is_renewed(digest, expiry)})
+    recordable_digests = renewed_digests[: room_for_digests(document, now)] if renewed_digests else []
+    return frozenset(recordable_digests).union(digest for digest in digests if not record.is_renewed(digest, expiry))

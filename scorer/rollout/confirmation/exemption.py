@@ -66,8 +66,8 @@ class Exemptions:
 
     def covers_all(self) -> bool:
         """Return whether all content of the placement is exempt. False for a cluster-scoped one without content."""
-        if own := namespace_of(self.placement):
-            return self._is_exempt(own)
+        if home := namespace_of(self.placement):
+            return self._is_exempt(home)
         identities = {identity for placed in self.recently_placed for identity in placed}
         return bool(identities) and all(map(self.covers, identities))
 
@@ -78,7 +78,7 @@ class Exemptions:
         document = self.namespace(name) if name == namespace_of(self.placement) else None
         if document is None or not self.policy.exempts(document):
             return False
-        since = _recorded(self.placement)
+        since = _exempt_since(self.placement)
         return since == ALWAYS or _is_time_before(since, self.now - self.policy.window)
 
 
@@ -99,13 +99,13 @@ def exemption_record(
     """
     if policy.is_off or namespace is None or not policy.exempts(namespace):
         return ""
-    since = ALWAYS if is_new else _recorded(placement)
+    since = ALWAYS if is_new else _exempt_since(placement)
     if since != ALWAYS and not _is_time_before(since, now):
         since = format_time(now)
     return f"{uid_of(placement)} {since}"
 
 
-def _recorded(placement: JsonObject) -> str:
+def _exempt_since(placement: JsonObject) -> str:
     """Return since when the Namespace of a placement has had the label, as recorded. Empty: unknown."""
     uid, _, since = annotation(placement, EXEMPT_SINCE).partition(" ")
     return since if uid and uid == uid_of(placement) else ""

@@ -49,8 +49,8 @@ def leaving_namespaces(placement: JsonObject, items: Iterable[RemovalItem]) -> f
         if item.effect is RemovalEffect.OBJECT and (group, kind) == NAMESPACE.group_kind:
             names.add(name)
     if any(item.effect in (RemovalEffect.CLUSTER, RemovalEffect.PLACEMENT) for item in leaving):
-        selected = dicts_at(placement, "status", "selectedResources")
-        names.update(str(each.get("name")) for each in selected if each.get("kind") == NAMESPACE.kind)
+        resources = dicts_at(placement, "status", "selectedResources")
+        names.update(str(resource.get("name")) for resource in resources if resource.get("kind") == NAMESPACE.kind)
     return frozenset(names)
 
 
@@ -65,8 +65,8 @@ def member_contents(namespaces: Iterable[str], counts: Iterable[NamespaceCounts 
     if not names:
         return None
     claims, others, unknown, at_least, oldest = 0, 0, 0, False, None
-    for known in counts:
-        entries = [_entry(known, name) for name in names]
+    for report in counts:
+        entries = [_entry(report, name) for name in names]
         unknown += None in entries
         for entry in filter(None, entries):
             claims += entry[0]
@@ -102,14 +102,14 @@ def describe_contents(contents: MemberContents | None, now: datetime) -> str:
     if contents is None:
         return ""
     unknown = contents["unknownClusters"]
-    where = f"unknown on {unknown} cluster{'s' if unknown != 1 else ''}"
+    extent = f"unknown on {unknown} cluster{'s' if unknown != 1 else ''}"
     if contents["countedAt"] is None:
-        return f"volume claims and objects of others in it: {where}"
+        return f"volume claims and objects of others in it: {extent}"
     claims, others = contents["volumeClaims"], contents["others"]
     bound = "at least " if contents["atLeast"] else ""
     age = format_duration(max(now - parse_time(contents["countedAt"]), timedelta()))
-    counted = (
+    text = (
         f"with {bound}{claims} volume claim{'s' if claims != 1 else ''} and {others} "
         f"object{'s' if others != 1 else ''} of others on the members, counted {age} ago"
     )
-    return f"{counted}, {where}" if unknown else counted
+    return f"{text}, {extent}" if unknown else text

@@ -31,7 +31,7 @@ from scorer.rollout.confirmation.sources import (
     PlacedObject,
     has_pending,
     placed_objects,
-    unwrapped,
+    unwrapped_objects,
     with_pending,
 )
 from scorer.rollout.confirmation.window import recent_groups, retained_groups
@@ -46,9 +46,9 @@ FEW: Final = 3
 """A loss of fewer than this is no large share, even if it is more than half."""
 
 
-def is_large_share(lost: int, total: int) -> bool:
+def is_large_share(loss: int, total: int) -> bool:
     """Return whether a loss is more than half of *total*, and at least `FEW`."""
-    return lost >= FEW and 2 * lost > total
+    return loss >= FEW and 2 * loss > total
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,9 @@ class _Judge:
         self._sources = {
             identity: ObjectSource(facts.uids.get(identity, "")) for identity in map(object_identity, facts.selected)
         }
-        selected = unwrapped(facts.selected, [self._sources[object_identity(each)] for each in facts.selected])
+        selected = unwrapped_objects(
+            facts.selected, [self._sources[object_identity(content)] for content in facts.selected]
+        )
         self._selected = selected.keys()
         base = placed_group(facts.groups) or latest_group(facts.groups)
         self._base = base
@@ -117,8 +119,8 @@ class _Judge:
         self._index = base.index if base else -1
         self._recent = recent_groups(facts.groups, facts.policy.window, facts.now)
         leaving = sorted(self._placed.keys() - self._selected - set(facts.released))
-        earlier = [each for each in self._recent if each is not base] if leaving else []
-        self._recently_placed = [self._placed, *map(placed_objects, earlier)]
+        earlier_groups = [group for group in self._recent if group is not base] if leaving else []
+        self._recently_placed = [self._placed, *map(placed_objects, earlier_groups)]
         self._exemptions = Exemptions(facts.policy, facts.placement, self._recently_placed, facts.namespace, facts.now)
         self._leaving = [identity for identity in leaving if not self._exemptions.covers(identity)]
         self._confirmation = Confirmation.of(facts.placement, facts.now)
@@ -131,60 +133,71 @@ class _Judge:
         units: dict[RemovalItem, list[ObjectIdentity]] = defaultdict(list)
         for identity in self._leaving:
             units[self._unit(identity)].append(identity)
-        sized = {replace(item, objects=len(members)): members for item, members in units.items()}
-        confirmed = self._confirmed(sized)
-        rest = {item: members for item, members in sized.items() if item not in confirmed}
-        done = {identity for item in confirmed for identity in sized[item]}
-        many = self._are_many(done)
-        modes = {item: self._mode(item, members, many=many) for item, members in rest.items()}
-        waiting = {item: rest[item] for item, mode in modes.items() if mode is ConfirmationMode.CONFIRM}
-        pending = self._pending(waiting)
+        unit_members = {replace(item, objects=len(members)): members for item, members in units.items()}
+        confirmed = self._confirmed_items(unit_members)
+        unconfirmed_units = {item: members for item, members in unit_members.items() if item not in confirmed}
+        confirmed_objects = {identity for item in confirmed for identity in unit_members[item]}
+        is_many = self._are_many(confirmed_objects)
+        modes = {item: self._mode(item, members, is_many=is_many) for item, members in unconfirmed_units.items()}
+        waiting_units = {
+            item: unconfirmed_units[item] for item, mode in modes.items() if mode is ConfirmationMode.CONFIRM
+        }
+        pending = self._pending(waiting_units)
         objects, sources = with_pending(facts.selected, self._sources, pending, self._envelopes())
         return ObjectJudgement(
             tuple(sorted(objects, key=order_key)),
             sources,
             tuple(
-                sorted(replace(item, since=min(_since(pending[each]) for each in waiting[item])) for item in waiting)
+                sorted(
+                    replace(item, since=min(_since(pending[identity]) for identity in waiting_units[item]))
+                    for item in waiting_units
+                )
             ),
             tuple(sorted(item for item, mode in modes.items() if mode is ConfirmationMode.WARN)),
             frozenset(confirmed.values()),
             retained_groups(facts.groups, facts.policy.window, facts.now),
         )
 
-    def _confirmed(self, units: Mapping[RemovalItem, Sequence[ObjectIdentity]]) -> dict[RemovalItem, str]:
+    def _confirmed_items(self, units: Mapping[RemovalItem, Sequence[ObjectIdentity]]) -> dict[RemovalItem, str]:
         """Return the confirmed items with their digests, as many as fit into the record."""
-        accepted = {item: digest for item, members in units.items() if (digest := self._accepted(item, members))}
-        fitting = fitting_digests(accepted.values(), self._facts.placement, self._confirmation.expiry, self._facts.now)
-        return {item: digest for item, digest in accepted.items() if digest in fitting}
+        accepted_digests = {
+            item: digest for item, members in units.items() if (digest := self._confirming_digest(item, members))
+        }
+        recordable_digests = fitting_digests(
+            accepted_digests.values(), self._facts.placement, self._confirmation.expiry, self._facts.now
+        )
+        return {item: digest for item, digest in accepted_digests.items() if digest in recordable_digests}
 
     def _unit(self, identity: ObjectIdentity) -> RemovalItem:
         """Return the item of an object: its Namespace if that is removed as well or deleted on the hub, else itself.
 
         An object that is confirmed by itself remains its own item.
         """
-        own = RemovalItem(RemovalEffect.OBJECT, identity, self._placed[identity].uid)
-        if not identity[2] or self._counts(own.digest(self._uid)):
-            return own
+        own_item = RemovalItem(RemovalEffect.OBJECT, identity, self._placed[identity].uid)
+        if not identity[2] or self._is_accepted(own_item.digest(self._uid)):
+            return own_item
         home = namespace_identity(identity[2])
         if home in self._placed:
-            return own if home in self._selected else RemovalItem(RemovalEffect.OBJECT, home, self._placed[home].uid)
+            return (
+                own_item if home in self._selected else RemovalItem(RemovalEffect.OBJECT, home, self._placed[home].uid)
+            )
         document = self._facts.namespace(identity[2])
         if document is None or is_deleting(document):
             return RemovalItem(RemovalEffect.OBJECT, home, uid_of(document or {}))
-        return own
+        return own_item
 
-    def _counts(self, digest: str) -> bool:
+    def _is_accepted(self, digest: str) -> bool:
         """Return whether a digest is confirmed, and not yet spent."""
         confirmation = self._confirmation
         return digest in confirmation.digests and not self._record.is_spent(digest, confirmation.expiry, self._index)
 
-    def _accepted(self, item: RemovalItem, members: Iterable[ObjectIdentity]) -> str:
+    def _confirming_digest(self, item: RemovalItem, members: Iterable[ObjectIdentity]) -> str:
         """Return the digest that confirms an item. Empty: unconfirmed."""
         if not self._confirmation.digests:
             return ""
-        shown = {group for identity in members for group in self._placed[identity].groups}
-        candidates = (item.digest(self._uid), *sorted(shown), self._whole_kinds().get(item.identity[:3], ""))
-        return next(filter(self._counts, candidates), "")
+        group_digests = {group for identity in members for group in self._placed[identity].groups}
+        candidates = (item.digest(self._uid), *sorted(group_digests), self._whole_kinds().get(item.identity[:3], ""))
+        return next(filter(self._is_accepted, candidates), "")
 
     def _whole_kinds(self) -> Mapping[tuple[str, str, str], str]:
         """Return the digest of all placed objects per group, kind and namespace. It confirms the removal of all.
@@ -195,57 +208,59 @@ class _Judge:
             items: dict[tuple[str, str, str], list[RemovalItem]] = defaultdict(list)
             for identity, placed in self._placed.items():
                 items[identity[:3]].append(RemovalItem(RemovalEffect.OBJECT, identity, placed.uid))
-            self._by_kind = {kind: rolled_up_digest(self._uid, those) for kind, those in items.items()}
+            self._by_kind = {kind: rolled_up_digest(self._uid, kind_items) for kind, kind_items in items.items()}
         return self._by_kind
 
     def _are_many(self, confirmed: set[ObjectIdentity]) -> bool:
         """Return whether the objects lost within the window are all objects, or many."""
-        selections = [self._counted(placed) - confirmed for placed in self._recently_placed]
+        selections = [self._countable_objects(placed) - confirmed for placed in self._recently_placed]
         present, largest = selections[0], max(selections, key=len)
-        lost = len(largest - self._selected)
-        most = max(len(selection - self._selected) for selection in selections)
+        loss = len(largest - self._selected)
+        largest_loss = max(len(selection - self._selected) for selection in selections)
         loses_all = any(selection and selection.isdisjoint(self._selected) for selection in (present, largest))
-        return loses_all or most > MANY or is_large_share(lost, len(largest))
+        return loses_all or largest_loss > MANY or is_large_share(loss, len(largest))
 
-    def _counted(self, placed: Mapping[ObjectIdentity, PlacedObject]) -> set[ObjectIdentity]:
+    def _countable_objects(self, placed: Mapping[ObjectIdentity, PlacedObject]) -> set[ObjectIdentity]:
         """Return the objects of a snapshot, without those that are exempt or whose removal was carried out."""
         return {
             identity
-            for identity, each in placed.items()
+            for identity, placed_object in placed.items()
             if identity in self._selected
-            or not (self._exemptions.covers(identity) or self._is_carried_out(identity, each))
+            or not (self._exemptions.covers(identity) or self._is_carried_out(identity, placed_object))
         }
 
     def _is_carried_out(self, identity: ObjectIdentity, placed: PlacedObject) -> bool:
         until = self._carried_out.until
         if not until or identity in self._placed:
             return False
-        own = RemovalItem(RemovalEffect.OBJECT, identity, placed.uid).digest(self._uid)
-        return own in until or any(group in until for group in placed.groups)
+        digest = RemovalItem(RemovalEffect.OBJECT, identity, placed.uid).digest(self._uid)
+        return digest in until or any(group in until for group in placed.groups)
 
-    def _mode(self, item: RemovalItem, members: Sequence[ObjectIdentity], *, many: bool) -> ConfirmationMode:
+    def _mode(self, item: RemovalItem, members: Sequence[ObjectIdentity], *, is_many: bool) -> ConfirmationMode:
         """Return the mode of an item. A pending item counts as one of many, even after the others are confirmed."""
         policy = self._facts.policy
-        many = many or any(self._placed[identity].since is not None for identity in members)
+        is_many = is_many or any(self._placed[identity].since is not None for identity in members)
         kinds = {(item.identity[0], item.identity[1]), *((group, kind) for group, kind, _, _ in members)}
-        modes = [policy.objects, *([policy.many_objects] if many else [])]
+        modes = [policy.objects, *([policy.many_objects] if is_many else [])]
         return strictest([*modes, *(policy.data for kind in kinds if policy.holds_data(*kind))])
 
-    def _pending(self, waiting: Mapping[RemovalItem, Sequence[ObjectIdentity]]) -> dict[ObjectIdentity, PlacedObject]:
+    def _pending(
+        self, waiting_units: Mapping[RemovalItem, Sequence[ObjectIdentity]]
+    ) -> dict[ObjectIdentity, PlacedObject]:
         now = self._facts.now.replace(microsecond=0)
         rolled_up = {
             item: group.digest
-            for group in confirmable_groups(self._uid, waiting)
+            for group in confirmable_groups(self._uid, waiting_units)
             if len(group.items) > 1
             for item in group.items
         }
         pending: dict[ObjectIdentity, PlacedObject] = {}
-        for item, members in waiting.items():
+        for item, members in waiting_units.items():
             for identity in members:
                 placed = self._placed[identity]
-                with_others = [rolled_up.get(item, ""), "" if item.identity == identity else item.digest(self._uid)]
-                fresh = [digest for digest in with_others if digest and digest not in placed.groups]
-                groups = (*fresh, *placed.groups)[:MOST_GROUPS]
+                shared_digests = [rolled_up.get(item, ""), "" if item.identity == identity else item.digest(self._uid)]
+                new_digests = [digest for digest in shared_digests if digest and digest not in placed.groups]
+                groups = (*new_digests, *placed.groups)[:MOST_GROUPS]
                 pending[identity] = replace(placed, since=placed.since or now, groups=groups)
         return pending
 
@@ -264,19 +279,19 @@ def pending_objects(group: SnapshotGroup | None) -> tuple[RemovalItem, ...]:
     The objects in a pending Namespace belong to the item of the Namespace.
     """
     placed = placed_objects(group) if group and has_pending(group) else {}
-    waiting = {identity: each for identity, each in placed.items() if each.since is not None}
+    pending = {identity: placed_object for identity, placed_object in placed.items() if placed_object.since is not None}
     items: dict[ObjectIdentity, list[ObjectIdentity]] = defaultdict(list)
-    for identity in waiting:
+    for identity in pending:
         home = namespace_identity(identity[2])
-        items[home if home in waiting else identity].append(identity)
+        items[home if home in pending else identity].append(identity)
     return tuple(
         sorted(
             RemovalItem(
                 RemovalEffect.OBJECT,
                 identity,
-                waiting[identity].uid,
+                pending[identity].uid,
                 objects=len(members),
-                since=min(_since(waiting[each]) for each in members),
+                since=min(_since(pending[member]) for member in members),
             )
             for identity, members in items.items()
         )

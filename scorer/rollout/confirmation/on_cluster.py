@@ -42,7 +42,7 @@ class LeavingObjects:
     """The objects that new Works of a binding would remove from its cluster.
 
     Args:
-        held: All objects in its present Works.
+        present: All objects in its present Works.
         leaving: Objects that the new Works lack. The latest snapshot of the placement has them, unless another client
             has deleted the snapshot of the present Works.
         placed: Content of the latest snapshot.
@@ -50,7 +50,7 @@ class LeavingObjects:
         retained: Objects that the present Works keep until their removal is confirmed and ordered.
     """
 
-    held: frozenset[ObjectIdentity]
+    present: frozenset[ObjectIdentity]
     leaving: frozenset[ObjectIdentity]
     placed: Mapping[ObjectIdentity, PlacedObject]
     shown: tuple[RemovalItem, ...] = ()
@@ -78,8 +78,8 @@ class LeavingJudgement:
     @property
     def retained(self) -> frozenset[ObjectIdentity]:
         """The objects that remain in the Works."""
-        waiting = self.confirmed if self.removal is ObjectRemoval.CONFIRMED else ()
-        return frozenset(item.identity for item in (*self.pending, *waiting))
+        unordered_items = self.confirmed if self.removal is ObjectRemoval.CONFIRMED else ()
+        return frozenset(item.identity for item in (*self.pending, *unordered_items))
 
 
 def objects_in(works: Iterable[JsonObject]) -> frozenset[ObjectIdentity]:
@@ -106,22 +106,30 @@ def judge_leaving(
         exemptions: Exempt namespaces of the placement.
         now: The present time.
     """
-    judged = (each for each in sorted(objects.leaving) if not exemptions.covers(each))
+    identities = (identity for identity in sorted(objects.leaving) if not exemptions.covers(identity))
     items = [
-        RemovalItem(RemovalEffect.OBJECT, each, placed.uid if (placed := objects.placed.get(each)) else "")
-        for each in judged
+        RemovalItem(RemovalEffect.OBJECT, identity, placed.uid if (placed := objects.placed.get(identity)) else "")
+        for identity in identities
     ]
-    before = recorded_on(binding)
-    since = {item: item.since or now.replace(microsecond=0) for item in (*items, *before)}
-    earlier = [item for item in items if before.get(item)]
-    accepted = _accepted(placement, binding, [item for item in items if not before.get(item)], objects, now)
-    confirmed = _fitting(replace(item, since=since[item]) for item in (*earlier, *sorted(accepted)))
-    left = frozenset(items).difference(confirmed)
-    rest = [item for item in items if item in left]
-    many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
-    modes = {item: _mode(policy, item, many=many or item in before) for item in rest}
+    record = object_record(binding)
+    since = {item: item.since or now.replace(microsecond=0) for item in (*items, *record)}
+    confirmed_earlier = [item for item in items if record.get(item)]
+    accepted_digests = _confirmed_digests(
+        placement, binding, [item for item in items if not record.get(item)], objects, now
+    )
+    confirmed = _recordable_items(
+        replace(item, since=since[item]) for item in (*confirmed_earlier, *sorted(accepted_digests))
+    )
+    unconfirmed_set = frozenset(items).difference(confirmed)
+    unconfirmed_items = [item for item in items if item in unconfirmed_set]
+    is_many = (
+        len(unconfirmed_items) > MANY
+        or is_large_share(len(unconfirmed_items), len(objects.present))
+        or 0 < len(objects.present) == len(unconfirmed_items)
+    )
+    modes = {item: _mode(policy, item, is_many=is_many or item in record) for item in unconfirmed_items}
     # An object that was never pending is removed by the update of the binding that drops it.
-    is_new = any(item not in before and item.identity not in objects.retained for item in confirmed)
+    is_new = any(item not in record and item.identity not in objects.retained for item in confirmed)
     is_ordered = is_new or object_removal(binding) is ObjectRemoval.ORDERED
     removal = ObjectRemoval.ORDERED if is_ordered else ObjectRemoval.CONFIRMED
     return LeavingJudgement(
@@ -129,11 +137,11 @@ def judge_leaving(
         tuple(item for item, mode in modes.items() if mode is ConfirmationMode.WARN),
         confirmed,
         removal if confirmed else None,
-        frozenset(accepted[item] for item in confirmed if item in accepted),
+        frozenset(accepted_digests[item] for item in confirmed if item in accepted_digests),
     )
 
 
-def _accepted(
+def _confirmed_digests(
     placement: JsonObject, binding: JsonObject, items: Sequence[RemovalItem], objects: LeavingObjects, now: datetime
 ) -> dict[RemovalItem, str]:
     """Return the items that are confirmed now, with the digests that confirm them."""
@@ -143,23 +151,23 @@ def _accepted(
         return {}
     groups = (*confirmable_groups(uid, items), *confirmable_groups(uid, objects.shown))
     rolled_up = {item: group.digest for group in groups if group.digest in digests for item in group.items}
-    own = {item: digest for item in items if (digest := item.digest(uid)) in digests}
-    accepted = {
+    item_digests = {item: digest for item in items if (digest := item.digest(uid)) in digests}
+    renewed_digests = {
         item: digest
-        for item, digest in (rolled_up | own).items()
+        for item, digest in (rolled_up | item_digests).items()
         if carried_out.is_renewed(digest, confirmation.expiry)
     }
-    fitting = fitting_digests(accepted.values(), binding, confirmation.expiry, now)
-    return {item: accepted[item] for item in items if accepted.get(item) in fitting}
+    recordable_digests = fitting_digests(renewed_digests.values(), binding, confirmation.expiry, now)
+    return {item: renewed_digests[item] for item in items if renewed_digests.get(item) in recordable_digests}
 
 
-def _mode(policy: RemovalPolicy, item: RemovalItem, *, many: bool) -> ConfirmationMode:
+def _mode(policy: RemovalPolicy, item: RemovalItem, *, is_many: bool) -> ConfirmationMode:
     group, kind, _, _ = item.identity
-    modes = [policy.objects, *([policy.many_objects] if many else [])]
+    modes = [policy.objects, *([policy.many_objects] if is_many else [])]
     return strictest([*modes, *([policy.data] if policy.holds_data(group, kind) else [])])
 
 
-def recorded_on(binding: Mapping[str, Any]) -> dict[RemovalItem, bool]:
+def object_record(binding: Mapping[str, Any]) -> dict[RemovalItem, bool]:
     """Return the objects that a binding records as remaining on its cluster. True: their removal is confirmed.
 
     An unreadable record is empty.
@@ -179,9 +187,9 @@ def recorded_on(binding: Mapping[str, Any]) -> dict[RemovalItem, bool]:
         return {}
 
 
-def pending_on(binding: Mapping[str, Any]) -> tuple[RemovalItem, ...]:
+def pending_binding_items(binding: Mapping[str, Any]) -> tuple[RemovalItem, ...]:
     """Return the objects that a binding records as pending on its cluster."""
-    return tuple(item for item, is_confirmed in recorded_on(binding).items() if not is_confirmed)
+    return tuple(item for item, is_confirmed in object_record(binding).items() if not is_confirmed)
 
 
 def format_record(judgement: LeavingJudgement) -> str:
@@ -191,20 +199,20 @@ def format_record(judgement: LeavingJudgement) -> str:
     recorded later.
     """
     confirmed = frozenset(judgement.confirmed)
-    items = _fitting((*judgement.confirmed, *sorted(judgement.pending)))
+    items = _recordable_items((*judgement.confirmed, *sorted(judgement.pending)))
     entries = [[*_entry(item), *([True] if item in confirmed else [])] for item in items]
     return dump_json(entries).decode() if entries else ""
 
 
-def _fitting(items: Iterable[RemovalItem]) -> tuple[RemovalItem, ...]:
+def _recordable_items(items: Iterable[RemovalItem]) -> tuple[RemovalItem, ...]:
     """Return the first items, as many as the record has room for."""
-    fitting, room = [], _LONGEST_RECORD
+    recordable_items, room = [], _LONGEST_RECORD
     for item in items:
         room -= len(dump_json([*_entry(item), True])) + 1
         if room < 0:
             break
-        fitting.append(item)
-    return tuple(fitting)
+        recordable_items.append(item)
+    return tuple(recordable_items)
 
 
 def _entry(item: RemovalItem) -> list[str]:

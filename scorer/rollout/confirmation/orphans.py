@@ -36,7 +36,7 @@ class OrphanedContent:
     objects: int
 
 
-def orphaned_on(member: Mapping[str, Any]) -> dict[PlacementRef, OrphanedContent]:
+def orphan_record(member: Mapping[str, Any]) -> dict[PlacementRef, OrphanedContent]:
     """Return the record of a MemberCluster. An unreadable one is empty."""
     try:
         entries = orjson.loads(annotation(member, ORPHANED_CONTENT) or "{}").items()
@@ -61,9 +61,9 @@ def format_orphaned(content: Mapping[PlacementRef, OrphanedContent]) -> str:
 
 def orphaned_content(members: Iterable[Mapping[str, Any]]) -> dict[PlacementRef, dict[str, OrphanedContent]]:
     """Return the orphaned content of all members, by placement and name of the member."""
-    found: dict[PlacementRef, dict[str, OrphanedContent]] = defaultdict(dict)
+    contents: dict[PlacementRef, dict[str, OrphanedContent]] = defaultdict(dict)
     for member in members:
         if annotation(member, ORPHANED_CONTENT):
-            for ref, content in orphaned_on(member).items():
-                found[ref][name_of(member)] = content
-    return dict(sorted(found.items(), key=lambda entry: str(entry[0])))
+            for ref, content in orphan_record(member).items():
+                contents[ref][name_of(member)] = content
+    return dict(sorted(contents.items(), key=lambda entry: str(entry[0])))

@@ -50,8 +50,8 @@ class KindPattern:
         """
         kind, _, group = text.strip().partition(".")
         is_kind = kind == "*" or (kind.isascii() and kind.isalnum())
-        rest = group.removeprefix("*.")
-        is_group = all(part and part.isascii() and part.replace("-", "").isalnum() for part in rest.split("."))
+        suffix = group.removeprefix("*.")
+        is_group = all(part and part.isascii() and part.replace("-", "").isalnum() for part in suffix.split("."))
         if not is_kind or (not is_group if group else kind == "*" or "." in text):
             raise ValueError(f"{text!r} is none of Kind, Kind.group, *.group, *.*.suffix")
         return cls(kind, group)

@@ -44,7 +44,7 @@ from scorer.rollout.confirmation.digests import (
     validity_error,
 )
 from scorer.rollout.confirmation.objects import pending_objects
-from scorer.rollout.confirmation.on_cluster import pending_on
+from scorer.rollout.confirmation.on_cluster import pending_binding_items
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 
 CONFIRMATION_REQUIRED: Final = str(PendingReason.CONFIRMATION)
@@ -70,10 +70,12 @@ def pending_items(snapshots: Iterable[JsonObject], bindings: Iterable[JsonObject
         bindings: All of its bindings.
     """
     objects = pending_objects(placed_group(snapshot_groups(snapshots)))
-    live = [each for each in bindings if not is_deleting(each)]
-    on_some = {item for each in live for item in pending_on(each)}
-    asked = (each for each in live if pending_reason(each) is PendingReason.CONFIRMATION)
-    return (*objects, *sorted(on_some), *sorted(map(cluster_item, asked)))
+    live_bindings = [binding for binding in bindings if not is_deleting(binding)]
+    binding_items = {item for binding in live_bindings for item in pending_binding_items(binding)}
+    unconfirmed_bindings = (
+        binding for binding in live_bindings if pending_reason(binding) is PendingReason.CONFIRMATION
+    )
+    return (*objects, *sorted(binding_items), *sorted(map(cluster_item, unconfirmed_bindings)))
 
 
 def oldest(items: Iterable[RemovalItem]) -> datetime | None:
@@ -93,16 +95,16 @@ def pending_message(
         bindings: All of its bindings.
     """
     groups = confirmable_groups(uid_of(placement), items)
-    effects = ", ".join(_counted(items))
-    listed, size = [], 0
+    effects = ", ".join(_effects(items))
+    entries, size = [], 0
     for group in groups:
         entry = f"{group} ({group.digest})"
         size += len(entry) + 2
         if size > _LONGEST_MESSAGE:
             break
-        listed.append(entry)
-    more = f" and {len(groups) - len(listed)} more" if len(groups) > len(listed) else ""
-    message = f"{effects} until confirmed: {', '.join(listed)}{more}"
+        entries.append(entry)
+    more = f" and {len(groups) - len(entries)} more" if len(groups) > len(entries) else ""
+    message = f"{effects} until confirmed: {', '.join(entries)}{more}"
     bindings = list(bindings)
     problem = confirmation_problem(placement, now) or _spent_problem(placement, groups, now, bindings)
     problems = [f"{CONFIRM_REMOVAL}: {problem}"] if problem else []
@@ -111,12 +113,12 @@ def pending_message(
 
 def _restored_hub(bindings: Iterable[JsonObject]) -> Iterator[str]:
     """Yield which clusters hold Works that are older than what was applied, because the hub was restored."""
-    holding = (binding for binding in bindings if holds_older(conditions_of(binding)))
-    if held := sorted(text_at(binding, "spec", "targetCluster") for binding in holding):
-        yield f"older Works are held on {_named(held)}: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
+    bindings_behind = (binding for binding in bindings if holds_older(conditions_of(binding)))
+    if names := sorted(text_at(binding, "spec", "targetCluster") for binding in bindings_behind):
+        yield f"older Works are held on {_name_list(names)}: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
 
 
-def _counted(items: Sequence[RemovalItem]) -> Iterable[str]:
+def _effects(items: Sequence[RemovalItem]) -> Iterable[str]:
     objects = sum(item.objects for item in items if item.effect is RemovalEffect.OBJECT)
     clusters = sum(item.effect is RemovalEffect.CLUSTER for item in items)
     if objects:
@@ -143,16 +145,20 @@ def _spent_problem(
 ) -> str:
     """Return why a confirmed digest is still pending. Empty: none is, or the cause is unknown."""
     confirmation = Confirmation.of(placement, now)
-    asked = sorted(confirmation.digests.intersection(group.digest for group in groups))
-    if not asked or confirmation.expiry is None:
+    confirmed_digests = sorted(confirmation.digests.intersection(group.digest for group in groups))
+    if not confirmed_digests or confirmation.expiry is None:
         return ""
-    waiting = (each for each in bindings if pending_on(each) or pending_reason(each))
-    records = [CarriedOut.of(document).without_expired(now) for document in (placement, *waiting)]
-    spent = [digest for digest in asked if not all(each.is_renewed(digest, confirmation.expiry) for each in records)]
-    if spent:
-        until = max(each.until[spent[0]] for each in records if spent[0] in each.until)
+    waiting_bindings = (binding for binding in bindings if pending_binding_items(binding) or pending_reason(binding))
+    records = [CarriedOut.of(document).without_expired(now) for document in (placement, *waiting_bindings)]
+    spent_digests = [
+        digest
+        for digest in confirmed_digests
+        if not all(record.is_renewed(digest, confirmation.expiry) for record in records)
+    ]
+    if spent_digests:
+        until = max(record.until[spent_digests[0]] for record in records if spent_digests[0] in record.until)
         return (
-            f"{spent[0]} was carried out before: it counts again in a confirmation that expires after "
+            f"{spent_digests[0]} was carried out before: it counts again in a confirmation that expires after "
             f"{format_time(until)}"
         )
     if room_for_digests(placement, now) == 0:
@@ -181,29 +187,29 @@ def with_removal_pending(
         bindings: All of its bindings, which also record digests that were carried out.
         snapshots: All of its resource snapshots.
     """
-    made, bindings = [], tuple(bindings)
-    left_to_runs = [each for each in bindings if pending_reason(each) is PendingReason.UPDATE_RUN]
+    conditions, bindings = [], tuple(bindings)
+    run_bindings = [binding for binding in bindings if pending_reason(binding) is PendingReason.UPDATE_RUN]
     if items:
         message = pending_message(placement, items, now, bindings)
         since = oldest(items) or now
-        made.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
-    elif left_to_runs:
-        made.append(_left_to_runs(placement, left_to_runs, now))
-    elif clusters := clusters_losing(placement, bindings, snapshots):
-        made.append(_in_progress(placement, clusters, now))
-    return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
+        conditions.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
+    elif run_bindings:
+        conditions.append(_update_run_condition(placement, run_bindings, now))
+    elif clusters := clusters_in_removal(placement, bindings, snapshots):
+        conditions.append(_progress_condition(placement, clusters, now))
+    return _with_conditions(placement, status, conditions, REMOVAL_PENDING_CONDITION)
 
 
-def _left_to_runs(placement: JsonObject, bindings: Sequence[JsonObject], now: datetime) -> JsonObject:
+def _update_run_condition(placement: JsonObject, bindings: Sequence[JsonObject], now: datetime) -> JsonObject:
     """Return the condition about the dropped clusters of an External placement. Update runs remove their content."""
     items = sorted(map(cluster_item, bindings))
-    clusters = _named([item.cluster for item in items])
-    message = f"{', '.join(_counted(items))} until an update run removes it: {clusters}"
+    clusters = _name_list([item.cluster for item in items])
+    message = f"{', '.join(_effects(items))} until an update run removes it: {clusters}"
     reason = str(PendingReason.UPDATE_RUN)
     return _condition(placement, REMOVAL_PENDING_CONDITION, TRUE, reason, message, oldest(items) or now)
 
 
-def clusters_losing(
+def clusters_in_removal(
     placement: JsonObject, bindings: Iterable[JsonObject], snapshots: Iterable[JsonObject] = ()
 ) -> tuple[str, ...]:
     """Return the clusters that still have content whose removal is confirmed, sorted.
@@ -216,17 +222,22 @@ def clusters_losing(
         snapshots: All of its resource snapshots.
     """
     is_external = text_at(placement, "spec", "strategy", "type") == StrategyType.EXTERNAL
-    indices = [annotation(each, CONTENT_REMOVED_IN) for each in ([] if is_external else snapshots)]
-    first = max((int(each) for each in indices if each.isdecimal()), default=0)
+    indices = [annotation(snapshot, CONTENT_REMOVED_IN) for snapshot in ([] if is_external else snapshots)]
+    first = max((int(index) for index in indices if index.isdecimal()), default=0)
 
-    def is_losing(binding: JsonObject) -> bool:
+    def has_confirmed_removal(binding: JsonObject) -> bool:
         if spec_of(binding).get("state") == BindingState.UNSCHEDULED:
-            ordered = CarriedOut.of(binding).until
-            return pending_reason(binding) is None and cluster_item(binding).digest(uid_of(placement)) in ordered
+            carried_out_digests = CarriedOut.of(binding).until
+            return (
+                pending_reason(binding) is None
+                and cluster_item(binding).digest(uid_of(placement)) in carried_out_digests
+            )
         index = snapshot_index(spec_of(binding).get("resourceSnapshotName"))
         return object_removal(binding) is not None or (index is not None and index < first)
 
-    return tuple(sorted(text_at(each, "spec", "targetCluster") for each in bindings if is_losing(each)))
+    return tuple(
+        sorted(text_at(binding, "spec", "targetCluster") for binding in bindings if has_confirmed_removal(binding))
+    )
 
 
 def with_removal_in_progress(
@@ -240,13 +251,13 @@ def with_removal_in_progress(
         clusters: The clusters that still have content.
         now: The time of a transition.
     """
-    made = [_in_progress(placement, clusters, now)]
-    return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
+    conditions = [_progress_condition(placement, clusters, now)]
+    return _with_conditions(placement, status, conditions, REMOVAL_PENDING_CONDITION)
 
 
-def _in_progress(placement: JsonObject, clusters: Sequence[str], now: datetime) -> JsonObject:
+def _progress_condition(placement: JsonObject, clusters: Sequence[str], now: datetime) -> JsonObject:
     subject = "1 cluster still has" if len(clusters) == 1 else f"{len(clusters)} clusters still have"
-    message = f"{subject} content whose removal is confirmed: {_named(clusters)}"
+    message = f"{subject} content whose removal is confirmed: {_name_list(clusters)}"
     return _condition(placement, REMOVAL_PENDING_CONDITION, FALSE, REMOVAL_IN_PROGRESS, message, now)
 
 
@@ -261,9 +272,11 @@ def _condition(placement: JsonObject, kind: str, status: Any, reason: str, messa
     return make_condition(kind, status, reason, message, generation=generation_of(placement), now=since)
 
 
-def _with_conditions(placement: JsonObject, status: JsonObject, made: Sequence[JsonObject], kind: str) -> JsonObject:
-    others = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
-    conditions = [*others, *merge_conditions(conditions_of(placement), made)]
+def _with_conditions(
+    placement: JsonObject, status: JsonObject, new_conditions: Sequence[JsonObject], kind: str
+) -> JsonObject:
+    other_conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
+    conditions = [*other_conditions, *merge_conditions(conditions_of(placement), new_conditions)]
     return {**status, "conditions": conditions} if conditions or "conditions" in status else status
 
 
@@ -271,11 +284,11 @@ def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable
     """Yield an Event when the message about pending removals changes, and when a placement selects nothing any more."""
     old = {condition.get("type"): condition for condition in conditions_of(placement)}
     new = {condition.get("type"): condition for condition in status.get("conditions") or ()}
-    pending, before = new.get(REMOVAL_PENDING_CONDITION), old.get(REMOVAL_PENDING_CONDITION)
+    pending, previous = new.get(REMOVAL_PENDING_CONDITION), old.get(REMOVAL_PENDING_CONDITION)
     if (
         pending
         and pending.get("reason") == CONFIRMATION_REQUIRED
-        and pending.get("message") != (before or {}).get("message")
+        and pending.get("message") != (previous or {}).get("message")
     ):
         yield Event(REMOVAL_PENDING_CONDITION, str(pending.get("message"))[:1024], "Warning")
     had_content = bool(status_of(placement).get("selectedResources"))
@@ -286,7 +299,7 @@ def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable
 def orphaned_event(placement: JsonObject, clusters: Sequence[str]) -> Event:
     """Return the Event about content that remains because the namespace of its placement is deleted unconfirmed."""
     message = (
-        f"the content of ResourcePlacement {name_of(placement)} stays on {_named(clusters)}: "
+        f"the content of ResourcePlacement {name_of(placement)} stays on {_name_list(clusters)}: "
         "its removal was not confirmed: create the placement again to have it managed"
     )
     return Event(CONTENT_ORPHANED, message, "Warning")
@@ -295,7 +308,7 @@ def orphaned_event(placement: JsonObject, clusters: Sequence[str]) -> Event:
 def warning_event(items: Sequence[RemovalItem], clusters: Sequence[str] = ()) -> Event:
     """Return the Event about content that is removed with a warning."""
     subjects = [*map(str, items), *(f"cluster {cluster}" for cluster in clusters)]
-    return Event(REMOVED_WITH_WARNING, f"removed without confirmation: {_named(subjects)}", "Warning")
+    return Event(REMOVED_WITH_WARNING, f"removed without confirmation: {_name_list(subjects)}", "Warning")
 
 
 def bypassed_event(placement: JsonObject) -> Event | None:
@@ -309,6 +322,6 @@ def bypassed_event(placement: JsonObject) -> Event | None:
     return Event(CONFIRMATION_BYPASSED, message[:1024], "Warning")
 
 
-def _named(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"

@@ -71,9 +71,11 @@ def format_sources(sources: Mapping[ObjectIdentity, ObjectSource], contents: Seq
     An API server limits its size. A record that is too long keeps only the latest roll-up of each object. If it is
     still too long, it keeps none, and the pending keys of an envelope share the earliest time.
     """
-    found = [sources.get(object_identity(content), ObjectSource()) for content in contents]
-    for reduce in _REDUCTIONS:
-        entries = [_encoded(reduce(each), content) for each, content in zip(found, contents, strict=True)]
+    object_sources = [sources.get(object_identity(content), ObjectSource()) for content in contents]
+    for reduction in _REDUCTIONS:
+        entries = [
+            _format_entry(reduction(source), content) for source, content in zip(object_sources, contents, strict=True)
+        ]
         text = dump_json(entries).decode()
         if len(text) <= _LONGEST_RECORD:
             break
@@ -85,7 +87,7 @@ def sources_of(snapshot: JsonObject) -> list[ObjectSource]:
     contents = selected_resources(snapshot)
     try:
         entries = orjson.loads(annotation(snapshot, SOURCES) or "[]")
-        return [_decoded(entry, content) for entry, content in zip(entries, contents, strict=True)]
+        return [_parse_entry(entry, content) for entry, content in zip(entries, contents, strict=True)]
     except (ValueError, TypeError, AttributeError, LookupError):
         return [ObjectSource()] * len(contents)
 
@@ -94,12 +96,12 @@ def _latest_group(source: ObjectSource) -> ObjectSource:
     return replace(source, groups=source.groups[:1])
 
 
-def _coarse(source: ObjectSource) -> ObjectSource:
+def _coarse_source(source: ObjectSource) -> ObjectSource:
     first = min(source.keys.values(), default=None)
     return replace(source, groups=(), keys=dict.fromkeys(source.keys, first) if first else {})
 
 
-def _encoded(source: ObjectSource, content: JsonObject) -> Any:
+def _format_entry(source: ObjectSource, content: JsonObject) -> Any:
     """Return the entry of an object: its uid, or a JSON object while its removal, or that of a key, is pending.
 
     The pending keys of an envelope are encoded per time, as ranges of positions in the order of the keys.
@@ -119,7 +121,7 @@ def _encoded(source: ObjectSource, content: JsonObject) -> Any:
     return {name: value for name, value in entry.items() if value}
 
 
-def _decoded(entry: Any, content: JsonObject) -> ObjectSource:
+def _parse_entry(entry: Any, content: JsonObject) -> ObjectSource:
     if isinstance(entry, str):
         return ObjectSource(entry)
     since, names = entry.get("since"), [key for key, _ in _entries(content)]
@@ -140,30 +142,36 @@ def _ranges(positions: Sequence[int]) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-_REDUCTIONS: Final[tuple[Callable[[ObjectSource], ObjectSource], ...]] = (lambda source: source, _latest_group, _coarse)
+_REDUCTIONS: Final[tuple[Callable[[ObjectSource], ObjectSource], ...]] = (
+    lambda source: source,
+    _latest_group,
+    _coarse_source,
+)
 
 
 def placed_objects(group: SnapshotGroup) -> dict[ObjectIdentity, PlacedObject]:
     """Return what a snapshot group places, unwrapped, by identity."""
     contents = [content for document in group.documents for content in selected_resources(document)]
     sources = [source for document in group.documents for source in sources_of(document)]
-    return unwrapped(contents, sources)
+    return unwrapped_objects(contents, sources)
 
 
-def unwrapped(contents: Sequence[JsonObject], sources: Iterable[ObjectSource]) -> dict[ObjectIdentity, PlacedObject]:
+def unwrapped_objects(
+    contents: Sequence[JsonObject], sources: Iterable[ObjectSource]
+) -> dict[ObjectIdentity, PlacedObject]:
     """Return objects by identity, those in envelopes unwrapped."""
-    found: dict[ObjectIdentity, PlacedObject] = {}
+    placed_by_identity: dict[ObjectIdentity, PlacedObject] = {}
     for content, source in zip(contents, sources, strict=True):
         identity = object_identity(content)
         if not is_envelope(content):
-            found[identity] = PlacedObject(content, source.uid, since=source.since, groups=source.groups)
+            placed_by_identity[identity] = PlacedObject(content, source.uid, since=source.since, groups=source.groups)
             continue
         for key, wrapped in _entries(content):
             since = source.keys.get(key)
-            found[object_identity(wrapped)] = PlacedObject(
+            placed_by_identity[object_identity(wrapped)] = PlacedObject(
                 wrapped, source.uid, identity, key, since, source.groups if since else ()
             )
-    return found
+    return placed_by_identity
 
 
 def _entries(envelope: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -189,17 +197,17 @@ def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotG
     """
     if created is None or not has_pending(group):
         return group
-    absent: set[ObjectIdentity] = set()
+    omitted: set[ObjectIdentity] = set()
     documents = []
     for document in group.documents:
         pairs = list(zip(selected_resources(document), sources_of(document), strict=True))
-        later = {object_identity(content) for content, source in pairs if source.since and source.since < created}
-        absent |= later
-        contents = [content for content, _ in pairs if object_identity(content) not in later]
-        documents.append(with_spec(document, selectedResources=contents) if later else document)
-    if not absent:
+        pending = {object_identity(content) for content, source in pairs if source.since and source.since < created}
+        omitted |= pending
+        contents = [content for content, _ in pairs if object_identity(content) not in pending]
+        documents.append(with_spec(document, selectedResources=contents) if pending else document)
+    if not omitted:
         return group
-    left_out = format_left_out((), group.left_out() | absent)
+    left_out = format_left_out((), group.left_out() | omitted)
     master = with_metadata(documents[0], annotations={LEFT_OUT: left_out})
     return SnapshotGroup(group.index, master, tuple(documents[1:]))
 
@@ -208,7 +216,7 @@ def with_pending(
     selected: Sequence[JsonObject],
     sources: Mapping[ObjectIdentity, ObjectSource],
     pending: Mapping[ObjectIdentity, PlacedObject],
-    earlier: Mapping[ObjectIdentity, JsonObject],
+    placed_envelopes: Mapping[ObjectIdentity, JsonObject],
 ) -> tuple[list[JsonObject], dict[ObjectIdentity, ObjectSource]]:
     """Return the objects to place, in any order, and their sources: the selected and the pending objects.
 
@@ -218,22 +226,22 @@ def with_pending(
         selected: The selected objects.
         sources: Sources of the selected objects.
         pending: The objects whose removal is pending, each with ``since``.
-        earlier: The envelopes as they were placed last.
+        placed_envelopes: The envelopes as they were placed last.
     """
     contents = {object_identity(content): content for content in selected}
-    found = dict(sources)
+    all_sources = dict(sources)
     for identity, placed in sorted(pending.items()):
         if placed.envelope is None:
             contents[identity] = placed.content
-            found[identity] = ObjectSource(placed.uid, placed.since, groups=placed.groups)
+            all_sources[identity] = ObjectSource(placed.uid, placed.since, groups=placed.groups)
             continue
-        envelope = contents.get(placed.envelope) or {**earlier[placed.envelope], "data": {}}
+        envelope = contents.get(placed.envelope) or {**placed_envelopes[placed.envelope], "data": {}}
         key = _free_key(envelope["data"], placed.key)
         contents[placed.envelope] = {**envelope, "data": {**envelope["data"], key: placed.content}}
-        source = found.get(placed.envelope) or ObjectSource(placed.uid)
+        source = all_sources.get(placed.envelope) or ObjectSource(placed.uid)
         assert placed.since is not None
-        found[placed.envelope] = replace(source, keys={**source.keys, key: placed.since}, groups=placed.groups)
-    return list(contents.values()), found
+        all_sources[placed.envelope] = replace(source, keys={**source.keys, key: placed.since}, groups=placed.groups)
+    return list(contents.values()), all_sources
 
 
 def _free_key(data: Mapping[str, Any], key: str) -> str:

@@ -48,10 +48,10 @@ def _recent(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -
     The latest group is superseded now.
     """
     superseded: list[tuple[SnapshotGroup, datetime]] = []
-    later = now
+    end = now
     for group in reversed(groups):
         if group.is_complete:
             text = annotation(group.master or {}, SUPERSEDED_AT) if superseded else ""
-            superseded.append((group, read_instant(text) or later))
-            later = read_instant(metadata_of(group.master or {}).get("creationTimestamp")) or now
+            superseded.append((group, read_instant(text) or end))
+            end = read_instant(metadata_of(group.master or {}).get("creationTimestamp")) or now
     return [(group, time) for group, time in superseded if time >= now - window]

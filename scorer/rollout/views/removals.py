@@ -21,7 +21,7 @@ from scorer.rollout.confirmation.member_contents import (
     leaving_namespaces,
     member_contents,
 )
-from scorer.rollout.confirmation.on_cluster import pending_on
+from scorer.rollout.confirmation.on_cluster import pending_binding_items
 from scorer.rollout.confirmation.orphans import OrphanedContent
 from scorer.rollout.confirmation.report import oldest, pending_items
 from scorer.rollout.confirmation.sources import placed_objects
@@ -163,7 +163,7 @@ class _Content:
         return {
             str(spec_of(binding).get("targetCluster") or "")
             for binding in self._bindings
-            if any(item.identity in identities for item in pending_on(binding))
+            if any(item.identity in identities for item in pending_binding_items(binding))
         }
 
 

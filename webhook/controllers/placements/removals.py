@@ -38,7 +38,7 @@ from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerd
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from scorer.rollout.confirmation.exemption import Exemptions, exemption_record
 from scorer.rollout.confirmation.objects import ObjectFacts, ObjectJudgement, judge_objects
-from scorer.rollout.confirmation.orphans import OrphanedContent, format_orphaned, orphaned_on
+from scorer.rollout.confirmation.orphans import OrphanedContent, format_orphaned, orphan_record
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import (
     bypassed_event,
@@ -257,7 +257,7 @@ class ContentRemovals:
         async with self._recording:
             for cluster in clusters:
                 member = self._hub.cache.get(MEMBER_CLUSTER, cluster)
-                recorded = orphaned_on(member) if member else {}
+                recorded = orphan_record(member) if member else {}
                 if member is None or (ref in recorded) is (content is not None):
                     continue
                 others = {each: recorded[each] for each in recorded if each != ref}

@@ -45,8 +45,8 @@ from scorer.rollout.confirmation.on_cluster import (
     LeavingObjects,
     format_record,
     judge_leaving,
+    object_record,
     objects_in,
-    recorded_on,
 )
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import pending_items, warning_event
@@ -241,4 +241,4 @@ def _is_displaced(names: Set[str], groups: Iterable[SnapshotGroup], latest: Snap
 
 def _without_source(binding: JsonObject) -> frozenset[ObjectIdentity]:
     """Return the objects on the record of a cluster that no snapshot has."""
-    return frozenset(item.identity for item in recorded_on(binding) if not item.uid)
+    return frozenset(item.identity for item in object_record(binding) if not item.uid)

@@ -38,9 +38,9 @@ def config_maps(count, start=0):
 
 
 def make_group(index, objects, created=NOW - 10 * HOUR, sources=None):
-    found = {object_identity(each): ObjectSource(uid(each)) for each in objects} | dict(sources or {})
+    object_sources = {object_identity(content): ObjectSource(uid(content)) for content in objects} | dict(sources or {})
     annotations = {
-        "harbormaster.dev/sources": format_sources(found, objects),
+        "harbormaster.dev/sources": format_sources(object_sources, objects),
         "kubernetes-fleet.io/number-of-resource-snapshots": "1",
         "kubernetes-fleet.io/resource-hash": f"hash-{index}",
     }
@@ -85,13 +85,13 @@ def carried_out(*digests, index="", expiry=NOW + HOUR):
     return CarriedOut().with_digests(digests, expiry, str(index)).format()
 
 
-def judge(before, selected, *, placement=None, namespaces=(), policy=DEFAULTS, now=NOW):
+def judge(placed, selected, *, placement=None, namespaces=(), policy=DEFAULTS, now=NOW):
     """Judge a selection against snapshot groups, or against objects placed long ago."""
-    groups = before if before and isinstance(before[0], SnapshotGroup) else [make_group(0, before)]
+    groups = placed if placed and isinstance(placed[0], SnapshotGroup) else [make_group(0, placed)]
     placement = placement or make_placement()
-    live = {each["metadata"]["name"]: each for each in namespaces}
-    uids = {object_identity(each): uid(each) for each in selected}
-    facts = ObjectFacts(policy.of(placement), placement, selected, uids, groups, live.get, now)
+    namespace_by_name = {content["metadata"]["name"]: content for content in namespaces}
+    uids = {object_identity(content): uid(content) for content in selected}
+    facts = ObjectFacts(policy.of(placement), placement, selected, uids, groups, namespace_by_name.get, now)
     return judge_objects(facts)
 
 

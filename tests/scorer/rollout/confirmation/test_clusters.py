@@ -35,27 +35,31 @@ def make_binding(cluster, pending=None, carried_out=""):
     }
 
 
-def dropped(*clusters, pending=None, carried_out=""):
-    return tuple(DroppedCluster(make_binding(each, pending, carried_out), pending) for each in clusters)
+def make_dropped(*clusters, pending=None, carried_out=""):
+    return tuple(DroppedCluster(make_binding(cluster, pending, carried_out), pending) for cluster in clusters)
 
 
 def digest(cluster):
     return cluster_item(make_binding(cluster)).digest(UID)
 
 
-def named(count, start=0):
+def cluster_names(count, start=0):
     return [f"m{number:02}" for number in range(start, start + count)]
 
 
-def judge(lost, kept=0, *, replacements=(), available=(), largest=0, confirmed=(), policy=DEFAULTS, external=False):
+def judge(
+    losses, remaining=0, *, replacements=(), available=(), largest=0, confirmed=(), policy=DEFAULTS, external=False
+):
     """Judge lost clusters, given as names or as `DroppedCluster`."""
-    gone = tuple(each if isinstance(each, DroppedCluster) else dropped(each)[0] for each in lost)
+    dropped_clusters = tuple(
+        cluster if isinstance(cluster, DroppedCluster) else make_dropped(cluster)[0] for cluster in losses
+    )
     facts = ClusterFacts(
         policy,
         UID,
-        gone,
-        remaining=frozenset(named(kept, 50)),
-        replacements={each: each in available for each in replacements},
+        dropped_clusters,
+        remaining=frozenset(cluster_names(remaining, 50)),
+        replacements={name: name in available for name in replacements},
         largest=largest,
         confirmation=Confirmation(frozenset(confirmed), NOW + HOUR),
         now=NOW,
@@ -65,7 +69,7 @@ def judge(lost, kept=0, *, replacements=(), available=(), largest=0, confirmed=(
 
 
 @pytest.mark.parametrize(
-    ("lost", "kept", "waits"),
+    ("losses", "remaining", "is_pending"),
     [
         pytest.param(1, 1, False, id="one-of-two"),
         pytest.param(1, 0, True, id="the-only-one"),
@@ -78,15 +82,19 @@ def judge(lost, kept=0, *, replacements=(), available=(), largest=0, confirmed=(
         pytest.param(0, 5, False, id="none"),
     ],
 )
-def test_thresholds(lost, kept, waits):
-    judgement = judge(named(lost), kept)
-    expected = {f"shop-{each}": ASKED for each in named(lost)} if waits else {}
+def test_thresholds(losses, remaining, is_pending):
+    judgement = judge(cluster_names(losses), remaining)
+    expected = {f"shop-{name}": ASKED for name in cluster_names(losses)} if is_pending else {}
     assert {name: pending.reason for name, pending in judgement.pending.items()} == expected
-    assert judgement.ordered == frozenset() if waits else judgement.ordered == {f"shop-{each}" for each in named(lost)}
+    assert (
+        judgement.ordered == frozenset()
+        if is_pending
+        else judgement.ordered == {f"shop-{name}" for name in cluster_names(losses)}
+    )
 
 
 @pytest.mark.parametrize(
-    ("lost", "kept", "picked", "available", "reason"),
+    ("losses", "remaining", "replacement_count", "available", "reason"),
     [
         pytest.param(1, 0, 1, 0, WAITS, id="the-only-one-moves"),
         pytest.param(1, 0, 1, 1, None, id="the-only-one-has-moved"),
@@ -100,9 +108,9 @@ def test_thresholds(lost, kept, waits):
         pytest.param(1, 5, 1, 0, None, id="below-the-thresholds-nothing-waits"),
     ],
 )
-def test_replacements_count_once_they_are_available(lost, kept, picked, available, reason):
-    names = named(picked, 20)
-    judgement = judge(named(lost), kept, replacements=names, available=names[:available])
+def test_replacements_count_once_they_are_available(losses, remaining, replacement_count, available, reason):
+    names = cluster_names(replacement_count, 20)
+    judgement = judge(cluster_names(losses), remaining, replacements=names, available=names[:available])
     reasons = {pending.reason for pending in judgement.pending.values()}
     assert reasons == ({reason} if reason else set())
 
@@ -119,15 +127,15 @@ def test_a_placement_may_move_often():
 
 
 def test_confirmed_clusters_go_and_the_others_are_judged_without_them():
-    judgement = judge(named(4), 2, confirmed=[digest("m00")])
+    judgement = judge(cluster_names(4), 2, confirmed=[digest("m00")])
     assert judgement.ordered == {"shop-m00"} == judgement.confirmed
     assert judgement.pending.keys() == {"shop-m01", "shop-m02", "shop-m03"}
-    judgement = judge(named(4), 4, confirmed=[digest("m00")])
+    judgement = judge(cluster_names(4), 4, confirmed=[digest("m00")])
     assert not judgement.pending, "three of seven need none"
 
 
 @pytest.mark.parametrize(
-    ("picked", "available", "reason"),
+    ("replacement_count", "available", "reason"),
     [
         pytest.param(0, 0, ASKED, id="the-window-has-passed"),
         pytest.param(1, 0, ASKED, id="one-is-replaced"),
@@ -135,66 +143,72 @@ def test_confirmed_clusters_go_and_the_others_are_judged_without_them():
         pytest.param(2, 2, None, id="both-replacements-are-available"),
     ],
 )
-def test_a_pending_cluster_waits_until_it_is_confirmed_or_replaced(picked, available, reason):
-    pending, names = PendingRemoval(ASKED, NOW), named(picked, 20)
-    judgement = judge(dropped("m10", "m11", pending=pending), 5, replacements=names, available=names[:available])
-    assert {each.reason for each in judgement.pending.values()} == ({reason} if reason else set())
+def test_a_pending_cluster_waits_until_it_is_confirmed_or_replaced(replacement_count, available, reason):
+    pending, names = PendingRemoval(ASKED, NOW), cluster_names(replacement_count, 20)
+    judgement = judge(make_dropped("m10", "m11", pending=pending), 5, replacements=names, available=names[:available])
+    assert {record.reason for record in judgement.pending.values()} == ({reason} if reason else set())
 
 
 def test_a_cluster_that_waited_for_confirmation_does_so_again_without_its_replacement():
     pending = PendingRemoval(ASKED, NOW)
-    replaced = judge(dropped("m10", "m11", pending=pending), 5, replacements=named(2, 20)).pending["shop-m10"]
-    assert (replaced.reason, replaced.is_asked) == (WAITS, True)
-    stored = PendingRemoval.of(make_binding("m10", replaced))
-    assert stored == replaced
-    again = judge(dropped("m10", "m11", pending=stored), 5)
-    assert {each.reason for each in again.pending.values()} == {ASKED}, "by itself, two of seven would need none"
+    waiting = judge(make_dropped("m10", "m11", pending=pending), 5, replacements=cluster_names(2, 20)).pending[
+        "shop-m10"
+    ]
+    assert (waiting.reason, waiting.is_asked) == (WAITS, True)
+    stored_record = PendingRemoval.of(make_binding("m10", waiting))
+    assert stored_record == waiting
+    second = judge(make_dropped("m10", "m11", pending=stored_record), 5)
+    assert {record.reason for record in second.pending.values()} == {ASKED}, "by itself, two of seven would need none"
 
 
 def test_confirming_some_clusters_does_not_confirm_the_others():
-    judgement = judge(dropped(*named(4), pending=PendingRemoval(ASKED, NOW)), 4, confirmed=[digest("m00")])
+    judgement = judge(make_dropped(*cluster_names(4), pending=PendingRemoval(ASKED, NOW)), 4, confirmed=[digest("m00")])
     assert judgement.pending.keys() == {"shop-m01", "shop-m02", "shop-m03"}
 
 
 def test_an_external_placement_leaves_its_clusters_to_update_runs():
-    (alone,) = judge(["m00"], 5, external=True).pending.values()
-    assert (alone.reason, alone.is_asked) == (LEFT_TO_RUNS, False)
-    waited = judge(dropped("m10", pending=PendingRemoval(ASKED, NOW)), 5, external=True).pending["shop-m10"]
-    stored = PendingRemoval.of(make_binding("m10", waited))
-    assert (stored.reason, stored.is_asked) == (LEFT_TO_RUNS, True)
-    assert judge(dropped("m10", pending=stored), 5).pending["shop-m10"].reason is ASKED
-    assert not judge(dropped("m10", pending=alone), 5).pending
+    (direct_record,) = judge(["m00"], 5, external=True).pending.values()
+    assert (direct_record.reason, direct_record.is_asked) == (LEFT_TO_RUNS, False)
+    run_record = judge(make_dropped("m10", pending=PendingRemoval(ASKED, NOW)), 5, external=True).pending["shop-m10"]
+    stored_record = PendingRemoval.of(make_binding("m10", run_record))
+    assert (stored_record.reason, stored_record.is_asked) == (LEFT_TO_RUNS, True)
+    assert judge(make_dropped("m10", pending=stored_record), 5).pending["shop-m10"].reason is ASKED
+    assert not judge(make_dropped("m10", pending=direct_record), 5).pending
 
 
 def test_a_digest_counts_once_per_binding():
-    used = CarriedOut().with_digests([digest("m00")], NOW + HOUR).format()
-    assert judge(dropped("m00", carried_out=used), confirmed=[digest("m00")]).pending
-    earlier = CarriedOut().with_digests([digest("m00")], NOW + HOUR / 2).format()
-    assert not judge(dropped("m00", carried_out=earlier), confirmed=[digest("m00")]).pending, "confirmed anew"
-    expired = CarriedOut().with_digests([digest("m00")], NOW - HOUR).format()
-    assert not judge(dropped("m00", carried_out=expired), confirmed=[digest("m00")]).pending
+    carried_out_record = CarriedOut().with_digests([digest("m00")], NOW + HOUR).format()
+    assert judge(make_dropped("m00", carried_out=carried_out_record), confirmed=[digest("m00")]).pending
+    earlier_record = CarriedOut().with_digests([digest("m00")], NOW + HOUR / 2).format()
+    assert not judge(make_dropped("m00", carried_out=earlier_record), confirmed=[digest("m00")]).pending, (
+        "confirmed anew"
+    )
+    expired_record = CarriedOut().with_digests([digest("m00")], NOW - HOUR).format()
+    assert not judge(make_dropped("m00", carried_out=expired_record), confirmed=[digest("m00")]).pending
 
 
 def test_a_roll_up_stays_confirmed_when_it_shrinks():
     names = [f"m{number:03}" for number in range(MOST_ITEMS + 10)]
     judgement = judge(names)
-    shown = {pending.groups for pending in judgement.pending.values()}
-    ((group,),) = shown
+    group_sets = {pending.groups for pending in judgement.pending.values()}
+    ((group,),) = group_sets
     pending = next(iter(judgement.pending.values()))
-    fewer = [*dropped(*names[5:], pending=pending), *dropped("fresh")]
-    again = judge(fewer, confirmed=[group])
-    assert again.pending.keys() == {"shop-fresh"}
-    assert len(again.confirmed) == len(names) - 5
+    shrunken_loss = [*make_dropped(*names[5:], pending=pending), *make_dropped("fresh")]
+    second = judge(shrunken_loss, confirmed=[group])
+    assert second.pending.keys() == {"shop-fresh"}
+    assert len(second.confirmed) == len(names) - 5
 
 
 def test_modes():
     off = RemovalPolicy(many_clusters=ConfirmationMode.OFF)
-    assert judge(named(5), policy=off) == judge(named(5), policy=DEFAULTS.with_every_mode(ConfirmationMode.OFF))
+    assert judge(cluster_names(5), policy=off) == judge(
+        cluster_names(5), policy=DEFAULTS.with_every_mode(ConfirmationMode.OFF)
+    )
     warn = RemovalPolicy(many_clusters=ConfirmationMode.WARN)
-    assert judge(named(5), policy=warn).warned == {f"shop-{each}" for each in named(5)}
+    assert judge(cluster_names(5), policy=warn).warned == {f"shop-{name}" for name in cluster_names(5)}
     every = RemovalPolicy(clusters=ConfirmationMode.CONFIRM)
-    assert judge(named(1), 9, policy=every).pending
-    assert judge(named(1), 9, replacements=["m20"], policy=every).pending["shop-m00"].reason is WAITS
+    assert judge(cluster_names(1), 9, policy=every).pending
+    assert judge(cluster_names(1), 9, replacements=["m20"], policy=every).pending["shop-m00"].reason is WAITS
 
 
 def test_the_record_on_a_binding():
@@ -210,16 +224,18 @@ def test_the_record_on_a_binding():
     assert pending_reason(binding) is None
 
 
-def make_snapshot(index, held=""):
+def make_snapshot(index, record_text=""):
     labels = {"kubernetes-fleet.io/policy-index": str(index)}
-    annotations = {"harbormaster.dev/clusters-held": held} if held else {}
+    annotations = {"harbormaster.dev/clusters-held": record_text} if record_text else {}
     return {"metadata": {"name": f"shop-{index}", "labels": labels, "annotations": annotations}}
 
 
-def record(snapshot, snapshots, lost, kept, confirmed=(), now=NOW):
-    gone = dropped(*lost)
+def record(snapshot, snapshots, losses, remaining, confirmed=(), now=NOW):
+    dropped_clusters = make_dropped(*losses)
     confirmation = Confirmation(frozenset(confirmed), NOW + HOUR)
-    facts = ClusterFacts(DEFAULTS, UID, gone, frozenset(named(kept, 50)), confirmation=confirmation, now=now)
+    facts = ClusterFacts(
+        DEFAULTS, UID, dropped_clusters, frozenset(cluster_names(remaining, 50)), confirmation=confirmation, now=now
+    )
     return with_clusters_held(snapshot, snapshots, judge_clusters(facts), facts)
 
 
@@ -231,48 +247,48 @@ def test_the_record_of_clusters_that_were_left():
     assert clusters_held([second, first], NOW + timedelta(minutes=45), HOUR) == 9
     assert clusters_held([second, first], NOW + timedelta(minutes=75), HOUR) == 7
     assert record(second, [second], [], 6) is None
-    assert record(second, [second], named(5), 0) is None, "nothing is ordered"
+    assert record(second, [second], cluster_names(5), 0) is None, "nothing is ordered"
     assert clusters_held([make_snapshot(2, "[")], NOW, HOUR) == 0
 
 
 def test_confirmed_clusters_are_taken_off_the_record():
     first = record(make_snapshot(0), [], ["lion"], 8)
-    names = named(5)
-    after = record(first, [first], names, 3, confirmed=map(digest, names))
-    assert clusters_held([after], NOW, HOUR) == 4
+    names = cluster_names(5)
+    confirmed_snapshot = record(first, [first], names, 3, confirmed=map(digest, names))
+    assert clusters_held([confirmed_snapshot], NOW, HOUR) == 4
 
 
 def test_the_record_does_not_shrink_when_it_is_written_twice():
     first = record(make_snapshot(0), [], ["lion"], 8)
-    names = named(5)
-    after = record(first, [first], names, 3, confirmed=map(digest, names))
-    again = record(after, [after], names, 3, confirmed=map(digest, names))
-    assert clusters_held([again or after], NOW, HOUR) == 4
+    names = cluster_names(5)
+    confirmed_snapshot = record(first, [first], names, 3, confirmed=map(digest, names))
+    second = record(confirmed_snapshot, [confirmed_snapshot], names, 3, confirmed=map(digest, names))
+    assert clusters_held([second or confirmed_snapshot], NOW, HOUR) == 4
 
 
 def test_records_on_several_snapshots_add_up():
     first = record(make_snapshot(0), [], ["lion"], 8)
-    second = record(make_snapshot(1), [], named(2), 3, confirmed=map(digest, named(2)))
+    second = record(make_snapshot(1), [], cluster_names(2), 3, confirmed=map(digest, cluster_names(2)))
     assert second is None, "without the first record, there is nothing to take the confirmed ones off"
-    other = record(make_snapshot(1), [], ["fish"], 4)
-    assert clusters_held([first, other], NOW, HOUR) == 9
+    unconfirmed_snapshot = record(make_snapshot(1), [], ["fish"], 4)
+    assert clusters_held([first, unconfirmed_snapshot], NOW, HOUR) == 9
 
 
 def test_the_record_of_ten_thousand_clusters_fits_into_an_annotation():
     names = [f"m{number:05}" for number in range(10_000)]
     first = record(make_snapshot(0), [], ["lion"], 12_000)
-    after = record(first, [first], names, 2_000, confirmed=map(digest, names))
-    assert len(after["metadata"]["annotations"][CLUSTERS_HELD]) < LONGEST_ANNOTATIONS / 2
-    assert clusters_held([after], NOW, HOUR) == 2_001
+    confirmed_snapshot = record(first, [first], names, 2_000, confirmed=map(digest, names))
+    assert len(confirmed_snapshot["metadata"]["annotations"][CLUSTERS_HELD]) < LONGEST_ANNOTATIONS / 2
+    assert clusters_held([confirmed_snapshot], NOW, HOUR) == 2_001
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
-def test_no_order_takes_a_placement_below_the_thresholds(lost, kept, picked, available):
-    names = named(picked, 100)
-    judgement = judge(named(lost), kept, replacements=names, available=names[:available])
+def test_no_order_takes_a_placement_below_the_thresholds(losses, remaining, replacement_count, available):
+    names = cluster_names(replacement_count, 100)
+    judgement = judge(cluster_names(losses), remaining, replacements=names, available=names[:available])
     if judgement.ordered:
-        running = kept + min(available, picked)
-        net = lost - min(available, picked)
+        running = remaining + min(available, replacement_count)
+        net = losses - min(available, replacement_count)
         assert running
         assert net <= 10
-        assert net < 3 or 2 * net <= lost + kept
+        assert net < 3 or 2 * net <= losses + remaining

@@ -24,17 +24,17 @@ def make_placement(namespace="", annotations=None, policy=""):
     return {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def make_bindings(*clusters, state="Bound", marked=()):
+def make_bindings(*clusters, state="Bound", marked_clusters=()):
     return [
         {
             "metadata": {
-                "name": each,
-                "uid": f"u-{each}",
-                "annotations": {REMOVE: f"u-{each}"} if each in marked else {},
+                "name": cluster,
+                "uid": f"u-{cluster}",
+                "annotations": {REMOVE: f"u-{cluster}"} if cluster in marked_clusters else {},
             },
-            "spec": {"state": state, "targetCluster": each, "resourceSnapshotName": "web-0-snapshot"},
+            "spec": {"state": state, "targetCluster": cluster, "resourceSnapshotName": "web-0-snapshot"},
         }
-        for each in clusters
+        for cluster in clusters
     ]
 
 
@@ -68,8 +68,12 @@ DIGEST = placement_item(make_placement()).digest(UID)
             REMOVED,
             id="confirmed-and-begun-before-it-expired",
         ),
-        pytest.param(make_placement(), make_bindings("a", "b", marked="ab"), REMOVED, id="ordered-before-the-upgrade"),
-        pytest.param(make_placement(), make_bindings("a", "b", "c", marked="a"), PENDING, id="one-of-three-ordered"),
+        pytest.param(
+            make_placement(), make_bindings("a", "b", marked_clusters="ab"), REMOVED, id="ordered-before-the-upgrade"
+        ),
+        pytest.param(
+            make_placement(), make_bindings("a", "b", "c", marked_clusters="a"), PENDING, id="one-of-three-ordered"
+        ),
     ],
 )
 def test_a_cluster_scoped_placement(placement, bindings, verdict):
@@ -80,13 +84,13 @@ def test_a_cluster_scoped_placement(placement, bindings, verdict):
     )
 
 
-def make_policy_snapshot(count, when):
-    held = ClustersHeld(((when, count),)).format()
-    return {"metadata": {"name": "web-0", "annotations": {CLUSTERS_HELD: held}}}
+def make_policy_snapshot(count, lost_at):
+    record = ClustersHeld(((lost_at, count),)).format()
+    return {"metadata": {"name": "web-0", "annotations": {CLUSTERS_HELD: record}}}
 
 
 @pytest.mark.parametrize(
-    ("count", "left", "now", "verdict"),
+    ("count", "lost_at", "now", "verdict"),
     [
         pytest.param(3, NOW, NOW, PENDING, id="three-within-the-window"),
         pytest.param(1, NOW, NOW, REMOVED, id="it-has-moved"),
@@ -94,8 +98,8 @@ def make_policy_snapshot(count, when):
         pytest.param(3, NOW, NOW + 2 * HOUR, PENDING, id="the-window-ends-after-the-deletion"),
     ],
 )
-def test_clusters_that_were_left_within_the_window_count(count, left, now, verdict):
-    snapshots, placement = [make_policy_snapshot(count, left)], make_placement()
+def test_clusters_that_were_left_within_the_window_count(count, lost_at, now, verdict):
+    snapshots, placement = [make_policy_snapshot(count, lost_at)], make_placement()
     if now != NOW:
         placement["metadata"]["deletionTimestamp"] = format_time(NOW)
     judgement = judge_deletion(placement, make_bindings("a"), DEFAULTS, None, now, snapshots=snapshots)
@@ -103,22 +107,32 @@ def test_clusters_that_were_left_within_the_window_count(count, left, now, verdi
     assert judge_deletion(placement, [], DEFAULTS, None, now, snapshots=snapshots).verdict is REMOVED
 
 
-def rp(*digests):
+def namespaced_placement(*digests):
     return make_placement("shop", {CONFIRM_REMOVAL: confirm(*digests)} if digests else None)
 
 
-NAMESPACE_DIGEST = "".join(judge_deletion(rp(), make_bindings("a"), DEFAULTS, ENDING, NOW).confirmable[-1].digest(UID))
+NAMESPACE_DIGEST = "".join(
+    judge_deletion(namespaced_placement(), make_bindings("a"), DEFAULTS, ENDING, NOW).confirmable[-1].digest(UID)
+)
 
 
 @pytest.mark.parametrize(
     ("placement", "bindings", "namespace", "verdict"),
     [
-        pytest.param(rp(), make_bindings("a", "b"), LIVING, PENDING, id="deleted-alone"),
-        pytest.param(rp(), make_bindings("a"), LIVING, REMOVED, id="deleted-alone-on-one-cluster"),
-        pytest.param(rp(), make_bindings("a", "b"), ENDING, ABANDONED, id="with-its-namespace"),
-        pytest.param(rp(), make_bindings("a"), ENDING, ABANDONED, id="with-its-namespace-on-one-cluster"),
-        pytest.param(rp(), make_bindings("a"), None, ABANDONED, id="its-namespace-is-gone"),
-        pytest.param(rp(NAMESPACE_DIGEST), make_bindings("a", "b"), ENDING, REMOVED, id="the-namespace-is-confirmed"),
+        pytest.param(namespaced_placement(), make_bindings("a", "b"), LIVING, PENDING, id="deleted-alone"),
+        pytest.param(namespaced_placement(), make_bindings("a"), LIVING, REMOVED, id="deleted-alone-on-one-cluster"),
+        pytest.param(namespaced_placement(), make_bindings("a", "b"), ENDING, ABANDONED, id="with-its-namespace"),
+        pytest.param(
+            namespaced_placement(), make_bindings("a"), ENDING, ABANDONED, id="with-its-namespace-on-one-cluster"
+        ),
+        pytest.param(namespaced_placement(), make_bindings("a"), None, ABANDONED, id="its-namespace-is-gone"),
+        pytest.param(
+            namespaced_placement(NAMESPACE_DIGEST),
+            make_bindings("a", "b"),
+            ENDING,
+            REMOVED,
+            id="the-namespace-is-confirmed",
+        ),
     ],
 )
 def test_a_placement_in_a_namespace(placement, bindings, namespace, verdict):
@@ -128,8 +142,11 @@ def test_a_placement_in_a_namespace(placement, bindings, namespace, verdict):
 def test_modes():
     off = DEFAULTS.with_every_mode(ConfirmationMode.OFF)
     for namespace in (LIVING, ENDING):
-        judgement = judge_deletion(rp(), make_bindings("a", "b"), off, namespace, NOW)
+        judgement = judge_deletion(namespaced_placement(), make_bindings("a", "b"), off, namespace, NOW)
         assert (judgement.verdict, judgement.warned) == (REMOVED, False)
     warn = RemovalPolicy(placement=ConfirmationMode.WARN)
     assert judge_deletion(make_placement(), make_bindings("a", "b"), warn, None, NOW).warned
-    assert judge_deletion(rp(), make_bindings("a", "b"), DEFAULTS, ENDING, NOW, exempt=True).verdict is REMOVED
+    assert (
+        judge_deletion(namespaced_placement(), make_bindings("a", "b"), DEFAULTS, ENDING, NOW, exempt=True).verdict
+        is REMOVED
+    )

@@ -27,7 +27,7 @@ ITEM = RemovalItem(RemovalEffect.OBJECT, ("apps", "StatefulSet", "shop", "db"), 
 
 
 def test_a_digest_covers_facts_of_the_hub():
-    others = [
+    other_digests = [
         ITEM.digest("another placement"),
         RemovalItem(RemovalEffect.CLUSTER, ITEM.identity, "u1").digest(UID),
         RemovalItem(RemovalEffect.OBJECT, ("", *ITEM.identity[1:]), "u1").digest(UID),
@@ -35,7 +35,7 @@ def test_a_digest_covers_facts_of_the_hub():
         RemovalItem(RemovalEffect.OBJECT, ("apps", "StatefulSet", "shop", "db2"), "u1").digest(UID),
         RemovalItem(RemovalEffect.OBJECT, ITEM.identity, "u2").digest(UID),
     ]
-    assert len({ITEM.digest(UID), *others}) == 7
+    assert len({ITEM.digest(UID), *other_digests}) == 7
     same = RemovalItem(RemovalEffect.OBJECT, ITEM.identity, "u1", objects=9, since=NOW)
     assert same.digest(UID) == ITEM.digest(UID), "how much goes with it, and since when, is no part of it"
 
@@ -103,13 +103,15 @@ def test_a_digest_counts_again_only_by_a_later_confirmation():
 def test_the_record_of_ten_thousand_digests_fits_into_an_annotation():
     placement = make_placement(confirm=confirm(*(f"{number:020x}" for number in range(10_000))))
     many = [f"{number:020x}" for number in range(10_000)]
-    fitting = fitting_digests(many, placement, NOW + HOUR, NOW)
-    assert 500 < len(fitting) < 10_000
-    record = CarriedOut().with_digests(fitting, NOW + HOUR, "12").format()
+    recordable_digests = fitting_digests(many, placement, NOW + HOUR, NOW)
+    assert 500 < len(recordable_digests) < 10_000
+    record = CarriedOut().with_digests(recordable_digests, NOW + HOUR, "12").format()
     annotations = {**placement["metadata"]["annotations"], CARRIED_OUT: record}
     assert sum(len(key) + len(text) for key, text in annotations.items()) < LONGEST_ANNOTATIONS
     placement = {**placement, "metadata": {**placement["metadata"], "annotations": annotations}}
-    assert fitting_digests(many, placement, NOW + HOUR, NOW) == fitting, "these are on record, and no other fits"
+    assert fitting_digests(many, placement, NOW + HOUR, NOW) == recordable_digests, (
+        "these are on record, and no other fits"
+    )
     assert room_for_digests(placement, NOW + HOUR) > 500, "expired"
 
 

@@ -49,7 +49,7 @@ def test_the_label_counts_when_it_was_set_for_the_whole_window(namespace, record
 
 
 @pytest.mark.parametrize(
-    ("namespace", "recorded", "is_new", "record"),
+    ("namespace", "stored_record", "is_new", "record"),
     [
         pytest.param(LABELLED, "", False, f"{UID} 2026-11-29T12:00:00Z", id="set"),
         pytest.param(LABELLED, f"{UID} 2026-11-29T11:30:00Z", False, f"{UID} 2026-11-29T11:30:00Z", id="still-set"),
@@ -63,8 +63,8 @@ def test_the_label_counts_when_it_was_set_for_the_whole_window(namespace, record
         pytest.param(None, "", True, "", id="unknown"),
     ],
 )
-def test_what_a_placement_records(namespace, recorded, is_new, record):
-    placement = placed_in_shop(recorded)
+def test_what_a_placement_records(namespace, stored_record, is_new, record):
+    placement = placed_in_shop(stored_record)
     assert exemption_record(DEFAULTS, placement, namespace, NOW, is_new=is_new) == record
     for policy in (NO_CONFIRMATION, RemovalPolicy(exempt=None)):
         assert exemption_record(policy, placement, namespace, NOW, is_new=is_new) == ""
@@ -76,8 +76,8 @@ def test_a_label_that_is_taken_off_and_set_again_counts_anew():
         record = exemption_record(DEFAULTS, placement, namespace, NOW, is_new=False)
         placement = with_metadata(placement, annotations={EXEMPT_SINCE: record})
     for minutes, is_exempt in ((59, False), (60, True)):
-        later = Exemptions.of(placement, (), DEFAULTS, {"shop": LABELLED}.get, NOW + timedelta(minutes=minutes))
-        assert later.covers_all() is is_exempt
+        exemptions = Exemptions.of(placement, (), DEFAULTS, {"shop": LABELLED}.get, NOW + timedelta(minutes=minutes))
+        assert exemptions.covers_all() is is_exempt
 
 
 def test_without_hooks_the_label_exempts_nothing():

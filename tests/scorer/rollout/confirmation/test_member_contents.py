@@ -10,26 +10,26 @@ from scorer.rollout.confirmation.member_contents import describe_contents, leavi
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def counts(claims, others, *, minutes=0, **more):
-    return {"volumeClaims": claims, "others": others, "observationTime": f"2026-03-01T11:{minutes:02}:00Z", **more}
+def namespace_counts(claims, others, *, minutes=0, **fields):
+    return {"volumeClaims": claims, "others": others, "observationTime": f"2026-03-01T11:{minutes:02}:00Z", **fields}
 
 
 @pytest.mark.parametrize(
     ("reports", "words"),
     [
         pytest.param(
-            [{"shop": counts(2, 1)}, {"shop": counts(1, 0, minutes=56)}],
+            [{"shop": namespace_counts(2, 1)}, {"shop": namespace_counts(1, 0, minutes=56)}],
             "with 3 volume claims and 1 object of others on the members, counted 1h ago",
             id="the-oldest-count-tells-the-age",
         ),
         pytest.param(
-            [{"shop": counts(1, 0, minutes=56)}, {}, None],
+            [{"shop": namespace_counts(1, 0, minutes=56)}, {}, None],
             "with 1 volume claim and 0 objects of others on the members, counted 4m ago, unknown on 2 clusters",
             id="some-are-unknown",
         ),
         pytest.param([None], "volume claims and objects of others in it: unknown on 1 cluster", id="unknown"),
         pytest.param(
-            [{"shop": counts(200, 3, minutes=56, atLeast=True)}],
+            [{"shop": namespace_counts(200, 3, minutes=56, atLeast=True)}],
             "with at least 200 volume claims and 3 objects of others on the members, counted 4m ago",
             id="lower-bound",
         ),
@@ -45,7 +45,7 @@ def test_counts_of_members_in_words(reports, words):
 
 
 def test_without_a_namespace_there_is_nothing_to_say():
-    assert member_contents([], [{"shop": counts(1, 1)}]) is None
+    assert member_contents([], [{"shop": namespace_counts(1, 1)}]) is None
     assert describe_contents(None, NOW) == ""
 
 
@@ -59,5 +59,5 @@ def test_without_a_namespace_there_is_nothing_to_say():
     ],
 )
 def test_the_namespaces_that_are_deleted(item, namespaces):
-    selected = [{"kind": "Namespace", "name": "cart"}, {"kind": "ConfigMap", "namespace": "cart", "name": "c"}]
-    assert leaving_namespaces({"status": {"selectedResources": selected}}, [item]) == namespaces
+    resources = [{"kind": "Namespace", "name": "cart"}, {"kind": "ConfigMap", "namespace": "cart", "name": "c"}]
+    assert leaving_namespaces({"status": {"selectedResources": resources}}, [item]) == namespaces

@@ -59,8 +59,8 @@ MAPS = config_maps(20)
 def test_what_waits(before, selected, pending):
     judgement = judge(before, selected, namespaces=LIVE)
     assert [item.identity for item in judgement.pending] == sorted(map(object_identity, pending))
-    expected = {object_identity(each) for each in (*selected, *pending)}
-    assert {object_identity(each) for each in judgement.objects} == expected
+    expected = {object_identity(content) for content in (*selected, *pending)}
+    assert {object_identity(content) for content in judgement.objects} == expected
 
 
 def test_a_namespace_is_one_item_with_all_that_was_placed_in_it():
@@ -81,10 +81,10 @@ def test_a_loop_of_single_deletions_is_one_accident():
     groups, placed = [make_group(0, [SHOP, *MAPS])], [SHOP, *MAPS]
     for step in range(1, 21):
         judgement = judge(groups, [SHOP, *MAPS[step:]], namespaces=LIVE, now=NOW + timedelta(minutes=step))
-        kept = list(judgement.objects)
-        if len(kept) != len(placed):
-            groups.append(make_group(step, kept, NOW + timedelta(minutes=step), judgement.sources))
-        placed = kept
+        remaining = list(judgement.objects)
+        if len(remaining) != len(placed):
+            groups.append(make_group(step, remaining, NOW + timedelta(minutes=step), judgement.sources))
+        placed = remaining
     assert len(placed) == 11  # ten objects were lost, as a warning; the others wait
     assert len(pending_objects(groups[-1])) == 0  # nothing changed in the content: only its record does
     assert len(judgement.pending) == 10
@@ -104,25 +104,25 @@ def test_a_pending_object_waits_after_the_window():
     groups = [make_group(0, [SHOP, *MAPS], NOW - 2 * HOUR), make_group(1, [SHOP, *MAPS[10:]], NOW)]
     first = judge(groups, [SHOP, *MAPS[11:]], namespaces=LIVE)
     groups[1] = make_group(1, list(first.objects), NOW, first.sources)
-    again = judge(groups[1:], [SHOP, *MAPS[11:]], namespaces=LIVE, now=NOW + 2 * HOUR)
+    second_judgement = judge(groups[1:], [SHOP, *MAPS[11:]], namespaces=LIVE, now=NOW + 2 * HOUR)
     assert [item.identity for item in first.pending] == [object_identity(MAPS[10])]
-    assert (again.pending, again.warned) == (first.pending, ())
+    assert (second_judgement.pending, second_judgement.warned) == (first.pending, ())
 
 
 def test_confirming_some_objects_does_not_confirm_the_others():
     first = judge([SHOP, *MAPS], [SHOP, *MAPS[11:]], namespaces=LIVE)
     record = make_group(0, list(first.objects), sources=first.sources)
-    placement = make_placement(confirm(*(item_of(each).digest(UID) for each in MAPS[:6])))
-    again = judge([record], [SHOP, *MAPS[11:]], placement=placement, namespaces=LIVE)
-    assert [item.identity for item in again.pending] == [object_identity(each) for each in MAPS[6:11]]
-    assert (len(again.confirmed), again.warned) == (6, ())
+    placement = make_placement(confirm(*(item_of(content).digest(UID) for content in MAPS[:6])))
+    second_judgement = judge([record], [SHOP, *MAPS[11:]], placement=placement, namespaces=LIVE)
+    assert [item.identity for item in second_judgement.pending] == [object_identity(content) for content in MAPS[6:11]]
+    assert (len(second_judgement.confirmed), second_judgement.warned) == (6, ())
 
 
 def test_a_pending_object_is_removed_once_the_operator_only_warns():
     first = judge([SHOP, *MAPS], [SHOP, *MAPS[11:]], namespaces=LIVE)
     record = make_group(0, list(first.objects), sources=first.sources)
-    again = judge([record], [SHOP, *MAPS[11:]], placement=make_placement(setting="Warn"), namespaces=LIVE)
-    assert (len(again.pending), len(again.warned)) == (0, 11)
+    second_judgement = judge([record], [SHOP, *MAPS[11:]], placement=make_placement(setting="Warn"), namespaces=LIVE)
+    assert (len(second_judgement.pending), len(second_judgement.warned)) == (0, 11)
 
 
 def test_selections_that_take_turns_do_not_swap_all_content():
@@ -173,18 +173,18 @@ def test_exempt_namespaces_neither_wait_nor_count():
 
 def test_confirming_one_of_many_makes_the_digest_of_their_kind_once(monkeypatch):
     """Made for each of 10,000 pending objects, these digests would keep the loop from all other placements."""
-    made = []
+    calls = []
 
-    def counted(uid, items):
-        made.append(uid)
+    def count_digest(uid, items):
+        calls.append(uid)
         return rolled_up_digest(uid, items)
 
-    monkeypatch.setattr("scorer.rollout.confirmation.objects.rolled_up_digest", counted)
+    monkeypatch.setattr("scorer.rollout.confirmation.objects.rolled_up_digest", count_digest)
     many = config_maps(200)
     digest = item_of(many[0]).digest(UID)
     judgement = judge([SHOP, *many], [SHOP], placement=make_placement(confirm(digest)), namespaces=LIVE)
     assert (len(judgement.pending), judgement.confirmed) == (199, {digest})
-    assert len(made) == len({"Namespace", "ConfigMap"})
+    assert len(calls) == len({"Namespace", "ConfigMap"})
 
 
 def test_a_confirmed_removal_is_carried_out_once():
@@ -221,7 +221,7 @@ def test_an_expired_record_does_not_block_a_new_confirmation():
 
 
 def test_confirmed_removals_do_not_count_against_later_ones():
-    digests = [item_of(each).digest(UID) for each in MAPS[:11]]
+    digests = [item_of(content).digest(UID) for content in MAPS[:11]]
     groups = [make_group(0, [SHOP, *MAPS], NOW - HOUR / 2), make_group(1, [SHOP, *MAPS[11:]], NOW - HOUR / 3)]
     placement = make_placement(carried_out=carried_out(*digests, index=1))
     assert not judge(groups, [SHOP, *MAPS[12:]], placement=placement, namespaces=LIVE).pending
@@ -232,18 +232,18 @@ def test_many_items_are_rolled_up_and_stay_confirmed_when_they_shrink():
     maps = config_maps(MOST_ITEMS + 20)
     before = [SHOP, *maps, make_object("other")]
     judgement = judge(before, [SHOP, make_object("other")], namespaces=LIVE)
-    (shown,) = confirmable_groups(UID, judgement.pending)
-    assert str(shown) == f"{len(maps)} ConfigMap objects in shop"
+    (group,) = confirmable_groups(UID, judgement.pending)
+    assert str(group) == f"{len(maps)} ConfigMap objects in shop"
     stored = make_group(0, list(judgement.objects), sources=judgement.sources)
-    placement = make_placement(confirm(shown.digest))
-    restored = judge([stored], [SHOP, make_object("other"), maps[0]], placement=placement, namespaces=LIVE)
-    assert not restored.pending
-    grown = judge([stored], [SHOP], placement=placement, namespaces=LIVE)
-    assert "other" not in names(grown), "removed with a warning"
-    assert restored.confirmed == grown.confirmed == {shown.digest}
+    placement = make_placement(confirm(group.digest))
+    restored_judgement = judge([stored], [SHOP, make_object("other"), maps[0]], placement=placement, namespaces=LIVE)
+    assert not restored_judgement.pending
+    grown_judgement = judge([stored], [SHOP], placement=placement, namespaces=LIVE)
+    assert "other" not in names(grown_judgement), "removed with a warning"
+    assert restored_judgement.confirmed == grown_judgement.confirmed == {group.digest}
     policy = RemovalPolicy(objects=ConfirmationMode.CONFIRM)
-    grown = judge([stored], [SHOP], placement=placement, namespaces=LIVE, policy=policy)
-    assert [item.identity[3] for item in grown.pending] == ["other"]
+    grown_judgement = judge([stored], [SHOP], placement=placement, namespaces=LIVE, policy=policy)
+    assert [item.identity[3] for item in grown_judgement.pending] == ["other"]
 
 
 def test_the_digest_of_a_deletion_of_a_whole_kind_covers_what_remains_of_it():
@@ -261,8 +261,8 @@ def test_an_envelope_keeps_the_pending_entry_and_takes_the_rest_of_the_edit():
     envelope = judgement.objects[-1]
     assert envelope["data"] == {"db": DATABASE, "c000": {**MAPS[0], "data": {"a": "2"}}}
     stored = make_group(0, list(judgement.objects), sources=judgement.sources)
-    again = judge([stored], [SHOP, edited], namespaces=LIVE)
-    assert (again.objects, again.sources) == (judgement.objects, judgement.sources)
+    second_judgement = judge([stored], [SHOP, edited], namespaces=LIVE)
+    assert (second_judgement.objects, second_judgement.sources) == (judgement.objects, judgement.sources)
     placement = make_placement(confirm(item.digest(UID)))
     assert judge([stored], [SHOP, edited], placement=placement, namespaces=LIVE).objects == (SHOP, edited)
 
@@ -270,7 +270,7 @@ def test_an_envelope_keeps_the_pending_entry_and_takes_the_rest_of_the_edit():
 def test_a_deleted_envelope_remains_with_its_pending_content():
     before = make_envelope("e", DATABASE, MAPS[0])
     judgement = judge([SHOP, before, *MAPS[1:9]], [SHOP, *MAPS[1:9]], namespaces=LIVE)
-    assert next(each["data"] for each in judgement.objects if "data" in each) == {"db": DATABASE}
+    assert next(content["data"] for content in judgement.objects if "data" in content) == {"db": DATABASE}
 
 
 def test_a_key_that_another_object_took_is_kept_free():
@@ -284,14 +284,17 @@ def test_the_record_of_a_snapshot_names_what_is_pending():
     judgement = judge([SHOP, DATABASE, CLAIM, *MAPS], [SHOP, *MAPS], namespaces=LIVE)
     assert pending_objects(make_group(0, list(judgement.objects), sources=judgement.sources)) == judgement.pending
     assert all(item.since == NOW for item in judgement.pending)
-    gone = judge([SHOP, DATABASE, *MAPS], [])
-    assert pending_objects(make_group(0, list(gone.objects), sources=gone.sources)) == gone.pending
+    empty_judgement = judge([SHOP, DATABASE, *MAPS], [])
+    assert (
+        pending_objects(make_group(0, list(empty_judgement.objects), sources=empty_judgement.sources))
+        == empty_judgement.pending
+    )
 
 
 def test_what_was_pending_is_judged_again_without_its_record():
     judgement = judge([SHOP, DATABASE, *MAPS], [SHOP, *MAPS], namespaces=LIVE)
-    stripped = make_group(0, list(judgement.objects), sources={})
-    assert [item.identity for item in judge([stripped], [SHOP, *MAPS], namespaces=LIVE).pending] == [
+    unrecorded = make_group(0, list(judgement.objects), sources={})
+    assert [item.identity for item in judge([unrecorded], [SHOP, *MAPS], namespaces=LIVE).pending] == [
         object_identity(DATABASE)
     ]
 
@@ -301,35 +304,37 @@ ALL = [SHOP, DATABASE, CLAIM, *MAPS]
 
 @given(st.sets(st.integers(0, len(ALL) - 1)), st.sets(st.integers(0, len(ALL) - 1)), st.randoms())
 def test_only_new_items_of_a_grown_effect_wait(first, more, chance: random.Random):
-    selected = [each for at, each in enumerate(ALL) if at not in first]
-    shown = judge(ALL, selected, namespaces=LIVE)
-    digests = [item.digest(UID) for item in shown.pending]
+    selected = [content for at, content in enumerate(ALL) if at not in first]
+    first_judgement = judge(ALL, selected, namespaces=LIVE)
+    digests = [item.digest(UID) for item in first_judgement.pending]
     if not digests:
         return
-    grown = [each for at, each in enumerate(ALL) if at not in first | more]
-    judgement = judge(ALL, grown, placement=make_placement(confirm(*digests)), namespaces=LIVE)
-    assert not {item.identity for item in shown.pending} & {item.identity for item in judgement.pending}
+    grown_selection = [content for at, content in enumerate(ALL) if at not in first | more]
+    judgement = judge(ALL, grown_selection, placement=make_placement(confirm(*digests)), namespaces=LIVE)
+    assert not {item.identity for item in first_judgement.pending} & {item.identity for item in judgement.pending}
     if SHOP in selected:
-        placed = {object_identity(each) for each in judgement.objects}
-        assert not {item.identity for item in shown.pending} & placed, "confirmed, though its Namespace leaves now"
+        placed = {object_identity(content) for content in judgement.objects}
+        assert not {item.identity for item in first_judgement.pending} & placed, (
+            "confirmed, though its Namespace leaves now"
+        )
     chance.shuffle(digests)
-    shrunk = [*selected, *(each for each in ALL if each not in selected and chance.random() < 0.5)]
-    stored = make_group(0, list(shown.objects), sources=shown.sources)
-    assert not judge([stored], shrunk, placement=make_placement(confirm(*digests)), namespaces=LIVE).pending
+    shrunken_selection = [*selected, *(content for content in ALL if content not in selected and chance.random() < 0.5)]
+    stored = make_group(0, list(first_judgement.objects), sources=first_judgement.sources)
+    assert not judge([stored], shrunken_selection, placement=make_placement(confirm(*digests)), namespaces=LIVE).pending
 
 
 @given(st.sets(st.integers(0, len(ALL) - 1)))
 def test_nothing_that_must_be_confirmed_is_missing_from_what_is_placed(removed):
-    selected = [each for at, each in enumerate(ALL) if at not in removed]
+    selected = [content for at, content in enumerate(ALL) if at not in removed]
     judgement = judge(ALL, selected, namespaces=LIVE)
-    placed = {object_identity(each) for each in judgement.objects}
+    placed = {object_identity(content) for content in judgement.objects}
     must = {0, 1, 2} & removed
     assert all(object_identity(ALL[at]) in placed for at in must)
-    lost = len(ALL) - len(placed)
-    assert lost <= 10
+    loss = len(ALL) - len(placed)
+    assert loss <= 10
     stored = make_group(0, list(judgement.objects), sources=judgement.sources)
-    again = judge([stored], selected, namespaces=LIVE)
-    assert not {item.identity for item in judgement.pending} - {item.identity for item in again.pending}
+    second_judgement = judge([stored], selected, namespaces=LIVE)
+    assert not {item.identity for item in judgement.pending} - {item.identity for item in second_judgement.pending}
 
 
 def test_a_single_object_waits_if_the_operator_says_so():
@@ -339,5 +344,5 @@ def test_a_single_object_waits_if_the_operator_says_so():
 
 def test_names_are_in_the_order_of_snapshots():
     judgement = judge([SHOP, *MAPS[:12]], [SHOP], namespaces=LIVE)
-    assert names(judgement) == ["shop", *(each["metadata"]["name"] for each in MAPS[:12])]
+    assert names(judgement) == ["shop", *(content["metadata"]["name"] for content in MAPS[:12])]
     assert judgement.sources[object_identity(SHOP)].uid == uid(SHOP)

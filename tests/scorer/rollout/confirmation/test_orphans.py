@@ -10,8 +10,8 @@ from scorer.rollout.confirmation.orphans import (
     MOST_RECORDED,
     OrphanedContent,
     format_orphaned,
+    orphan_record,
     orphaned_content,
-    orphaned_on,
 )
 from scorer.rollout.views.removals import orphaned_removal
 from tests.scorer.rollout.confirmation.placed_content import HOUR, NOW
@@ -26,12 +26,12 @@ def member(name, record):
 
 @pytest.mark.parametrize("content", [{}, {WEB: OLD}, {WEB: OLD, CART: NEW}], ids=len)
 def test_a_record_is_read_as_it_was_written(content):
-    assert orphaned_on(member("fish", format_orphaned(content))) == content
+    assert orphan_record(member("fish", format_orphaned(content))) == content
 
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "1", '{"shop/web": 1}', '{"shop/web": {"since": "x", "objects": 1}}'])
 def test_an_unreadable_record_is_empty(text):
-    assert orphaned_on(member("fish", text)) == {}
+    assert orphan_record(member("fish", text)) == {}
 
 
 def test_the_oldest_entries_of_a_long_record_are_dropped():
@@ -39,8 +39,8 @@ def test_the_oldest_entries_of_a_long_record_are_dropped():
         placement_ref(f"p{number:03}", "shop"): OrphanedContent(NOW + timedelta(seconds=number), 1)
         for number in range(MOST_RECORDED + 5)
     }
-    kept = orphaned_on(member("fish", format_orphaned(content)))
-    assert list(kept) == list(content)[5:]
+    record = orphan_record(member("fish", format_orphaned(content)))
+    assert list(record) == list(content)[5:]
 
 
 def test_content_is_listed_by_placement():

@@ -28,8 +28,8 @@ from scorer.rollout.confirmation.policy import (
     ],
 )
 def test_patterns(pattern, group, kind, covers):
-    parsed = KindPattern.parse(pattern)
-    assert (parsed.covers(group, kind), str(parsed)) == (covers, pattern)
+    kind_pattern = KindPattern.parse(pattern)
+    assert (kind_pattern.covers(group, kind), str(kind_pattern)) == (covers, pattern)
 
 
 @pytest.mark.parametrize("text", ["", "*", "Stateful Set.apps", "Secret.", ".apps", "*.*", "A.b..c", "A.b c"])

@@ -120,18 +120,18 @@ def test_a_label_set_before_the_deletion_exempts_nothing_with_a_history_of_one()
 def test_the_sources_of_ten_thousand_objects_fit_into_an_annotation():
     many = config_maps(10_000)
     envelope = make_envelope("wrapped", *many)
-    keys = {each["metadata"]["name"]: NOW + number * MINUTE for number, each in enumerate(many[::2])}
-    groups = tuple(rolled_up_digest("u", [item_of(each)]) for each in many[:4])
+    keys = {content["metadata"]["name"]: NOW + number * MINUTE for number, content in enumerate(many[::2])}
+    groups = tuple(rolled_up_digest("u", [item_of(content)]) for content in many[:4])
     for contents, source in (
         ([envelope], ObjectSource("u" * 36, keys=keys, groups=groups)),
         (many[:1400], ObjectSource("u" * 36, NOW, groups=groups)),  # as many as one snapshot has room for
     ):
-        sources = {object_identity(each): source for each in contents}
+        sources = {object_identity(content): source for content in contents}
         text = format_sources(sources, contents)
         assert len(text) < LONGEST_ANNOTATIONS * 0.6
         snapshot = {"metadata": {"annotations": {SOURCES: text}}, "spec": {"selectedResources": contents}}
-        for read in sources_of(snapshot):
-            assert (read.uid, read.since, read.keys.keys()) == (source.uid, source.since, source.keys.keys())
+        for record in sources_of(snapshot):
+            assert (record.uid, record.since, record.keys.keys()) == (source.uid, source.since, source.keys.keys())
 
 
 def test_the_sources_of_an_envelope_keep_their_times_and_roll_ups():
