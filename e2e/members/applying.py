@@ -17,7 +17,7 @@ from e2e.controlplane.process import PATIENCE
 from scorer.api.kinds import NAMESPACE, WORK
 from scorer.api.names import ABANDON, WORK_OBJECTS
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from scorer.rollout.removal.marks import objects_digest, with_removal_mark
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.ports import Key, NotFoundError, Store
@@ -40,7 +40,7 @@ NUMBERS: Final = itertools.count(1)
 async def order_and_delete(hub: Store, key: Key, **annotations: str) -> None:
     """Delete a Work as the loop does."""
     found = with_metadata(await hub.get(WORK, key), annotations=annotations)
-    await hub.replace(WORK, marked_for_removal(found) or found)
+    await hub.replace(WORK, with_removal_mark(found) or found)
     await hub.delete(WORK, key)
 
 

@@ -23,7 +23,7 @@ from e2e.fleet.bed import install_member_definitions
 from e2e.fleet.objects import MERGE, Objects
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, KINDS, NODE, POD, WORK, Kind
 from scorer.api.names import AGENT_VERSION, MEMBER_AGENT, WORK_OBJECTS
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from scorer.rollout.removal.marks import objects_digest, with_removal_mark
 from tests.thoroughness import SOAK
 from webhook.kube.client.paths import path_of
 from webhook.runtime.distribution import installed_version
@@ -119,7 +119,7 @@ def exists(cluster: Cluster, kind: Kind, name: str, namespace: str = "") -> bool
 
 def order_and_delete(hub: Cluster, name: str, space: str = SPACE) -> None:
     """Delete a Work as the loop does."""
-    hub.request("PUT", path_of(WORK, space, name), marked_for_removal(read(hub, WORK, name, space)))
+    hub.request("PUT", path_of(WORK, space, name), with_removal_mark(read(hub, WORK, name, space)))
     delete(hub, WORK, name, space)
 
 

@@ -31,7 +31,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.rollout.bindings import PendingReason, pending_reason
 from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished
-from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal, unmeant
+from scorer.rollout.removal.marks import is_marked_for_removal, with_removal_mark, without_removal_mark
 from scorer.rollout.writes import Write, delete, replace
 
 _REMOVABLE: Final = (None, PendingReason.UPDATE_RUN)
@@ -58,16 +58,17 @@ def plan_binding_deletion(
         abandoned: Its objects remain on the members. None: unset, the delete strategy decides.
     """
     writes = []
-    stays = leaves_objects(placement) if abandoned is None else abandoned
+    keeps_content = leaves_objects(placement) if abandoned is None else abandoned
     for binding in sorted(bindings, key=name_of):
         if is_deleting(binding) and is_removal_requested(binding):
             continue
-        marked = binding
-        if stays and annotation(binding, ABANDON) != "true":
-            marked = with_metadata(marked, annotations={ABANDON: "true"})
-        marked = marked_for_removal(marked) or marked
-        if marked is not binding:
-            writes.append(replace(marked))  # before the deletion: a binding without a finalizer is deleted immediately
+        marked_binding = binding
+        if keeps_content and annotation(binding, ABANDON) != "true":
+            marked_binding = with_metadata(marked_binding, annotations={ABANDON: "true"})
+        marked_binding = with_removal_mark(marked_binding) or marked_binding
+        if marked_binding is not binding:
+            # Before the deletion: a binding without a finalizer is deleted immediately.
+            writes.append(replace(marked_binding))
         if not is_deleting(binding):
             writes.append(delete(binding))
     return writes
@@ -113,18 +114,18 @@ def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
         bindings: All bindings of a placement that is not being deleted.
     """
     restorable = filter(awaits_restoration, bindings)
-    return [replace(_restored(binding)) for binding in restorable]
+    return [replace(_with_restored_state(binding)) for binding in restorable]
 
 
-def _restored(binding: JsonObject) -> JsonObject:
+def _with_restored_state(binding: JsonObject) -> JsonObject:
     if since := annotation(binding, UNSCHEDULED_AT):
         return with_metadata(binding, annotations={REMOVAL_PENDING: f"{PendingReason.CONFIRMATION} {since}"})
-    before = BindingState.BOUND if spec_of(binding).get("resourceSnapshotName") else BindingState.SCHEDULED
-    return with_spec(binding, state=str(before))
+    state = BindingState.BOUND if spec_of(binding).get("resourceSnapshotName") else BindingState.SCHEDULED
+    return with_spec(binding, state=str(state))
 
 
 def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
-    """Return the writes that remove stale marks of `marked_for_removal` from bindings.
+    """Return the writes that remove stale marks of `with_removal_mark` from bindings.
 
     A mark becomes stale if an eviction is withdrawn between mark and deletion, or if the definition of a placement is
     removed while the placement is being deleted. With a stale mark, a later accidental deletion by another client would
@@ -135,19 +136,21 @@ def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[s
         bindings: All bindings of a placement that is not being deleted.
         evictions: All evictions on the hub.
     """
-    marked = [binding for binding in bindings if not is_deleting(binding)]
-    marked = [binding for binding in marked if is_marked_for_removal(binding) or annotation(binding, ABANDON)]
-    if not marked:
+    marked_bindings = [binding for binding in bindings if not is_deleting(binding)]
+    marked_bindings = [
+        binding for binding in marked_bindings if is_marked_for_removal(binding) or annotation(binding, ABANDON)
+    ]
+    if not marked_bindings:
         return []
-    behind = {annotation(eviction, EVICTED_BINDING) for eviction in evictions if not is_finished(eviction)}
+    evicted_uids = {annotation(eviction, EVICTED_BINDING) for eviction in evictions if not is_finished(eviction)}
     writes = []
-    for binding in marked:
-        left = with_metadata(binding, annotations={ABANDON: None})
+    for binding in marked_bindings:
+        updated = with_metadata(binding, annotations={ABANDON: None})
         is_ordered = _is_unscheduled(binding) and pending_reason(binding) in _REMOVABLE
-        if not is_ordered and uid_of(binding) not in behind:
-            left = unmeant(left)
-        if left != binding:
-            writes.append(replace(left))
+        if not is_ordered and uid_of(binding) not in evicted_uids:
+            updated = without_removal_mark(updated)
+        if updated != binding:
+            writes.append(replace(updated))
     return writes
 
 
@@ -175,15 +178,15 @@ def plan_work_deletion(
         abandoned: Their content remains on the member, unless the loop has already ordered its removal.
     """
     writes = []
-    stays = is_member(member)
+    has_member = is_member(member)
     for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
-        marked = (marked_for_removal(work) or work) if stays else unmeant(work)
-        ordered = is_deleting(work) and is_marked_for_removal(work)
-        if abandoned and not ordered and annotation(work, ABANDON) != "true":
+        updated = (with_removal_mark(work) or work) if has_member else without_removal_mark(work)
+        is_removal_ordered = is_deleting(work) and is_marked_for_removal(work)
+        if abandoned and not is_removal_ordered and annotation(work, ABANDON) != "true":
             # In the same write as the order: an agent that read the order alone would remove the content.
-            marked = with_metadata(marked, annotations={ABANDON: "true"})
-        if marked is not work:
-            writes.append(replace(marked))
+            updated = with_metadata(updated, annotations={ABANDON: "true"})
+        if updated is not work:
+            writes.append(replace(updated))
         if not is_deleting(work):
             writes.append(delete(work))
     return writes

@@ -117,37 +117,40 @@ def judge_eviction(
         )
     if budget is None:
         return Eviction(binding.name, EvictionReason.EXECUTED, "there is no disruption budget", deletes=True)
-    return _within(binding, bindings, budget, kind, policy.get("numberOfClusters") or 0)
+    return _budget_outcome(binding, bindings, budget, kind, policy.get("numberOfClusters") or 0)
 
 
 def _invalid(message: str) -> Eviction:
     return Eviction("", EvictionReason.INVALID, message)
 
 
-def _within(
-    binding: BindingView, bindings: Sequence[BindingView], budget: Mapping[str, Any], kind: str, wanted: int
+def _budget_outcome(
+    binding: BindingView, bindings: Sequence[BindingView], budget: Mapping[str, Any], kind: str, cluster_count: int
 ) -> Eviction:
     name, limits = name_of(budget), spec_of(budget)
-    most, least = limits.get("maxUnavailable"), limits.get("minAvailable")
+    max_unavailable, min_available = limits.get("maxUnavailable"), limits.get("minAvailable")
     picks_all = kind == PlacementType.PICK_ALL
-    if picks_all and (most is not None or isinstance(least, str)):
+    if picks_all and (max_unavailable is not None or isinstance(min_available, str)):
         message = f"budget {name} is invalid for a PickAll placement: minAvailable must be an integer"
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, message, name)
     total = len(bindings)
-    available = sum(each.status(AVAILABLE) == TRUE for each in bindings)
+    available = sum(view.status(AVAILABLE) == TRUE for view in bindings)
     try:
-        if most is not None:
-            allowed, limit = scaled_up(most, wanted) - (total - available), f"maxUnavailable {most}"
-        elif least is not None:
-            keep = least if picks_all else scaled_up(least, wanted)
-            allowed, limit = available - keep, f"minAvailable {least}"
+        if max_unavailable is not None:
+            allowance, limit = (
+                scaled_up(max_unavailable, cluster_count) - (total - available),
+                f"maxUnavailable {max_unavailable}",
+            )
+        elif min_available is not None:
+            keep = min_available if picks_all else scaled_up(min_available, cluster_count)
+            allowance, limit = available - keep, f"minAvailable {min_available}"
         else:
-            allowed, limit = 0, "no limit, which blocks every eviction"
+            allowance, limit = 0, "no limit, which blocks every eviction"
     except (TypeError, ValueError) as error:
         return Eviction(binding.name, EvictionReason.NOT_EXECUTED, f"budget {name} cannot be read: {error}", name)
-    reason = EvictionReason.EXECUTED if allowed > 0 else EvictionReason.NOT_EXECUTED
+    reason = EvictionReason.EXECUTED if allowance > 0 else EvictionReason.NOT_EXECUTED
     message = f"budget {name} has {limit}; {available} of {total} clusters are available"
-    return Eviction(binding.name, reason, message, name, deletes=allowed > 0)
+    return Eviction(binding.name, reason, message, name, deletes=allowance > 0)
 
 
 def is_finished(eviction: Mapping[str, Any]) -> bool:
@@ -199,7 +202,7 @@ def is_in_progress(
     return any(uid_of(binding) == binding_name and (is_deleting(binding) or not has_begun) for binding in bindings)
 
 
-def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
+def with_evicted_binding(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
     """Return the eviction with the uid of the binding that it deletes, or None if the uid is recorded already."""
     uid = uid_of(binding)
     if annotation(eviction, EVICTED_BINDING) == uid:
@@ -217,16 +220,16 @@ def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> J
     """Return the complete ``status`` of an eviction with its final answer *outcome* (rollout.md 19.3)."""
     spec, generation = spec_of(eviction), generation_of(eviction)
 
-    def say(kind: str, reason: EvictionReason, message: str, *, good: bool) -> JsonObject:
+    def eviction_condition(kind: str, reason: EvictionReason, message: str, *, good: bool) -> JsonObject:
         status: ConditionStatus = TRUE if good else FALSE
         return make_condition(kind, status, str(reason), message, generation=generation, now=now)
 
     names = f"spec.placementName {spec.get('placementName')!r}, spec.clusterName {spec.get('clusterName')!r}"
     if outcome.reason is EvictionReason.INVALID:
-        conditions = [say(VALID, EvictionReason.INVALID, f"{names}: {outcome.message}", good=False)]
+        conditions = [eviction_condition(VALID, EvictionReason.INVALID, f"{names}: {outcome.message}", good=False)]
     else:
         conditions = [
-            say(VALID, EvictionReason.VALID, "the placement may be evicted", good=True),
-            say(EXECUTED, outcome.reason, outcome.message, good=outcome.executed),
+            eviction_condition(VALID, EvictionReason.VALID, "the placement may be evicted", good=True),
+            eviction_condition(EXECUTED, outcome.reason, outcome.message, good=outcome.executed),
         ]
     return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), conditions)}

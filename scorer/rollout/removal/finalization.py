@@ -65,10 +65,10 @@ class RemainingWorks:
     @property
     def is_ordered(self) -> bool:
         """Whether the agent needs nothing else from the loop to remove, or to keep, the content of every Work."""
-        ordered = all(
+        are_ordered = all(
             is_deleting(work) and (is_marked_for_removal(work) or not is_member(self.member)) for work in self.works
         )
-        return is_removal_requested(self.binding) and ordered
+        return is_removal_requested(self.binding) and are_ordered
 
     def describe(self) -> str:
         """Return the cluster, and the obstacles to the removal of its Works."""
@@ -106,9 +106,9 @@ def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | N
 
 def describe_remaining_works(remnants: Iterable[RemainingWorks]) -> str:
     """Return the first few clusters with their obstacles, in order, and the number of the others."""
-    ordered = sorted(remnants, key=lambda remnant: (not remnant.has_obstacle, remnant.describe()))
-    more = f"; and {len(ordered) - _MOST_NAMED} more clusters" if len(ordered) > _MOST_NAMED else ""
-    return "; ".join(remnant.describe() for remnant in ordered[:_MOST_NAMED]) + more
+    sorted_remnants = sorted(remnants, key=lambda remnant: (not remnant.has_obstacle, remnant.describe()))
+    more = f"; and {len(sorted_remnants) - _MOST_NAMED} more clusters" if len(sorted_remnants) > _MOST_NAMED else ""
+    return "; ".join(remnant.describe() for remnant in sorted_remnants[:_MOST_NAMED]) + more
 
 
 def removal_status(placement: JsonObject, remnants: Iterable[RemainingWorks], now: datetime) -> JsonObject:
@@ -123,8 +123,8 @@ def removal_status(placement: JsonObject, remnants: Iterable[RemainingWorks], no
     message = f"waiting until its Works are deleted: {describe_remaining_works(remnants)}"
     condition = make_condition(kind, FALSE, "WorksRemain", message, generation=generation_of(placement), now=now)
     old = conditions_of(placement)
-    others = [each for each in old if each.get("type") != kind]
-    return {**status_of(placement), "conditions": [*others, *merge_conditions(old, [condition])]}
+    other_conditions = [condition for condition in old if condition.get("type") != kind]
+    return {**status_of(placement), "conditions": [*other_conditions, *merge_conditions(old, [condition])]}
 
 
 def removal_detail(placement: JsonObject, failure: str) -> str:
@@ -135,12 +135,12 @@ def removal_detail(placement: JsonObject, failure: str) -> str:
         failure: The failure of its controller. Empty: none.
     """
     kinds = REMOVAL_PENDING_CONDITION, _condition_type(placement)
-    waits = (current_condition(placement, kind) or {} for kind in kinds)
-    messages = (str(condition.get("message") or "") for condition in waits)
+    conditions = (current_condition(placement, kind) or {} for kind in kinds)
+    messages = (str(condition.get("message") or "") for condition in conditions)
     return "; ".join(filter(None, ("the placement is being deleted", failure, *messages)))
 
 
-def waits_on_removal(binding: Mapping[str, Any], message: str = "") -> str:
+def describe_removal_wait(binding: Mapping[str, Any], message: str = "") -> str:
     """Return what the removal of an Unscheduled binding's content waits for, in words.
 
     Args:
@@ -155,7 +155,7 @@ def _condition_type(placement: JsonObject) -> str:
     return family_in(namespace_of(placement)).placement.kind + REMOVED
 
 
-def until_reported(placement: JsonObject, remnants: Iterable[RemainingWorks], now: datetime) -> timedelta:
+def report_delay(placement: JsonObject, remnants: Iterable[RemainingWorks], now: datetime) -> timedelta:
     """Return the time until the placement reports what it waits for. Zero or less: it reports now."""
     if any(remnant.has_obstacle for remnant in remnants):
         return timedelta()

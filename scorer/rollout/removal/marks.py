@@ -7,8 +7,8 @@ recreated from a file. A controller or agent that sees an object being deleted w
 deletion, but keeps the content on the member.
 
 The mark comes first because the two cannot be one write. A crash in between leaves a mark without a deletion: the next
-pass deletes the object, or has other plans for it and removes the mark (`unmeant`). In the other order, a crash would
-leave a deletion that looks like another client's.
+pass deletes the object, or has other plans for it and removes the mark (`without_removal_mark`). In the other order, a
+crash would leave a deletion that looks like another client's.
 
 A deletion timestamp does not record which client deleted an object, nor why: removing a definition, clearing a
 namespace and ``kubectl delete --all`` leave the same timestamp as the loop. The mark is the order to remove. No other
@@ -41,12 +41,12 @@ FINALIZERS_REMAIN: Final = "FinalizersRemain"
 """Reason of that condition, and of an Event: objects on a member cannot be deleted."""
 
 
-def marked_for_removal(document: JsonObject) -> JsonObject | None:
+def with_removal_mark(document: JsonObject) -> JsonObject | None:
     """Return the object marked for removal, or None if it is marked already."""
     return None if is_marked_for_removal(document) else with_metadata(document, annotations={REMOVE: _uid(document)})
 
 
-def unmeant(document: JsonObject) -> JsonObject:
+def without_removal_mark(document: JsonObject) -> JsonObject:
     """Return the object without the removal mark, or the same object if it has none."""
     if not annotation(document, REMOVE):
         return document

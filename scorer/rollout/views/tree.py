@@ -46,7 +46,7 @@ from scorer.rollout.bindings import (
     pending_reason,
 )
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
-from scorer.rollout.removal.finalization import removal_detail, waits_on_removal
+from scorer.rollout.removal.finalization import describe_removal_wait, removal_detail
 from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.placement_conditions import (
     JUDGED_AGAIN,
@@ -334,7 +334,7 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
     failure = failure_of(binding)
     match spec_of(binding).get("state"):
         case BindingState.UNSCHEDULED:
-            waits = waits_on_removal(binding, message)
+            waits = describe_removal_wait(binding, message)
             needs_confirmation = pending_reason(binding) is PendingReason.CONFIRMATION
             removal_state = ClusterState.REMOVAL_PENDING if needs_confirmation else ClusterState.REMOVING
             return removal_state, f"no longer selected; {waits}", rollout if is_held_back else None

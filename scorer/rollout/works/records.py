@@ -28,7 +28,7 @@ from scorer.api.unstructured.documents import annotation, generation_of, spec_of
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.object_size import ObjectIdentity, object_identity, parse_left_out
-from scorer.rollout.removal.marks import unmeant
+from scorer.rollout.removal.marks import without_removal_mark
 
 
 def overrides_of(work: JsonObject) -> Overrides | None:
@@ -82,7 +82,7 @@ def with_signature(work: JsonObject, now: datetime | None) -> JsonObject:
 
 def without_marks(work: JsonObject) -> JsonObject:
     """Return the Work without the marks of an intended removal, or the same Work if it has none."""
-    return with_metadata(unmeant(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
+    return with_metadata(without_removal_mark(work), annotations={ABANDON: None}) if annotation(work, REMOVE) else work
 
 
 def _write_time(work: JsonObject) -> str:

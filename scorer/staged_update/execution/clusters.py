@@ -35,7 +35,7 @@ from scorer.rollout.bindings import (
     object_removal,
     ordering_objects,
 )
-from scorer.rollout.removal.marks import unmeant
+from scorer.rollout.removal.marks import without_removal_mark
 from scorer.staged_update.record import StagedUpdateRecord
 
 _LONGEST_REASON = 200
@@ -77,7 +77,7 @@ class DesiredBinding:
         desired = with_spec(
             bound(ordering_objects(binding), self.snapshot, self.overrides), applyStrategy=self.apply_strategy
         )
-        return with_metadata(unmeant(desired), annotations={UPDATED_BY: run})
+        return with_metadata(without_removal_mark(desired), annotations={UPDATED_BY: run})
 
 
 def has_started(binding: JsonObject) -> bool:

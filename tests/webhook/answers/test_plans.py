@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
 from scorer.api.unstructured.documents import is_deleting
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import with_removal_mark
 from scorer.what_if.changes import CORDON
 from tests.builders.placement import make_placement
 from tests.scorer.builders import modest
@@ -116,7 +116,7 @@ async def carry_out(world, proposal):
             if binding["spec"]["targetCluster"] == name and not is_deleting(binding) and not fixed:
                 key = Key(binding["metadata"]["name"])
                 await world.store.replace(
-                    BINDING, marked_for_removal(await world.store.get(BINDING, key))
+                    BINDING, with_removal_mark(await world.store.get(BINDING, key))
                 )  # as an eviction does
                 await world.store.delete(BINDING, key)
 

@@ -6,7 +6,7 @@ from scorer.api.kinds import WORK
 from scorer.api.meta import format_time
 from scorer.api.names import WORK_OBJECTS, WRITTEN
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from scorer.rollout.removal.marks import objects_digest, with_removal_mark
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import (
@@ -56,7 +56,7 @@ class Cluster:
     async def remove(self, name="web-work", **annotations):
         """Delete the Work as the loop does."""
         work = with_metadata(await self.work(name), annotations=annotations)
-        await self.hub.replace(WORK, marked_for_removal(work))
+        await self.hub.replace(WORK, with_removal_mark(work))
         await self.hub.delete(WORK, Key(name, SPACE))
 
     async def reconcile(self, name="web-work"):

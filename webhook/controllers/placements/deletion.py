@@ -6,7 +6,7 @@ from typing import Any
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.removal.deletion import plan_work_deletion
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import with_removal_mark
 from scorer.rollout.writes import Verb, Write, replace
 from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.ports import ConflictError, NotFoundError, NotServedError, key_of
@@ -20,7 +20,7 @@ async def mark_and_delete(hub: Hub, kind: Kind, document: JsonObject) -> None:
     """
     # The mark first: after a crash in between, the next pass deletes the object or removes the mark. A deletion
     # without the mark would count as accidental.
-    if (marked := marked_for_removal(document)) is not None:
+    if (marked := with_removal_mark(document)) is not None:
         document = await hub.replace(kind, marked)
     await hub.delete(kind, document, this_version=True)
 

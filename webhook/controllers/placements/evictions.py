@@ -36,10 +36,10 @@ from scorer.rollout.removal.eviction import (
     eviction_status,
     is_finished,
     is_in_progress,
-    meaning,
     waiting_status,
+    with_evicted_binding,
 )
-from scorer.rollout.removal.marks import is_marked_for_removal, unmeant
+from scorer.rollout.removal.marks import is_marked_for_removal, without_removal_mark
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result, StuckError
 from webhook.controllers.machinery.wiring import Signal, Waker, Watch, Wiring
@@ -152,7 +152,7 @@ class EvictionController:
                 continue  # reserving took a while: decide again on the present state
             # Two writes: first the record on the eviction, then the deletion. After a crash in between, the record
             # tells the next leader which binding was meant. A deletion without it could not be attributed.
-            if (marked := meaning(eviction, binding)) is None:
+            if (marked := with_evicted_binding(eviction, binding)) is None:
                 await mark_and_delete(self._hub, BINDING, binding)
                 break
             try:
@@ -167,7 +167,7 @@ class EvictionController:
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         for binding in children(self._hub.cache, BINDING, ref) if uid else ():
             if binding["metadata"].get("uid") == uid and is_marked_for_removal(binding) and not is_deleting(binding):
-                await self._hub.replace(BINDING, unmeant(binding))
+                await self._hub.replace(BINDING, without_removal_mark(binding))
 
     async def _take_turn(self, eviction: JsonObject) -> Hold | None:
         assert self._turns is not None

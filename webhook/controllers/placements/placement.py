@@ -39,7 +39,7 @@ from scorer.rollout.removal.finalization import (
     describe_remaining_works,
     forgets_works,
     removal_status,
-    until_reported,
+    report_delay,
 )
 from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
 from scorer.rollout.selection.selector import InvalidSelection, Selection
@@ -434,7 +434,7 @@ class PlacementController:
 
     def _wait_for(self, family: Family, placement: JsonObject, remnants: Sequence[RemainingWorks]) -> Result:
         """Report what a deleted placement waits for, once that takes longer than usual."""
-        if (left := until_reported(placement, remnants, self._now())) > timedelta():
+        if (left := report_delay(placement, remnants, self._now())) > timedelta():
             return Result(min(left, POLL_INTERVAL))
         status = removal_status(placement, remnants, self._now())
         if status != status_of(placement):

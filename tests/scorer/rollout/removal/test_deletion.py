@@ -26,21 +26,21 @@ def placement(policy="Abandon"):
     return {"metadata": {"name": "web", **GOING}, "spec": {"strategy": strategy}}
 
 
-def thing(name, spec=None, **metadata):
+def make_object(name, spec=None, **metadata):
     return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "7", **metadata}, "spec": spec or {}}
 
 
-def words(writes):
+def summary(writes):
     """Verb, name, and the marks: meant, abandoned."""
     return [
-        (str(write.verb), write.name, said.get(REMOVE, ""), said.get(ABANDON, ""))
+        (str(write.verb), write.name, annotations.get(REMOVE, ""), annotations.get(ABANDON, ""))
         for write in writes
-        for said in [write.document["metadata"].get("annotations") or {}]
+        for annotations in [write.document["metadata"].get("annotations") or {}]
     ]
 
 
 @pytest.mark.parametrize(
-    ("spec", "leaves"),
+    ("spec", "is_abandoning"),
     [
         pytest.param({}, False, id="nothing-said"),
         pytest.param({"strategy": None}, False, id="null"),
@@ -49,12 +49,12 @@ def words(writes):
         pytest.param({"strategy": {"deleteStrategy": {"propagationPolicy": "Abandon"}}}, True, id="abandon"),
     ],
 )
-def test_objects_stay_only_when_the_placement_says_so(spec, leaves):
-    assert leaves_objects({"spec": spec}) is leaves
+def test_objects_stay_only_when_the_placement_says_so(spec, is_abandoning):
+    assert leaves_objects({"spec": spec}) is is_abandoning
 
 
 def test_bindings_say_that_they_are_meant_before_they_are_deleted_by_name():
-    assert words(plan_binding_deletion(placement(None), [thing("c"), thing("a")])) == [
+    assert summary(plan_binding_deletion(placement(None), [make_object("c"), make_object("a")])) == [
         ("replace", "a", "uid-a", ""),
         ("delete", "a", "", ""),
         ("replace", "c", "uid-c", ""),
@@ -71,23 +71,27 @@ def test_bindings_say_that_they_are_meant_before_they_are_deleted_by_name():
 )
 def test_one_that_the_loop_takes_away_already_is_left_alone(binding):
     """The placement lost the cluster in another way: its objects go, even if the placement abandons (rollout.md 18)."""
-    assert plan_binding_deletion(placement(), [thing("b", **binding)]) == []
+    assert plan_binding_deletion(placement(), [make_object("b", **binding)]) == []
 
 
 def test_one_that_somebody_else_has_deleted_goes_with_the_placement():
-    assert words(plan_binding_deletion(placement(None), [thing("b", **GOING)])) == [("replace", "b", "uid-b", "")]
-    assert words(plan_binding_deletion(placement(), [thing("b", **GOING)])) == [("replace", "b", "uid-b", "true")]
+    assert summary(plan_binding_deletion(placement(None), [make_object("b", **GOING)])) == [
+        ("replace", "b", "uid-b", "")
+    ]
+    assert summary(plan_binding_deletion(placement(), [make_object("b", **GOING)])) == [
+        ("replace", "b", "uid-b", "true")
+    ]
 
 
 def test_the_word_of_another_object_is_none():
     """The uid of a restored or copied binding differs from the one in its annotation."""
-    assert not is_removal_requested(thing("b", **{**MEANT_B, "uid": "another"}))
-    assert not is_removal_requested(thing("b", annotations={REMOVE: ""}, uid=""))
+    assert not is_removal_requested(make_object("b", **{**MEANT_B, "uid": "another"}))
+    assert not is_removal_requested(make_object("b", annotations={REMOVE: ""}, uid=""))
 
 
 def test_with_abandon_each_binding_is_marked_before_it_is_deleted():
-    bindings = [thing("b"), thing("a", annotations={ABANDON: "true", REMOVE: "uid-a"})]
-    assert words(plan_binding_deletion(placement(), bindings)) == [
+    bindings = [make_object("b"), make_object("a", annotations={ABANDON: "true", REMOVE: "uid-a"})]
+    assert summary(plan_binding_deletion(placement(), bindings)) == [
         ("delete", "a", "uid-a", "true"),
         ("replace", "b", "uid-b", "true"),
         ("delete", "b", "", ""),
@@ -95,9 +99,9 @@ def test_with_abandon_each_binding_is_marked_before_it_is_deleted():
 
 
 def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
-    assert (is_abandoned(thing("b", **GOING, **MARKED)), is_abandoned(thing("b", **GOING))) == (True, False)
-    works = [thing("web-0"), thing("web-work", **MARKED), thing("web-1", **GOING)]
-    assert words(plan_work_deletion(works, thing("member"), abandoned=True)) == [
+    assert (is_abandoned(make_object("b", **GOING, **MARKED)), is_abandoned(make_object("b", **GOING))) == (True, False)
+    works = [make_object("web-0"), make_object("web-work", **MARKED), make_object("web-1", **GOING)]
+    assert summary(plan_work_deletion(works, make_object("member"), abandoned=True)) == [
         ("replace", "web-0", "uid-web-0", "true"),
         ("delete", "web-0", "", ""),
         ("replace", "web-1", "uid-web-1", "true"),
@@ -108,8 +112,8 @@ def test_works_of_a_marked_binding_are_marked_before_they_are_deleted():
 
 def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work():
     """Both marks are one write: an agent that comes back just then never reads the order alone."""
-    works = [thing("web-work", **GOING), thing("web-0", **GOING, annotations={REMOVE: "of-another"})]
-    assert words(plan_work_deletion(works, thing("member"), abandoned=True)) == [
+    works = [make_object("web-work", **GOING), make_object("web-0", **GOING, annotations={REMOVE: "of-another"})]
+    assert summary(plan_work_deletion(works, make_object("member"), abandoned=True)) == [
         ("replace", "web-0", "uid-web-0", "true"),
         ("replace", "web-work", "uid-web-work", "true"),
     ]
@@ -117,14 +121,18 @@ def test_what_is_abandoned_stays_also_where_somebody_else_has_deleted_the_work()
 
 def test_a_work_that_the_loop_has_ordered_away_before_goes_also_where_the_placement_abandons():
     """Its binding no longer wanted it: its objects go, as they would have without the end of the placement."""
-    works = [thing("web-0", **GOING, annotations={REMOVE: "uid-web-0"})]
-    assert plan_work_deletion(works, thing("member"), abandoned=True) == []
+    works = [make_object("web-0", **GOING, annotations={REMOVE: "uid-web-0"})]
+    assert plan_work_deletion(works, make_object("member"), abandoned=True) == []
 
 
 def test_works_say_before_they_are_deleted_that_their_content_is_to_go():
     """Also those that another client has deleted."""
-    works = [thing("web-0"), thing("web-1", annotations={REMOVE: "uid-web-1"}), thing("web-2", **GOING)]
-    assert words(plan_work_deletion(works, thing("member"), abandoned=False)) == [
+    works = [
+        make_object("web-0"),
+        make_object("web-1", annotations={REMOVE: "uid-web-1"}),
+        make_object("web-2", **GOING),
+    ]
+    assert summary(plan_work_deletion(works, make_object("member"), abandoned=False)) == [
         ("replace", "web-0", "uid-web-0", ""),
         ("delete", "web-0", "", ""),
         ("delete", "web-1", "uid-web-1", ""),
@@ -132,11 +140,11 @@ def test_works_say_before_they_are_deleted_that_their_content_is_to_go():
     ]
 
 
-@pytest.mark.parametrize("member", [thing("member", **GOING), None], ids=["leaves", "gone"])
+@pytest.mark.parametrize("member", [make_object("member", **GOING), None], ids=["leaves", "gone"])
 def test_works_of_a_member_that_leaves_say_nothing_of_the_kind(member):
-    said = {"annotations": {REMOVE: "uid-web-1"}}
-    works = [thing("web-0"), thing("web-1", **said), thing("web-2", **GOING)]
-    assert words(plan_work_deletion(works, member, abandoned=False)) == [
+    mark = {"annotations": {REMOVE: "uid-web-1"}}
+    works = [make_object("web-0"), make_object("web-1", **mark), make_object("web-2", **GOING)]
+    assert summary(plan_work_deletion(works, member, abandoned=False)) == [
         ("delete", "web-0", "", ""),
         ("replace", "web-1", "", ""),
         ("delete", "web-1", "uid-web-1", ""),
@@ -144,34 +152,34 @@ def test_works_of_a_member_that_leaves_say_nothing_of_the_kind(member):
 
 
 def test_a_second_plan_asks_for_nothing():
-    said = {"annotations": {ABANDON: "true", REMOVE: "uid-a"}}
-    assert plan_binding_deletion(placement(), [thing("a", **GOING, **said)]) == []
-    assert plan_work_deletion([thing("a", **GOING, **said)], thing("member"), abandoned=True) == []
+    marks = {"annotations": {ABANDON: "true", REMOVE: "uid-a"}}
+    assert plan_binding_deletion(placement(), [make_object("a", **GOING, **marks)]) == []
+    assert plan_work_deletion([make_object("a", **GOING, **marks)], make_object("member"), abandoned=True) == []
 
 
 @pytest.mark.parametrize(
-    ("spec", "evicted", "left"),
+    ("spec", "has_eviction", "mark"),
     [
         pytest.param({"state": "Bound"}, False, "", id="nobody-behind-it"),
         pytest.param({"state": "Bound"}, True, "uid-b", id="an-eviction"),
         pytest.param({"state": "Unscheduled"}, False, "uid-b", id="its-rollout"),
     ],
 )
-def test_a_placement_that_stays_abandons_nothing(spec, evicted, left):
+def test_a_placement_that_stays_abandons_nothing(spec, has_eviction, mark):
     """Its deletion was undone, with its definition or by a backup: a cluster that it loses later loses its objects."""
-    binding = thing("b", spec, annotations={ABANDON: "true", REMOVE: "uid-b"})
-    eviction = thing("e", annotations={EVICTED_BINDING: "uid-b"})
-    writes = plan_unmarking([binding], [eviction] if evicted else [])
-    assert words(writes) == [("replace", "b", left, "")]
-    assert plan_unmarking([write.document for write in writes], [eviction] if evicted else []) == []
+    binding = make_object("b", spec, annotations={ABANDON: "true", REMOVE: "uid-b"})
+    eviction = make_object("e", annotations={EVICTED_BINDING: "uid-b"})
+    writes = plan_unmarking([binding], [eviction] if has_eviction else [])
+    assert summary(writes) == [("replace", "b", mark, "")]
+    assert plan_unmarking([write.document for write in writes], [eviction] if has_eviction else []) == []
 
 
 def test_words_of_a_binding_that_is_going_are_left_alone():
-    assert plan_unmarking([thing("b", **GOING, annotations={ABANDON: "true", REMOVE: "uid-b"})], []) == []
+    assert plan_unmarking([make_object("b", **GOING, annotations={ABANDON: "true", REMOVE: "uid-b"})], []) == []
 
 
 @pytest.mark.parametrize(
-    ("binding", "restored"),
+    ("binding", "state"),
     [
         pytest.param({"spec": {"state": "Unscheduled"}}, "Scheduled", id="was-scheduled"),
         pytest.param(
@@ -182,22 +190,22 @@ def test_words_of_a_binding_that_is_going_are_left_alone():
         pytest.param({"spec": {"state": "Bound"}}, None, id="bound"),
     ],
 )
-def test_the_state_that_another_client_has_set_to_unscheduled_is_restored(binding, restored):
-    writes = plan_states_restored([thing("b", **binding)])
-    assert [write.document["spec"]["state"] for write in writes] == ([restored] if restored else [])
+def test_the_state_that_another_client_has_set_to_unscheduled_is_restored(binding, state):
+    writes = plan_states_restored([make_object("b", **binding)])
+    assert [write.document["spec"]["state"] for write in writes] == ([state] if state else [])
     assert plan_states_restored([write.document for write in writes]) == []
 
 
 @pytest.mark.parametrize(
-    ("binding", "to_go"),
+    ("binding", "is_requested"),
     [
         pytest.param(DROPPED, True, id="dropped-by-the-loop"),
         pytest.param({"spec": {"state": "Unscheduled"}}, False, id="unscheduled-by-another-client"),
         pytest.param({**MEANT_B, "spec": {"state": "Unscheduled"}}, True, id="meant"),
     ],
 )
-def test_only_the_loop_orders_the_removal_of_content(binding, to_go):
-    assert is_removal_requested(thing("b", **binding)) is to_go
+def test_only_the_loop_orders_the_removal_of_content(binding, is_requested):
+    assert is_removal_requested(make_object("b", **binding)) is is_requested
 
 
 PENDING = {REMOVAL_PENDING: "ConfirmationRequired 2026-11-29T12:00:00Z"}
@@ -205,26 +213,26 @@ PENDING = {REMOVAL_PENDING: "ConfirmationRequired 2026-11-29T12:00:00Z"}
 
 def test_a_pending_binding_is_no_order_and_loses_the_mark_of_a_withdrawn_eviction():
     annotations = {**DROPPED["annotations"], **PENDING}
-    binding = thing("b", DROPPED["spec"], annotations=annotations)
+    binding = make_object("b", DROPPED["spec"], annotations=annotations)
     assert not is_removal_requested(binding)
-    assert is_removal_requested(thing("b", DROPPED["spec"], annotations=DROPPED["annotations"])), (
+    assert is_removal_requested(make_object("b", DROPPED["spec"], annotations=DROPPED["annotations"])), (
         "of an earlier release"
     )
-    marked = thing("b", DROPPED["spec"], annotations={**annotations, REMOVE: "uid-b"})
-    assert is_removal_requested(marked), "an eviction is an order"
-    assert words(plan_unmarking([marked], [])) == [("replace", "b", "", "")]
-    assert plan_unmarking([marked], [thing("e", annotations={EVICTED_BINDING: "uid-b"})]) == []
+    marked_binding = make_object("b", DROPPED["spec"], annotations={**annotations, REMOVE: "uid-b"})
+    assert is_removal_requested(marked_binding), "an eviction is an order"
+    assert summary(plan_unmarking([marked_binding], [])) == [("replace", "b", "", "")]
+    assert plan_unmarking([marked_binding], [make_object("e", annotations={EVICTED_BINDING: "uid-b"})]) == []
 
 
 def test_a_binding_without_the_record_of_its_pending_removal_gets_it_again():
-    stripped = thing("b", DROPPED["spec"], annotations={UNSCHEDULED_AT: "2026-11-29T12:00:00Z"})
-    assert not is_removal_requested(stripped)
-    (write,) = plan_states_restored([stripped])
+    unrecorded = make_object("b", DROPPED["spec"], annotations={UNSCHEDULED_AT: "2026-11-29T12:00:00Z"})
+    assert not is_removal_requested(unrecorded)
+    (write,) = plan_states_restored([unrecorded])
     assert annotation(write.document, REMOVAL_PENDING) == PENDING[REMOVAL_PENDING]
     assert write.document["spec"] == DROPPED["spec"]
     assert not plan_states_restored([write.document])
 
 
 def test_a_namespace_that_ends_abandons_what_the_delete_strategy_would_remove():
-    writes = plan_binding_deletion(placement(None), [thing("b")], abandoned=True)
-    assert words(writes) == [("replace", "b", "uid-b", "true"), ("delete", "b", "", "")]
+    writes = plan_binding_deletion(placement(None), [make_object("b")], abandoned=True)
+    assert summary(writes) == [("replace", "b", "uid-b", "true"), ("delete", "b", "", "")]

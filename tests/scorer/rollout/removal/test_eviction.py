@@ -14,7 +14,7 @@ from scorer.rollout.removal.eviction import (
     eviction_status,
     is_finished,
     judge_eviction,
-    meaning,
+    with_evicted_binding,
 )
 from tests.builders.binding import make_binding
 from tests.builders.condition import condition
@@ -44,7 +44,7 @@ def holdings(total, available):
 
 
 @pytest.mark.parametrize(
-    ("kind", "limits", "total", "available", "allowed"),
+    ("kind", "limits", "total", "available", "is_allowed"),
     [
         pytest.param("PickN", {"maxUnavailable": "25%"}, 10, 8, True, id="E1-one-left"),
         pytest.param("PickN", {"maxUnavailable": "25%"}, 10, 7, False, id="E1-none-left"),
@@ -61,15 +61,15 @@ def holdings(total, available):
         pytest.param("PickN", {"minAvailable": 0}, 1, 1, True, id="nothing-has-to-stay"),
     ],
 )
-def test_a_budget_decides(kind, limits, total, available, allowed):
-    found = judge_eviction(placement(kind), "m0", holdings(total, available), budget(**limits))
-    assert (found.executed, found.deletes) == (allowed, allowed)
-    assert (found.binding, found.budget) == ("b0", "web")
+def test_a_budget_decides(kind, limits, total, available, is_allowed):
+    outcome = judge_eviction(placement(kind), "m0", holdings(total, available), budget(**limits))
+    assert (outcome.executed, outcome.deletes) == (is_allowed, is_allowed)
+    assert (outcome.binding, outcome.budget) == ("b0", "web")
 
 
 def test_the_message_gives_the_numbers():
-    found = judge_eviction(placement(), "m0", holdings(10, 7), budget(maxUnavailable="25%"))
-    assert found.message == "budget web has maxUnavailable 25%; 7 of 10 clusters are available"
+    outcome = judge_eviction(placement(), "m0", holdings(10, 7), budget(maxUnavailable="25%"))
+    assert outcome.message == "budget web has maxUnavailable 25%; 7 of 10 clusters are available"
 
 
 @pytest.mark.parametrize(
@@ -105,20 +105,20 @@ def test_the_message_gives_the_numbers():
     ],
 )
 def test_what_is_decided_before_any_budget_is_asked(subject, bindings, reason, words):
-    found = judge_eviction(subject, "m0", bindings, budget(maxUnavailable=0))
-    assert found.reason is reason
-    assert words in found.message
-    assert found.budget == ""
+    outcome = judge_eviction(subject, "m0", bindings, budget(maxUnavailable=0))
+    assert outcome.reason is reason
+    assert words in outcome.message
+    assert outcome.budget == ""
 
 
 def test_without_a_budget_an_eviction_is_executed():
-    found = judge_eviction(placement(), "m0", holdings(1, 1), None)
-    assert (found.executed, found.deletes) == (True, True)
+    outcome = judge_eviction(placement(), "m0", holdings(1, 1), None)
+    assert (outcome.executed, outcome.deletes) == (True, True)
 
 
 def test_what_is_going_is_not_deleted_again():
-    found = judge_eviction(placement(), "m0", [BindingView("b0", "m0", BindingState.BOUND, deleting=True)], None)
-    assert (found.executed, found.deletes) == (True, False)
+    outcome = judge_eviction(placement(), "m0", [BindingView("b0", "m0", BindingState.BOUND, deleting=True)], None)
+    assert (outcome.executed, outcome.deletes) == (True, False)
 
 
 def test_e5_what_cannot_be_tracked_is_available_at_once():
@@ -127,9 +127,9 @@ def test_e5_what_cannot_be_tracked_is_available_at_once():
     bindings = [
         BindingView(f"b{at}", f"m{at}", BindingState.BOUND, conditions={"Available": just_now}) for at in range(10)
     ]
-    found = judge_eviction(placement(), "m0", bindings, budget(minAvailable=9))
-    assert found.executed
-    assert "10 of 10 clusters are available" in found.message
+    outcome = judge_eviction(placement(), "m0", bindings, budget(minAvailable=9))
+    assert outcome.executed
+    assert "10 of 10 clusters are available" in outcome.message
 
 
 def test_e6_what_failed_goes_while_far_fewer_are_available_than_needed():
@@ -138,13 +138,13 @@ def test_e6_what_failed_goes_while_far_fewer_are_available_than_needed():
 
 
 def test_differences_that_were_reported_make_it_go_as_well():
-    seen = {"DiffReported": {"status": "False", "reason": "NotAllWorkHaveDiffReported"}}
-    bindings = [BindingView("b", "m", BindingState.BOUND, conditions=seen)]
+    conditions = {"DiffReported": {"status": "False", "reason": "NotAllWorkHaveDiffReported"}}
+    bindings = [BindingView("b", "m", BindingState.BOUND, conditions=conditions)]
     assert judge_eviction(placement(), "m", bindings, budget(maxUnavailable=0)).deletes
 
 
-def make_eviction(*conditions, meant=""):
-    annotations = {EVICTED_BINDING: meant} if meant else {}
+def make_eviction(*conditions, binding_uid=""):
+    annotations = {EVICTED_BINDING: binding_uid} if binding_uid else {}
     return {
         "metadata": {"name": "e", "generation": 2, "annotations": annotations},
         "spec": {"placementName": "web", "clusterName": "m0"},
@@ -153,7 +153,7 @@ def make_eviction(*conditions, meant=""):
 
 
 @pytest.mark.parametrize(
-    ("conditions", "finished"),
+    ("conditions", "is_final"),
     [
         pytest.param([], False, id="not-looked-at"),
         pytest.param([condition("Valid", "True", generation=2)], False, id="valid-is-half-the-answer"),
@@ -168,41 +168,41 @@ def make_eviction(*conditions, meant=""):
         pytest.param([condition("Executed", "Unknown")], True, id="any-executed-is-final"),
     ],
 )
-def test_an_answer_is_final(conditions, finished):
-    assert is_finished(make_eviction(*conditions)) is finished
+def test_an_answer_is_final(conditions, is_final):
+    assert is_finished(make_eviction(*conditions)) is is_final
 
 
-def held(uid="u0", **metadata):
+def make_web_binding(uid="u0", **metadata):
     return make_binding("web", "m0", metadata={"uid": uid, **metadata})
 
 
 @pytest.mark.parametrize(
-    ("meant", "bindings", "reason"),
+    ("binding_uid", "bindings", "reason"),
     [
-        pytest.param("", [held()], NOT_EXECUTED, id="nothing-was-meant-yet"),
-        pytest.param("u0", [held()], NOT_EXECUTED, id="still-there-so-decided-anew"),
-        pytest.param("u0", [held(deletionTimestamp="x")], EXECUTED, id="going"),
+        pytest.param("", [make_web_binding()], NOT_EXECUTED, id="nothing-was-meant-yet"),
+        pytest.param("u0", [make_web_binding()], NOT_EXECUTED, id="still-there-so-decided-anew"),
+        pytest.param("u0", [make_web_binding(deletionTimestamp="x")], EXECUTED, id="going"),
         pytest.param("u0", [], EXECUTED, id="gone"),
-        pytest.param("u0", [held("u1")], EXECUTED, id="gone-and-picked-again"),
+        pytest.param("u0", [make_web_binding("u1")], EXECUTED, id="gone-and-picked-again"),
     ],
 )
-def test_a_deletion_that_was_meant_is_remembered(meant, bindings, reason):
-    found = decide_eviction(make_eviction(meant=meant), placement(), bindings, budget(maxUnavailable=0))
-    assert (found.reason, found.deletes) == (reason, False)
+def test_a_deletion_that_was_meant_is_remembered(binding_uid, bindings, reason):
+    outcome = decide_eviction(make_eviction(binding_uid=binding_uid), placement(), bindings, budget(maxUnavailable=0))
+    assert (outcome.reason, outcome.deletes) == (reason, False)
 
 
 def test_a_deletion_that_was_meant_counts_even_when_the_placement_is_gone():
-    assert decide_eviction(make_eviction(meant="u0"), None, [], None).executed
+    assert decide_eviction(make_eviction(binding_uid="u0"), None, [], None).executed
 
 
 def test_the_binding_that_is_meant_is_written_down_once():
-    marked = meaning(make_eviction(), held())
-    assert marked is not None
-    assert marked["metadata"]["annotations"] == {EVICTED_BINDING: "u0"}
-    assert meaning(marked, held()) is None
-    again = meaning(marked, held("u1"))
-    assert again is not None
-    assert again["metadata"]["annotations"] == {EVICTED_BINDING: "u1"}
+    marked_eviction = with_evicted_binding(make_eviction(), make_web_binding())
+    assert marked_eviction is not None
+    assert marked_eviction["metadata"]["annotations"] == {EVICTED_BINDING: "u0"}
+    assert with_evicted_binding(marked_eviction, make_web_binding()) is None
+    second_eviction = with_evicted_binding(marked_eviction, make_web_binding("u1"))
+    assert second_eviction is not None
+    assert second_eviction["metadata"]["annotations"] == {EVICTED_BINDING: "u1"}
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,9 @@ def test_the_binding_that_is_meant_is_written_down_once():
 def test_the_status_says_valid_and_executed(outcome, conditions):
     """The state table of rollout.md 19.3."""
     status = eviction_status(make_eviction(), outcome, NOW)
-    assert [(each["type"], each["status"], each["reason"]) for each in status["conditions"]] == conditions
-    assert {each["observedGeneration"] for each in status["conditions"]} == {2}
+    assert [
+        (condition["type"], condition["status"], condition["reason"]) for condition in status["conditions"]
+    ] == conditions
+    assert {condition["observedGeneration"] for condition in status["conditions"]} == {2}
     assert "why" in status["conditions"][-1]["message"]
     assert is_finished({**make_eviction(), "status": status})

@@ -15,9 +15,9 @@ from scorer.rollout.removal.finalization import (
     describe_remaining_works,
     forgets_works,
     removal_status,
-    until_reported,
+    report_delay,
 )
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import with_removal_mark
 from tests.builders.placement import make_placement
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -27,7 +27,7 @@ OBSTACLE = "ConfigMap shop/rates: finalizer example.com/hold"
 
 def make_binding(cluster="a", **metadata):
     metadata = {"name": f"web-{cluster}", "uid": f"b-{cluster}", "finalizers": [WORK_CLEANUP], **metadata}
-    return marked_for_removal({"metadata": metadata, "spec": {"targetCluster": cluster}})
+    return with_removal_mark({"metadata": metadata, "spec": {"targetCluster": cluster}})
 
 
 def make_work(obstacle="", **metadata):
@@ -67,12 +67,12 @@ def test_a_placement_waits_for_bindings_with_works_on_members_of_the_fleet(membe
 
 
 @pytest.mark.parametrize(
-    ("found", "ordered"),
+    ("remnants", "is_ordered"),
     [
-        pytest.param(remnant(marked_for_removal(make_work(**DELETED))), True, id="deleted-with-its-order"),
+        pytest.param(remnant(with_removal_mark(make_work(**DELETED))), True, id="deleted-with-its-order"),
         pytest.param(remnant(make_work(**DELETED)), False, id="deleted-by-another-client"),
-        pytest.param(remnant(marked_for_removal(make_work())), False, id="not-deleted-yet"),
-        pytest.param(remnant(marked_for_removal(make_work(**DELETED)), make_work()), False, id="one-of-two"),
+        pytest.param(remnant(with_removal_mark(make_work())), False, id="not-deleted-yet"),
+        pytest.param(remnant(with_removal_mark(make_work(**DELETED)), make_work()), False, id="one-of-two"),
         pytest.param(remnant(make_work(**DELETED), member=make_member(**DELETED)), True, id="leaving-gets-no-order"),
         pytest.param(remnant(binding=with_metadata(make_binding(uid="x"), annotations={})), True, id="no-works"),
         pytest.param(remnant(binding={**make_binding(), "metadata": {"name": "b", "uid": "y"}}), False, id="unmarked"),
@@ -80,47 +80,50 @@ def test_a_placement_waits_for_bindings_with_works_on_members_of_the_fleet(membe
         pytest.param(remnant(binding=unscheduled("")), False, id="unscheduled-by-another-client"),
     ],
 )
-def test_works_are_ordered_when_the_loop_has_nothing_left_to_write_on_them(found, ordered):
-    assert found.is_ordered is ordered
+def test_works_are_ordered_when_the_loop_has_nothing_left_to_write_on_them(remnants, is_ordered):
+    assert remnants.is_ordered is is_ordered
 
 
 def test_the_message_names_the_obstacles_first_then_agents_that_are_away_and_counts_the_rest():
-    found = [remnant(make_work(), cluster=name) for name in "bcdefg"]
-    found += [remnant(make_work(OBSTACLE), cluster="z"), replace(remnant(make_work()), silent=True)]
-    away, waits = "Work web-work: the agent does not report", "Work web-work: the agent has not removed the content yet"
-    said = describe_remaining_works(found)
-    assert said == "; ".join(
-        [f"z: {OBSTACLE}", f"a: {away}", *(f"{name}: {waits}" for name in "bcd"), "and 3 more clusters"]
+    remnants = [remnant(make_work(), cluster=name) for name in "bcdefg"]
+    remnants += [remnant(make_work(OBSTACLE), cluster="z"), replace(remnant(make_work()), silent=True)]
+    silent, unfinished = (
+        "Work web-work: the agent does not report",
+        "Work web-work: the agent has not removed the content yet",
+    )
+    message = describe_remaining_works(remnants)
+    assert message == "; ".join(
+        [f"z: {OBSTACLE}", f"a: {silent}", *(f"{name}: {unfinished}" for name in "bcd"), "and 3 more clusters"]
     )
 
 
 def test_a_message_is_as_long_as_the_schema_allows_whatever_agents_write():
-    found = [remnant(*[make_work("x" * 32768)] * 3, cluster=name) for name in "abcdef"]
-    (condition,) = removal_status(deleted_placement(), found, NOW)["conditions"]
+    remnants = [remnant(*[make_work("x" * 32768)] * 3, cluster=name) for name in "abcdef"]
+    (condition,) = removal_status(deleted_placement(), remnants, NOW)["conditions"]
     assert len(condition["message"]) <= 32768
     assert all(f"{name}: xxx" in condition["message"] for name in "abcde")
 
 
 def test_a_report_is_written_once():
-    placement, found = deleted_placement(), [remnant(make_work(OBSTACLE))]
-    status = removal_status(placement, found, NOW)
-    again = removal_status({**placement, "status": status}, found, NOW + timedelta(minutes=1))
-    assert again == status
+    placement, remnants = deleted_placement(), [remnant(make_work(OBSTACLE))]
+    status = removal_status(placement, remnants, NOW)
+    second_status = removal_status({**placement, "status": status}, remnants, NOW + timedelta(minutes=1))
+    assert second_status == status
     (condition,) = status["conditions"]
     assert (condition["type"], condition["status"]) == ("ClusterResourcePlacementRemoved", "False")
 
 
 @pytest.mark.parametrize(
-    ("obstacle", "age", "left"),
+    ("obstacle", "age", "delay_seconds"),
     [
         pytest.param("", 0, UNREPORTED_FOR.total_seconds(), id="usual"),
         pytest.param("", 60, UNREPORTED_FOR.total_seconds() - 60, id="late"),
         pytest.param(OBSTACLE, 0, 0, id="obstacle"),
     ],
 )
-def test_a_removal_is_reported_once_it_takes_longer_than_usual_or_meets_an_obstacle(obstacle, age, left):
+def test_a_removal_is_reported_once_it_takes_longer_than_usual_or_meets_an_obstacle(obstacle, age, delay_seconds):
     now = NOW + timedelta(seconds=age)
-    assert until_reported(deleted_placement(), [remnant(make_work(obstacle))], now).total_seconds() == left
+    assert report_delay(deleted_placement(), [remnant(make_work(obstacle))], now).total_seconds() == delay_seconds
 
 
 @pytest.mark.parametrize(

@@ -19,37 +19,41 @@ FACTS = [field.name for field in fields(RemovalFacts)]
 
 def test_content_goes_only_when_the_loop_has_asked_for_it():
     for values in product([False, True], repeat=len(FACTS)):
-        known = dict(zip(FACTS, values, strict=True))
-        assert removal_action(RemovalFacts(**known)) is expected_fate(known), known
+        assignment = dict(zip(FACTS, values, strict=True))
+        assert removal_action(RemovalFacts(**assignment)) is expected_fate(assignment), assignment
 
 
-def expected_fate(known):
+def expected_fate(assignment):
     """State the rule independently: what speaks for the removal of an object, and what against it."""
-    left_alone = known["untouchable"] or known["compared"]
-    wished = [
+    is_left_alone = assignment["untouchable"] or assignment["compared"]
+    orders = [
         name
         for name, of_a_going_work, facts in (
             ("the Work's end was ordered", True, ("ordered",)),
             ("the hub took it out of the Work", False, ("signed",)),
         )
-        if known["going"] is of_a_going_work and all(known[fact] for fact in facts)
+        if assignment["going"] is of_a_going_work and all(assignment[fact] for fact in facts)
     ]
     reasons_to_stay = [
-        *(["not ours"] if not known["ours"] else []),
-        *(["the member leaves"] if known["leaving"] else []),
-        *(["the Work is from a backup"] if known["older"] else []),
-        *(["the Work holds it"] if known["listed"] and not known["going"] and not left_alone else []),
-        *(["where it will be is not known"] if known["unsettled"] and not known["going"] and not left_alone else []),
-        *(["nobody asked"] if not wished and not left_alone else []),
+        *(["not ours"] if not assignment["ours"] else []),
+        *(["the member leaves"] if assignment["leaving"] else []),
+        *(["the Work is from a backup"] if assignment["older"] else []),
+        *(["the Work holds it"] if assignment["listed"] and not assignment["going"] and not is_left_alone else []),
+        *(
+            ["where it will be is not known"]
+            if assignment["unsettled"] and not assignment["going"] and not is_left_alone
+            else []
+        ),
+        *(["nobody asked"] if not orders and not is_left_alone else []),
     ]
     reasons_to_live_on = [
-        *(["others own it"] if known["shared"] else []),
-        *(["somebody has marked it"] if known["marked"] else []),
-        *(["objects that no Work placed would go with it"] if known["occupied"] else []),
-        *(["it must be left alone"] if left_alone else []),
-        *(["abandoned"] if known["abandoned"] and known["going"] else []),
+        *(["others own it"] if assignment["shared"] else []),
+        *(["somebody has marked it"] if assignment["marked"] else []),
+        *(["objects that no Work placed would go with it"] if assignment["occupied"] else []),
+        *(["it must be left alone"] if is_left_alone else []),
+        *(["abandoned"] if assignment["abandoned"] and assignment["going"] else []),
     ]
-    if not reasons_to_stay and known["inherited"] and not left_alone:
+    if not reasons_to_stay and assignment["inherited"] and not is_left_alone:
         return RemovalAction.HANDED_OVER
     return (
         RemovalAction.KEPT
@@ -61,23 +65,25 @@ def expected_fate(known):
 
 
 def test_of_all_that_can_be_known_few_combinations_remove_anything():
-    removed = [
+    removal_combinations = [
         values
         for values in product([False, True], repeat=len(FACTS))
         if removal_action(RemovalFacts(*values)) is RemovalAction.REMOVED
     ]
-    for known in (dict(zip(FACTS, values, strict=True)) for values in removed):
-        assert known["ours"]
-        assert not known["shared"]
-        assert not known["marked"]
-        assert not known["untouchable"]
-        assert not known["occupied"]
-        assert not known["leaving"]
-        assert not known["older"]
-        assert not known["inherited"]
-        assert known["going"] or not known["unsettled"]
-        assert known["ordered"] if known["going"] else known["signed"]
-    assert len(removed) == 8 + 4, "going: listed, signed, unsettled do not matter; not going: ordered, abandoned do not"
+    for assignment in (dict(zip(FACTS, values, strict=True)) for values in removal_combinations):
+        assert assignment["ours"]
+        assert not assignment["shared"]
+        assert not assignment["marked"]
+        assert not assignment["untouchable"]
+        assert not assignment["occupied"]
+        assert not assignment["leaving"]
+        assert not assignment["older"]
+        assert not assignment["inherited"]
+        assert assignment["going"] or not assignment["unsettled"]
+        assert assignment["ordered"] if assignment["going"] else assignment["signed"]
+    assert len(removal_combinations) == 8 + 4, (
+        "going: listed, signed, unsettled do not matter; not going: ordered, abandoned do not"
+    )
 
 
 def test_without_any_facts_everything_is_kept():
@@ -100,8 +106,8 @@ def config_map(name, namespace="web", version="v1", **data):
 def test_a_signature_is_about_which_objects_there_are():
     manifests = [config_map("a"), config_map("b")]
     assert objects_digest(manifests) == objects_digest([config_map("b", level=1.0), config_map("a")])
-    others = ([], manifests[:1], [*manifests, None], [config_map("a"), config_map("b", "shop")])
-    assert objects_digest(manifests) not in {objects_digest(other) for other in others}
+    other_manifests = ([], manifests[:1], [*manifests, None], [config_map("a"), config_map("b", "shop")])
+    assert objects_digest(manifests) not in {objects_digest(contents) for contents in other_manifests}
     signed = work(**{WORK_OBJECTS: objects_digest(manifests)})
     assert has_hub_signature({**signed, "spec": {"workload": {"manifests": manifests}}})
     assert not has_hub_signature(signed)

@@ -7,7 +7,7 @@ import pytest
 
 from scorer.api.kinds import BINDING, CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, PLACEMENT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.unstructured.documents import is_deleting, with_metadata, with_spec
-from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal
+from scorer.rollout.removal.marks import is_marked_for_removal, with_removal_mark
 from tests.builders.placement import fixed, make_placement
 from tests.waiting import until
 from tests.webhook.controllers.placements.deleted_bindings import bindings, delete_bindings, placed
@@ -127,7 +127,7 @@ async def test_a_word_of_an_eviction_that_was_withdrawn_is_taken_back(world):
     await start(world, pick_n(1))
     before = await placed(world, "a")
     (binding,) = bindings(world)
-    await world.store.replace(BINDING, marked_for_removal(binding))
+    await world.store.replace(BINDING, with_removal_mark(binding))
     await world.until(lambda: not any(map(is_marked_for_removal, bindings(world))))
     await delete_bindings(world)
     await world.until(lambda: world.condition("web", "Available").get("status") == "True")

@@ -17,7 +17,7 @@ from scorer.api.names import (
 )
 from scorer.api.unstructured.documents import annotation
 from scorer.rollout.confirmation.policy import NO_CONFIRMATION
-from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal
+from scorer.rollout.removal.marks import is_marked_for_removal, with_removal_mark
 from tests.webhook.controllers.by_hand import CrashError, Life, Served
 from webhook.controllers.placements.scheduler import SchedulerController
 from webhook.controllers.placements.work_generator import BindingRef, WorkGenerator, without_manifests
@@ -165,7 +165,7 @@ async def test_without_the_wish_nothing_is_marked(store):
 
 async def test_a_cluster_that_is_lost_in_another_way_loses_its_objects(store):
     await add_world(store)
-    said = marked_for_removal(await store.get(BINDING, Key("p-a")))
+    said = with_removal_mark(await store.get(BINDING, Key("p-a")))
     await store.replace(BINDING, said)
     await store.delete(BINDING, Key("p-a"))
     deleted = []

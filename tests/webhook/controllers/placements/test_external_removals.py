@@ -3,7 +3,7 @@
 from scorer.api.kinds import BINDING, PLACEMENT
 from scorer.api.names import REMOVAL_PENDING
 from scorer.api.unstructured.documents import annotation
-from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal
+from scorer.rollout.removal.marks import is_marked_for_removal, with_removal_mark
 from tests.builders.placement import fixed
 from tests.webhook.controllers.placements.confirmed_world import (
     MEMBERS,
@@ -73,7 +73,7 @@ async def test_a_second_pass_writes_nothing_and_a_mark_without_a_run_removes_not
     async with confirming() as world:
         await drop_under_external(world)
         key = Key(bindings(world)["fish"]["metadata"]["name"])
-        await edit(world.store, BINDING, key, marked_for_removal)
+        await edit(world.store, BINDING, key, with_removal_mark)
         await world.change(PLACEMENT, "shop", strategy=ROLLING)
         await world.until(lambda: len(digests(world)) == 3)
         before = world.store.resource_version

@@ -13,7 +13,7 @@ from scorer.api.unstructured.documents import (
     uid_of,
     with_metadata,
 )
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import with_removal_mark
 from tests.builders.placement import make_placement, namespace_term
 from tests.webhook.controllers.staged_world import (
     STAGES,
@@ -151,7 +151,7 @@ async def evict(world, cluster):
     """Delete a binding as an eviction does, on a member that does not answer; return its key."""
     key = Key(name_of(binding_of(world, cluster)))
     held = [*finalizers_of(binding_of(world, cluster)), "example.com/hold"]
-    await edit(world.store, BINDING, key, lambda it: with_finalizers(marked_for_removal(it), held))
+    await edit(world.store, BINDING, key, lambda it: with_finalizers(with_removal_mark(it), held))
     await world.store.delete(BINDING, key)
     return key
 

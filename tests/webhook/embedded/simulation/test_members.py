@@ -10,7 +10,7 @@ import pytest
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, WORK_CLEANUP
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import with_removal_mark
 from tests.sleeping_clock import SleepingClock
 from tests.waiting import PATIENCE_SECONDS
 from webhook.controllers.machinery.queue import WorkQueue
@@ -88,7 +88,7 @@ class HubsPart:
 
 async def remove_work(hub, key):
     """Delete a Work as the loop does."""
-    await hub.replace(WORK, marked_for_removal(await hub.get(WORK, key)))
+    await hub.replace(WORK, with_removal_mark(await hub.get(WORK, key)))
     await hub.delete(WORK, key)
 
 

@@ -8,7 +8,7 @@ from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, EVENT, KI
 from scorer.api.names import ABANDON, HUB_UID, KEEP, RELEASED, WRITTEN
 from scorer.api.unstructured.documents import with_metadata
 from scorer.membership.identity import HubMember
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import with_removal_mark
 from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, StoreError, UnavailableError
@@ -312,7 +312,7 @@ async def test_an_administrator_who_removes_what_has_no_work_keeps_such_definiti
     await cluster.hub.delete(WORK, Key("web-work", SPACE))
     await cluster.reconcile()
     owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
-    await cluster.member.replace(APPLIED_WORK, marked_for_removal(owner))
+    await cluster.member.replace(APPLIED_WORK, with_removal_mark(owner))
     await cluster.member.delete(APPLIED_WORK, Key("web-work"))
     us, member = HubMember("", SPACE), ObservedStore(cluster.member)
     await clean_up_without_work("web-work", cluster.hub, member, cluster.time, us)

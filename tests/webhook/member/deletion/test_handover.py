@@ -16,7 +16,7 @@ from scorer.api.names import (
     WORK_OBJECTS,
 )
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from scorer.rollout.removal.marks import objects_digest, with_removal_mark
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, Key, NotFoundError
@@ -56,7 +56,7 @@ class Fleet:
 
     async def remove(self, name, **annotations):
         work = with_metadata(await self.hub.get(WORK, Key(name, SPACE)), annotations=annotations)
-        await self.hub.replace(WORK, marked_for_removal(work))
+        await self.hub.replace(WORK, with_removal_mark(work))
         await self.hub.delete(WORK, Key(name, SPACE))
 
     async def look(self, *names):

@@ -7,7 +7,7 @@ import pytest
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import FREED, KEEP, WORK_OBJECTS
 from scorer.api.unstructured.documents import annotation, with_metadata
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from scorer.rollout.removal.marks import objects_digest, with_removal_mark
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, StoreError, UnavailableError
@@ -77,7 +77,7 @@ class Place:
             await reconcile_work(NAME, self.hub, member or ObservedStore(self.member), NOW)
 
     async def order(self):
-        await self.hub.replace(WORK, marked_for_removal(await self.hub.get(WORK, NAME)))
+        await self.hub.replace(WORK, with_removal_mark(await self.hub.get(WORK, NAME)))
         await self.hub.delete(WORK, NAME)
 
     async def break_at(self, writes):

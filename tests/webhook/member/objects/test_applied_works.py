@@ -8,7 +8,7 @@ import pytest
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK
 from scorer.api.names import HUB_UID, RELEASED, member_namespace
 from scorer.membership.identity import HubMember
-from scorer.rollout.removal.marks import marked_for_removal
+from scorer.rollout.removal.marks import with_removal_mark
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
@@ -57,7 +57,7 @@ class Side:
     async def remove(self, name="shop-work"):
         """Have the loop remove a Work; return whether that is done, and the Work as it was."""
         work = await self.work(name)
-        work = await self.hub.replace(WORK, marked_for_removal(work) or work)
+        work = await self.hub.replace(WORK, with_removal_mark(work) or work)
         await self.hub.delete(WORK, Key(name, self.space))
         return (await self.apply(name)).gone, work
 
@@ -239,7 +239,7 @@ async def test_what_stayed_when_a_member_left_stays_also_when_its_books_are_dele
 async def test_an_administrator_who_says_so_gets_rid_of_what_stayed_when_a_member_left(cluster, side):
     ours = await left_and_joined_again(cluster, side)
     stayed = await cluster.get(APPLIED_WORK, Key("shop-work"))
-    await cluster.replace(APPLIED_WORK, marked_for_removal(stayed))
+    await cluster.replace(APPLIED_WORK, with_removal_mark(stayed))
     await cluster.delete(APPLIED_WORK, Key("shop-work"))
     await clean_up_without_work("shop-work", ours.hub, ObservedStore(cluster), NOW, HubMember("hub-1", ours.space))
     assert await live(cluster, "cart") is None

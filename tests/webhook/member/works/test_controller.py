@@ -9,7 +9,7 @@ import pytest
 from scorer.api.kinds import APPLIED_WORK, EVENT, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, HUB_UID, RELEASED, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from scorer.rollout.removal.marks import objects_digest, with_removal_mark
 from scorer.rollout.selection.exclusions import MemberLimits
 from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.simulation.member_stores import ObservedStore
@@ -80,7 +80,7 @@ class World:
     async def order(self, name, **annotations):
         """Say on a Work that its content is to go, as the loop does before it deletes it."""
         work = await self.hub.get(WORK, Key(name, SPACE))
-        await self.hub.replace(WORK, marked_for_removal(with_metadata(work, annotations=annotations)))
+        await self.hub.replace(WORK, with_removal_mark(with_metadata(work, annotations=annotations)))
 
     async def vanish(self, name):
         """Let the hub delete a Work without asking its finalizers, as kube-apiserver does when one has just come."""
@@ -200,7 +200,7 @@ async def test_an_applied_work_without_a_work_goes_with_its_objects_when_an_admi
     await world.pass_time(5)
     (event,) = (await world.member.list(EVENT)).items
     assert f"AppliedWork of this name on the member with {REMOVE}, set to the AppliedWork's own uid" in event["note"]
-    await world.member.replace(APPLIED_WORK, marked_for_removal(await world.member.get(APPLIED_WORK, Key("shop"))))
+    await world.member.replace(APPLIED_WORK, with_removal_mark(await world.member.get(APPLIED_WORK, Key("shop"))))
     await world.member.delete(APPLIED_WORK, Key("shop"))
     await world.pass_time(3)
     assert (await applied_works(world), await world.data("cart")) == ([], None)
@@ -543,7 +543,7 @@ async def test_an_applied_work_counts_as_without_work_half_a_minute_after_it_was
     await world.pass_time(2)
     assert world.applying.without_work() == {"shop": 2}
     applied = await world.member.get(APPLIED_WORK, Key("shop"))
-    await world.member.replace(APPLIED_WORK, marked_for_removal(applied))
+    await world.member.replace(APPLIED_WORK, with_removal_mark(applied))
     await world.member.delete(APPLIED_WORK, Key("shop"))
     await world.pass_time(5)
     assert world.applying.without_work() == {}

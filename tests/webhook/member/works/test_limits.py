@@ -5,7 +5,7 @@ import pytest
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK
 from scorer.api.names import PARENT_PLACEMENT_NAMESPACE, WORK_OBJECTS
 from scorer.rollout.envelopes import EnvelopeKey
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from scorer.rollout.removal.marks import objects_digest, with_removal_mark
 from scorer.rollout.selection.exclusions import MemberLimits, parse_kind_rules
 from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
@@ -37,7 +37,7 @@ async def apply(cluster, limits):
 async def order(cluster):
     """Have the loop delete the Work."""
     work = await cluster.work()
-    await cluster.hub.replace(WORK, marked_for_removal(work))
+    await cluster.hub.replace(WORK, with_removal_mark(work))
     await cluster.hub.delete(WORK, Key("web-work", SPACE))
 
 
