@@ -70,7 +70,7 @@ class FailureReporter(Generic[K]):
         self._record = record
         self._controller = controller
         self._concerned = concerned
-        self._told: dict[K, str] = {}
+        self._reported: dict[K, str] = {}
         """Last Event per key, for objects whose status does not belong to the loop."""
 
     def failing(self, key: K, error: BaseException) -> None:
@@ -85,13 +85,13 @@ class FailureReporter(Generic[K]):
             status = failing_status(document, self._controller, reason, message, self._now())
             if status is not None:
                 self._hub.report(kind, document, status, tells_failures=True)
-        elif self._told.get(key) != message:
-            self._told[key] = message
+        elif self._reported.get(key) != message:
+            self._reported[key] = message
             self._record(document, Event(failure_type(self._controller).rpartition("/")[2], message, "Warning"))
 
     def passed(self, key: K) -> None:
         """Remove the report from the object."""
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
         kind, name = self._concerned(key)
         if kind not in WITH_STATUS:
             return

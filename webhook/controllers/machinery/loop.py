@@ -134,12 +134,12 @@ class Loop:
             keys = (
                 (self.queues[controller.name], key) for controller in self.controllers for key in controller.resync()
             )
-            again = [(queue, key) for queue, key in keys if queue.owns(key)]
-            pause = RESYNC.total_seconds() / max(1, len(again))
-            for queue, key in again:
+            resynced = [(queue, key) for queue, key in keys if queue.owns(key)]
+            pause = RESYNC.total_seconds() / max(1, len(resynced))
+            for queue, key in resynced:
                 await asyncio.sleep(pause)
                 queue.add(key)
-            if not again:
+            if not resynced:
                 await asyncio.sleep(pause)
 
 

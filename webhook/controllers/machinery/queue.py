@@ -222,8 +222,8 @@ class WorkQueue(Generic[K]):
     async def _work(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        # Not `while True`: a library below a reconcile may turn the cancellation into an error of its own, which `_one`
-        # logs as a failure. The worker would then reconcile on after its leadership has ended.
+        # Not `while True`: a library below a reconcile may turn the cancellation into an error of its own, which
+        # `_process_key` logs as a failure. The worker would then reconcile on after its leadership has ended.
         while not task.cancelling():
             # A loop: one event wakes all workers, and another worker may have taken the key.
             while not len(self):
@@ -235,7 +235,7 @@ class WorkQueue(Generic[K]):
             self._running += 1
             try:
                 if self.owns(key):
-                    await self._one(key)
+                    await self._process_key(key)
             finally:
                 is_dirty = state.phase is _Phase.DIRTY
                 state.phase = _Phase.IDLE
@@ -251,7 +251,7 @@ class WorkQueue(Generic[K]):
         self._turn = 1 - self._turn
         return line.popleft()[0]
 
-    async def _one(self, key: K) -> None:
+    async def _process_key(self, key: K) -> None:
         state = self._states[key]
         self.reconciled += 1
         start = time.monotonic()

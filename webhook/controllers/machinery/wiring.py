@@ -85,8 +85,8 @@ class Signal(Generic[T, K]):
 
 
 def _waking(queue: WorkQueue[K], keys: Callable[[T], Iterable[K | Later[K]]]) -> Callable[[T], None]:
-    def wake(told: T) -> None:
-        for key in keys(told):
+    def wake(delta: T) -> None:
+        for key in keys(delta):
             if isinstance(key, Later):
                 queue.add_after(key.key, key.delay)
             else:

@@ -50,7 +50,7 @@ class MemberAccess:
     def __init__(self, hub: Hub, now: Callable[[], datetime]) -> None:
         self._hub = hub
         self._now = now
-        self._known: dict[tuple[Kind, Key], _Stored] = {}
+        self._cache: dict[tuple[Kind, Key], _Stored] = {}
         self._read_at: datetime | None = None
         self._reading = asyncio.Lock()
 
@@ -63,15 +63,15 @@ class MemberAccess:
             home: UID of its namespace. A cached entry does not count in another namespace of the same name.
         """
         await self._refresh()
-        cached = self._known.get((kind, key))
+        cached = self._cache.get((kind, key))
         if cached is not None and cached.home == home:
             return cached.document
-        self._known.pop((kind, key), None)
+        self._cache.pop((kind, key), None)
         try:
             document = await self._hub.store.get(kind, key)
         except NotFoundError:
             return None
-        self._known[kind, key] = _Stored(home, document)
+        self._cache[kind, key] = _Stored(home, document)
         return document
 
     async def carry_out(self, repair: Repair, home: str) -> None:
@@ -82,7 +82,7 @@ class MemberAccess:
             home: UID of the namespace that it was planned for.
         """
         kind, key = repair.kind, key_of(repair.document)
-        cached = self._known.pop((kind, key), None)  # before the write: if that fails, the object is read again
+        cached = self._cache.pop((kind, key), None)  # before the write: if that fails, the object is read again
         if repair.recreate:  # deleted by UID: a newer object of that name was not evaluated
             assert cached is not None
             self._hub.writes += 1
@@ -90,7 +90,7 @@ class MemberAccess:
         write = self._hub.store.create if repair.stored is None or repair.recreate else self._hub.store.replace
         self._hub.writes += 1
         try:
-            self._known[kind, key] = _Stored(home, await write(kind, repair.document))
+            self._cache[kind, key] = _Stored(home, await write(kind, repair.document))
         except (AlreadyExistsError, NotFoundError) as error:
             raise ConflictError(str(error)) from error  # changed since it was read: the retry reads it again
 
@@ -105,7 +105,7 @@ class MemberAccess:
         binding = await self.get(ROLE_BINDING, key, home)
         if binding is None:
             return
-        self._known.pop((ROLE_BINDING, key), None)
+        self._cache.pop((ROLE_BINDING, key), None)
         self._hub.writes += 1
         with suppress(NotFoundError):
             await self._hub.store.delete(ROLE_BINDING, key, uid=uid_of(binding))
@@ -113,8 +113,8 @@ class MemberAccess:
     def forget(self, cluster: str) -> None:
         """Drop the cached entries of a deleted member."""
         namespace = member_namespace(cluster)
-        self._known.pop((ROLE, Key(role_name(cluster), namespace)), None)
-        self._known.pop((ROLE_BINDING, Key(role_binding_name(cluster), namespace)), None)
+        self._cache.pop((ROLE, Key(role_name(cluster), namespace)), None)
+        self._cache.pop((ROLE_BINDING, Key(role_binding_name(cluster), namespace)), None)
 
     async def _refresh(self) -> None:
         async with self._reading:  # concurrent reconciles share one list
@@ -129,4 +129,4 @@ class MemberAccess:
                 for document in (await self._hub.store.list(kind, None, labels)).items:
                     key = key_of(document)
                     objects[kind, key] = _Stored(homes.get(key.namespace, ""), document)
-            self._known, self._read_at = objects, self._now()
+            self._cache, self._read_at = objects, self._now()

@@ -174,10 +174,10 @@ class MemberController:
         internal = await self._repair(member, desired) or internal
         if self._hub.cache.of_kind(INTERNAL_MEMBER_CLUSTER).away:
             self._listen()
-        again = self._report(member, internal, problem, since=self._since)
+        next_report = self._report(member, internal, problem, since=self._since)
         if problem:
             raise TerminalError(f"MemberCluster {cluster}: {problem}")
-        return Result(again)
+        return Result(next_report)
 
     async def _let_in(self, member: JsonObject, home: str) -> str:
         """Grant the member's agent access. Return the error message if that is impossible, or an empty string.

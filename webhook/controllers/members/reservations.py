@@ -127,14 +127,14 @@ class MemberReservations:
         Raises:
             StoreError: The reservation cannot be written now. The queue retries.
         """
-        found: Hold | None = None
+        blocking_hold: Hold | None = None
 
         def decide(held: Held) -> Held | None:
-            nonlocal found
+            nonlocal blocking_hold
             mine, others = _divide(held, holder)
             going_on = (hold for hold in self._holds.active_disruptions(member) if hold.by != ending)
-            found = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
-            if found is not None:  # release an earlier reservation: while this one waits, it blocks others
+            blocking_hold = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
+            if blocking_hold is not None:  # release an earlier reservation: while this one waits, it blocks others
                 return others if mine is not None else None
             if mine is not None and not self._is_old(mine):
                 return None
@@ -144,7 +144,7 @@ class MemberReservations:
             await self._reservations.change(MEMBER, member, decide)
         except (ForbiddenError, UnreadableReservationsError, TooManyReservationsError) as error:
             return Hold(None, "", f"member {member} cannot be reserved: {error}")
-        return found
+        return blocking_hold
 
     def holds(self, member: str, holder: str) -> bool:
         """Return whether *holder* has reserved a member, according to the cache."""

@@ -45,13 +45,13 @@ class _Memory:
     Args:
         uid: UID of the NodePool. A recreated NodePool has another one.
         since: Start of the blocked period by blocked reason.
-        told: Reasons that an Event has reported.
+        reported: Reasons that an Event has reported.
         before: Reasons that had been blocked for a day when the pool was first seen.
     """
 
     uid: str
     since: dict[str, datetime] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     before: set[str] = field(default_factory=set)
 
 
@@ -113,18 +113,18 @@ class NodePoolController:
         for reason in shut_reasons:
             memory.since.setdefault(reason, starts.get(reason, now))
         self._tell_shut(document, pool, memory, shut_reasons, now)
-        self._observer.needs_action(NODE_POOL, name, still=bool(memory.told or memory.before))
+        self._observer.needs_action(NODE_POOL, name, still=bool(memory.reported or memory.before))
         return _look_again(memory, shut_reasons, now)
 
     def _tell_open(self, document: JsonObject, memory: _Memory, shut_reasons: "dict[str, _Shut]") -> None:
         """Record one Event for all reasons that allow disruptions again, and forget their state."""
-        again = [reason for reason in DisruptionReason if reason in memory.told - shut_reasons.keys()]
-        memory.told &= shut_reasons.keys()
+        reopened = [reason for reason in DisruptionReason if reason in memory.reported - shut_reasons.keys()]
+        memory.reported &= shut_reasons.keys()
         memory.before &= shut_reasons.keys()
         for reason in memory.since.keys() - shut_reasons.keys():
             del memory.since[reason]
-        if again:
-            self._record(document, Event(UNBLOCKED, f"Nodes may be disrupted again: {', '.join(again)}"))
+        if reopened:
+            self._record(document, Event(UNBLOCKED, f"Nodes may be disrupted again: {', '.join(reopened)}"))
 
     def _tell_shut(
         self, document: JsonObject, pool: PoolView, memory: _Memory, shut_reasons: "dict[str, _Shut]", now: datetime
@@ -132,10 +132,10 @@ class NodePoolController:
         """Record one Event for all reasons blocked for too long. Reasons with the same cause share a sentence."""
         by_cause: dict[_Shut, list[str]] = {}
         for reason, cause in shut_reasons.items():
-            if reason not in memory.told and now - memory.since[reason] >= PATIENCE:
+            if reason not in memory.reported and now - memory.since[reason] >= PATIENCE:
                 by_cause.setdefault(cause, []).append(reason)
         for reasons in by_cause.values():
-            memory.told.update(reasons)
+            memory.reported.update(reasons)
         if by_cause:
             sentences = (_message(pool, cause, reasons) for cause, reasons in by_cause.items())
             self._record(document, Event(BLOCKED, ". ".join(sentences), "Warning"))
@@ -211,6 +211,6 @@ def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:
 
 def _look_again(memory: _Memory, shut_reasons: dict[str, _Shut], now: datetime) -> Result:
     instants = [now + POLL_INTERVAL]
-    instants += [memory.since[reason] + PATIENCE for reason in shut_reasons if reason not in memory.told]
+    instants += [memory.since[reason] + PATIENCE for reason in shut_reasons if reason not in memory.reported]
     instants += [cause.until for cause in shut_reasons.values() if cause.until is not None]
     return Result(max(min(instants) - now, timedelta(seconds=1)))

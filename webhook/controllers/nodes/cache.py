@@ -55,7 +55,7 @@ class NodeWorld:
         )
         self.changes = 0
         """Incremented with every change that may alter a decision."""
-        self._told = Broadcaster[None]()
+        self._broadcaster = Broadcaster[None]()
         self.cache.watch_if_allowed((*NEEDED, *HELPFUL))
         self.cache.trim(DAEMON_SET, _planned_daemon_set)
         self.cache.trim(VOLUME, _planned_volume)
@@ -91,7 +91,7 @@ class NodeWorld:
 
     def subscribe(self, handler: Callable[[None], None]) -> Callable[[], None]:
         """Call *handler* after changes of pools, claims, nodes and PodDisruptionBudgets. Return the unsubscriber."""
-        return self._told.subscribe(handler)
+        return self._broadcaster.subscribe(handler)
 
     def documents(self) -> list[JsonObject]:
         """Return everything that planning reads. A thread may read it, as cached objects are never modified."""
@@ -121,7 +121,7 @@ class NodeWorld:
                 return
             self.changes += 1
             if prompt:
-                self._told.publish(None)
+                self._broadcaster.publish(None)
 
         return note
 

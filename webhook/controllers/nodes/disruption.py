@@ -108,7 +108,7 @@ class NodeDisruptionController:
         self._observer = observer
         self._clock = clock
         self._rivals = KarpenterDetector(place.work, options, now, clock)
-        self._told = Broadcaster[None]()
+        self._broadcaster = Broadcaster[None]()
         self._opened = asyncio.Event()
         self._site: _Site | None = None
         self._set_to: timedelta | None = None
@@ -128,7 +128,7 @@ class NodeDisruptionController:
             owner=always(NODES),
             watches=(
                 Watch(kinds.NODE_POOL, lambda _: (Later(KEY, DEBOUNCE),)),
-                Signal(self._told.subscribe, lambda _: (Later(KEY, DEBOUNCE),)),
+                Signal(self._broadcaster.subscribe, lambda _: (Later(KEY, DEBOUNCE),)),
             ),
             workers=1,
             background=(self.run,),
@@ -211,7 +211,7 @@ class NodeDisruptionController:
             self._site = _Site(
                 self._place, self._options, self._record, self._observer, now=self._now, clock=self._clock
             )
-            self._site.world.subscribe(self._told.publish)
+            self._site.world.subscribe(self._broadcaster.publish)
             self._opened.set()
         return self._site
 

@@ -49,18 +49,18 @@ class NodeAdvice:
         self._world = world
         self._record = record
         self._now = now
-        self._told: dict[Note, datetime] = {}
+        self._quiet_until: dict[Note, datetime] = {}
         self._recorded = 0
 
     def begin_pass(self) -> None:
         """Reset the number of Events per pass."""
         now = self._now()
         self._recorded = 0
-        self._told = {note: until for note, until in self._told.items() if until > now}
+        self._quiet_until = {note: until for note, until in self._quiet_until.items() if until > now}
 
     def forget(self) -> None:
         """Forget the recorded Events: the clock has been set back."""
-        self._told = {}
+        self._quiet_until = {}
 
     def set_conditions(self, standings: Mapping[str, NodePoolCondition]) -> None:
         """Set the condition of pools by name. Unchanged conditions are not written."""
@@ -82,8 +82,8 @@ class NodeAdvice:
             if self._recorded >= MOST_EVENTS:
                 return
             event_key = replace(note, message="") if note.reason in _SAID_ONCE else note
-            if self._told.get(event_key, now) <= now:
-                self._told[event_key] = now + note.quiet
+            if self._quiet_until.get(event_key, now) <= now:
+                self._quiet_until[event_key] = now + note.quiet
                 self._recorded += self._tell(note)
 
     def report_invalid_annotations(self) -> None:

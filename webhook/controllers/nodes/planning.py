@@ -96,7 +96,7 @@ class NodePlanning:
         self._unseen: frozenset[str] = frozenset()
         self._reading: ClusterReading | None = None
         self._decision: DisruptionDecision | None = None
-        self._seen = -1
+        self._evaluated_changes = -1
         self._due: datetime | None = None
         self._earliest: datetime | None = None
         self._catalog: InstanceTypeCatalog | None = None
@@ -117,7 +117,7 @@ class NodePlanning:
 
     def next_evaluation(self, now: datetime) -> datetime:
         """Return when the next evaluation is due, at *now* or later."""
-        soon = now if self._seen != self._world.changes else None
+        soon = now if self._evaluated_changes != self._world.changes else None
         due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
         return max(now, due, self._earliest or due)
 
@@ -137,11 +137,11 @@ class NodePlanning:
         if catalog is not self._catalog:
             self._catalog, self._unseen = catalog, frozenset()
         waits = self.waiting[0] if self.waiting is not None and self.waiting[1] <= now else None
-        documents, held_reservations = self._world.documents(), self._held()
+        documents, held_reservations = self._world.documents(), self._pool_reservations()
         evaluation = await asyncio.to_thread(
             self._think, documents, _Left(held_reservations, shunned), catalog, now, waits
         )
-        self._seen, self._unseen = changes, evaluation.decision.unseen
+        self._evaluated_changes, self._unseen = changes, evaluation.decision.unseen
         took = timedelta(seconds=time.monotonic() - start)
         self._earliest = now + max(PASS, SHARE * took)
         self._due = min(filter(None, (evaluation.decision.next_at, now + FORGET)))
@@ -172,7 +172,7 @@ class NodePlanning:
         uids = {name_of(document): uid_of(document) for document in documents if document.get("kind") == NODE.kind}
         return PlanningPass(cluster, decision, views, waits, validation, problem, uids)
 
-    def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
+    def _pool_reservations(self) -> dict[str, tuple[Reservation, ...] | None]:
         """Return the reservations by pool. None: unknown, they cannot be read."""
         reservations_by_pool: dict[str, tuple[Reservation, ...] | None] = {}
         if self._reservations is None:
@@ -190,16 +190,16 @@ class _Left:
     """Nodes to exclude from a decision.
 
     Args:
-        held: Reservations by pool. None: unknown, they cannot be read.
+        reservations: Reservations by pool. None: unknown, they cannot be read.
         shunned: Backed-off nodes, with the reasons.
     """
 
-    held: Mapping[str, tuple[Reservation, ...] | None]
+    reservations: Mapping[str, tuple[Reservation, ...] | None]
     shunned: Mapping[str, str]
 
     def taken_off(self, view: PoolView) -> PoolView:
         """Return a pool with its reservations. If they cannot be read, every node counts as held."""
-        pool_reservations = self.held.get(view.name, ())
+        pool_reservations = self.reservations.get(view.name, ())
         view = (
             view.with_held(frozenset(view.nodes))
             if pool_reservations is None

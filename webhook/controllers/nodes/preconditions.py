@@ -45,7 +45,7 @@ class KarpenterDetector:
         self._name = options.karpenter_lease
         self._namespace = options.karpenter_namespace
         self._clock = clock
-        self._seen: Sightings = {}
+        self._sightings: Sightings = {}
         self._looked = float("-inf")
         self._turn = asyncio.Lock()
         self._why_not = ""
@@ -84,8 +84,8 @@ class KarpenterDetector:
         except ForbiddenError as error:
             return f"cannot determine whether Karpenter is running: {error}"
         clock = self._clock()
-        self._seen = sightings(leases, self._seen, clock)
-        return current_leader(self._seen, clock) or _wrong(self._now(), work.time_of_day())
+        self._sightings = sightings(leases, self._sightings, clock)
+        return current_leader(self._sightings, clock) or _wrong(self._now(), work.time_of_day())
 
 
 def _wrong(now: datetime, server_time: datetime | None) -> str:

@@ -83,7 +83,9 @@ class NodeReservations:
         except (UnreadableReservationsError, TooManyReservationsError, UnknownObjectError, GateError) as error:
             return str(error), []  # the last two: pool or node was deleted after the decision
         ids = [answer.reservation[0] for answer in answers if answer.reservation is not None]
-        refusals = [_said(pool, answer) for pool, answer in zip(pools, answers, strict=True) if not answer.allowed]
+        refusals = [
+            _refusal_text(pool, answer) for pool, answer in zip(pools, answers, strict=True) if not answer.allowed
+        ]
         return "; ".join(refusals), ids
 
     async def release_all(self) -> None:
@@ -102,5 +104,5 @@ class NodeReservations:
             await self._keeper.drop(identifier)
 
 
-def _said(pool: str, answer: NodeGateAnswer) -> str:
+def _refusal_text(pool: str, answer: NodeGateAnswer) -> str:
     return f"NodePool {pool}: {answer.verdict}: {answer.message}"

@@ -51,7 +51,7 @@ class BackReportController:
         self._hub = hub
         self._served = served
         self._record = record
-        self._told: dict[PlacementRef, tuple[str, str]] = {}
+        self._reported: dict[PlacementRef, tuple[str, str]] = {}
 
     def wiring(self, selectables: Selectables) -> Wiring[PlacementRef]:
         """Return the wiring: member reports and changed originals enqueue a placement.
@@ -106,7 +106,7 @@ class BackReportController:
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None or is_deleting(placement) or not reports_to_originals(placement):
-            self._told.pop(ref, None)
+            self._reported.pop(ref, None)
             return DONE
         if error := report_back_error(placement):
             self._tell(ref, placement, "InvalidReportBackStrategy", error)
@@ -162,9 +162,9 @@ class BackReportController:
     def _tell(self, ref: PlacementRef, placement: JsonObject, reason: str, problem: str) -> None:
         """Report a problem unless unchanged. Empty: clear it."""
         if not problem:
-            self._told.pop(ref, None)
-        elif self._told.get(ref) != (reason, problem):
-            self._told[ref] = reason, problem
+            self._reported.pop(ref, None)
+        elif self._reported.get(ref) != (reason, problem):
+            self._reported[ref] = reason, problem
             log.warning("status report failed", extra={"placement": str(ref), "reason": reason, "error": problem})
             self._record(placement, Event(reason, problem, type="Warning"))
 

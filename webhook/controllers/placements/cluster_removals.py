@@ -125,11 +125,13 @@ class ClusterRemovals:
         changed = [after for before, after in zip(waiting, by_verdict, strict=True) if after is not before]
         snapshots = children(self._hub.cache, family.policy_snapshot, family.ref(placement))
         return JudgedDecision(
-            {name_of(each): self._mark(each, judgement, facts) for each in dropped},
+            {name_of(binding): self._mark(binding, judgement, facts) for binding in dropped},
             format_time(facts.now) if dropped or waiting else "",
             (*changed, *map(self._ordered, left_fleet)),
             with_clusters_held(snapshot, snapshots, judgement, facts),
-            tuple(sorted(_cluster(each) for each in (*dropped, *waiting) if name_of(each) in judgement.warned)),
+            tuple(
+                sorted(_cluster(binding) for binding in (*dropped, *waiting) if name_of(binding) in judgement.warned)
+            ),
         )
 
     def _facts(
@@ -143,18 +145,18 @@ class ClusterRemovals:
     ) -> ClusterFacts:
         now, policy = self._now(), self._policy.of(placement)
         new = {pick.cluster for pick in run.picked if pick.cluster not in run.holdings.by_cluster}
-        held = [binding.name for binding in run.kept]
-        held += [run.holdings.by_cluster[pick.cluster].name for pick in run.picked if pick.cluster not in new]
-        documents = [by_name[name] for name in held if name in by_name]
-        times = [pending.since for each in waiting if (pending := PendingRemoval.of(each))]
+        names = [binding.name for binding in run.kept]
+        names += [run.holdings.by_cluster[pick.cluster].name for pick in run.picked if pick.cluster not in new]
+        documents = [by_name[name] for name in names if name in by_name]
+        times = [pending.since for binding in waiting if (pending := PendingRemoval.of(binding))]
         earliest = min([*times, now.replace(microsecond=0)])
-        replacing = [each for each in documents if _is_replacement(each, earliest)]
-        replacements = {_cluster(each): _is_available(each) for each in replacing} | dict.fromkeys(new, False)
+        replacing = [binding for binding in documents if _is_replacement(binding, earliest)]
+        replacements = {_cluster(binding): _is_available(binding) for binding in replacing} | dict.fromkeys(new, False)
         snapshots = children(self._hub.cache, family.policy_snapshot, family.ref(placement))
         return ClusterFacts(
             policy,
             uid_of(placement),
-            tuple(DroppedCluster(each, PendingRemoval.of(each)) for each in (*dropped, *waiting)),
+            tuple(DroppedCluster(binding, PendingRemoval.of(binding)) for binding in (*dropped, *waiting)),
             frozenset(map(_cluster, documents)) - replacements.keys(),
             replacements,
             clusters_held(snapshots, now, policy.window),

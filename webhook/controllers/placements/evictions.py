@@ -95,7 +95,7 @@ class EvictionController:
         )
 
     def _watches(self) -> Iterator[Waker[str]]:
-        yield Watch(EVICTION, _asked)
+        yield Watch(EVICTION, _eviction_keys)
         if self._turns is not None:
             yield Watch(EVICTION, _withdrawn)
             yield Watch(BINDING, self._of_binding)
@@ -250,7 +250,7 @@ def _member(eviction: JsonObject) -> str:
     return text_at(eviction, "spec", "clusterName")
 
 
-def _asked(change: ObjectDelta) -> Iterator[str]:
+def _eviction_keys(change: ObjectDelta) -> Iterator[str]:
     """Yield an eviction that is new, or whose spec or deletion mark has changed."""
     if change.new is not None and change.touches(desired):
         yield name_of(change.new)

@@ -114,7 +114,7 @@ class PlacementController:
         self._removals = ContentRemovals(hub, now, record, settings.removal, observer)
         self._settings = settings
         self._observer = observer
-        self._told: dict[PlacementRef, str] = {}
+        self._reported: dict[PlacementRef, str] = {}
         self._strays: dict[PlacementRef, set[Key]] = {}
         """Resource snapshots without the label of the placement that controls them."""
 
@@ -177,7 +177,7 @@ class PlacementController:
         family = FAMILY_OF[ref.kind]
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None:
-            self._told.pop(ref, None)
+            self._reported.pop(ref, None)
             self._strays.pop(ref, None)
             self._selectables.forget(ref)
             self._observer.needs_action(family.placement, ref, still=False)
@@ -238,7 +238,7 @@ class PlacementController:
         cache, kind = self._hub.cache, family.resource_snapshot
         while keys := sorted(self._strays.get(ref, ())):
             snapshots = (cache.get(kind, *key) for key in keys)
-            strays = [each for each in snapshots if each is not None and _is_stray(each, ref, placement)]
+            strays = [entry for entry in snapshots if entry is not None and _is_stray(entry, ref, placement)]
             groups = snapshot_groups(children(cache, kind, ref))
             await self._hub.carry_out(
                 kind, plan_orphaned_snapshots(placement, strays, groups, used_snapshots(cache, family, ref))
@@ -259,11 +259,11 @@ class PlacementController:
     ) -> None:
         """Record an Event, once per change, with the unreadable kinds of a namespace, which are not placed."""
         if not unreadable:
-            self._told.pop(ref, None)
+            self._reported.pop(ref, None)
             return
         words = "; ".join(f"{kind}: {reason}" for (_, kind), reason in sorted(unreadable.items()))
-        if self._told.get(ref) != words:
-            self._told[ref] = words
+        if self._reported.get(ref) != words:
+            self._reported[ref] = words
             self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
 
     def _policy(self, family: Family, ref: PlacementRef, placement: JsonObject) -> tuple[Write, ...]:
@@ -383,7 +383,7 @@ class PlacementController:
         self._observer.needs_action(family.placement, ref, still=False)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
             return DONE
-        left: list[RemainingWorks] = []
+        works: list[RemainingWorks] = []
         event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are deleted")
         if await is_deleted_with_definition(self._hub.store, family.placement):
             message = (
@@ -406,18 +406,18 @@ class PlacementController:
                 for snapshot in children(self._hub.cache, kind, ref)
             ]
             await run_concurrently(snapshots)
-            left = self._remnants(family, ref)
+            works = self._remnants(family, ref)
             namespace = self._hub.cache.get(NAMESPACE, ref.namespace) if ref.namespace else None
             forgets = forgets_works(placement, namespace)
             is_confirmed = bool(judgement.digest)
-            ordered = [each for each in left if each.is_ordered and (forgets or (is_confirmed and each.silent))]
-            if awaited := [remnant for remnant in left if remnant not in ordered]:
+            ordered = [entry for entry in works if entry.is_ordered and (forgets or (is_confirmed and entry.silent))]
+            if awaited := [remnant for remnant in works if remnant not in ordered]:
                 return self._wait_for(family, placement, awaited)
         await self._hub.amend(family.placement, free)
         self._record(placement, event)
-        if left:
+        if works:
             message = (
-                f"{family.placement.kind} {ref.name} was released before its Works: {describe_remaining_works(left)}"
+                f"{family.placement.kind} {ref.name} was released before its Works: {describe_remaining_works(works)}"
             )
             # A namespace that is being deleted accepts no Event. One about the namespace itself is in ``default``.
             self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
@@ -434,8 +434,8 @@ class PlacementController:
 
     def _wait_for(self, family: Family, placement: JsonObject, remnants: Sequence[RemainingWorks]) -> Result:
         """Report what a deleted placement waits for, once that takes longer than usual."""
-        if (left := report_delay(placement, remnants, self._now())) > timedelta():
-            return Result(min(left, POLL_INTERVAL))
+        if (delay := report_delay(placement, remnants, self._now())) > timedelta():
+            return Result(min(delay, POLL_INTERVAL))
         status = removal_status(placement, remnants, self._now())
         if status != status_of(placement):
             self._hub.report(family.placement, placement, status)

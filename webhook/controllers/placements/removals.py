@@ -169,8 +169,8 @@ class ContentRemovals:
     def report_progress(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> JsonObject:
         """Report which clusters still have content of a deleted placement that was confirmed. Return the placement."""
         bindings = children(self._hub.cache, family.binding, family.ref(placement))
-        clusters = sorted(text_at(each, "spec", "targetCluster") for each in bindings)
-        is_reported = any(each.get("type") == REMOVAL_PENDING_CONDITION for each in conditions_of(placement))
+        clusters = sorted(text_at(binding, "spec", "targetCluster") for binding in bindings)
+        is_reported = any(condition.get("type") == REMOVAL_PENDING_CONDITION for condition in conditions_of(placement))
         if not (clusters and judgement.digest and is_reported):
             return placement
         status = with_removal_in_progress(placement, status_of(placement), clusters, self._now())
@@ -260,7 +260,7 @@ class ContentRemovals:
                 recorded = orphan_record(member) if member else {}
                 if member is None or (ref in recorded) is (content is not None):
                     continue
-                others = {each: recorded[each] for each in recorded if each != ref}
+                others = {owner: recorded[owner] for owner in recorded if owner != ref}
                 record = format_orphaned({**others, ref: content} if content else others)
                 await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={ORPHANED_CONTENT: record}))
 
@@ -292,4 +292,4 @@ def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
 
 def seen_of_confirmation(placement: JsonObject) -> tuple[str, ...]:
     """Return the annotations of a placement that determine whether removals are confirmed or exempt."""
-    return tuple(annotation(placement, each) for each in (CONFIRM_REMOVAL, REMOVAL_CONFIRMATION, EXEMPT_SINCE))
+    return tuple(annotation(placement, name) for name in (CONFIRM_REMOVAL, REMOVAL_CONFIRMATION, EXEMPT_SINCE))

@@ -69,9 +69,9 @@ class _Watched:
 
     def fits(self, kind: Kind) -> bool:
         """Return whether the watch also serves *kind*, which is this kind as discovered later."""
-        here, there = self.kind, kind
-        same = (here.plural, here.namespaced) == (there.plural, there.namespaced)
-        return not self.ours or (same and here.versions[0] in there.versions)
+        own, there = self.kind, kind
+        same = (own.plural, own.namespaced) == (there.plural, there.namespaced)
+        return not self.ours or (same and own.versions[0] in there.versions)
 
     def end(self, cache: Cache) -> None:
         """Stop watching it."""
@@ -106,13 +106,13 @@ class Selectables:
         self._cache = cache
         self._settings = settings
         self._touched = Broadcaster[Touched]()
-        self._wanted: dict[PlacementRef, frozenset[Identity]] = {}
+        self._identities: dict[PlacementRef, frozenset[Identity]] = {}
         self._left_out: dict[PlacementRef, Mapping[Identity, str]] = {}
         self._watched: dict[Identity, _Watched] = {}
         self._missing: dict[Identity, float] = {}
         """Required kinds that are not served, with the time when each was first missing."""
         self._stale = True
-        self._asked = float("-inf")
+        self._refreshed_at = float("-inf")
         self._asking = asyncio.Lock()
         self._ending: asyncio.TimerHandle | None = None
         """Timer that ends all watches some time after the end of a term."""
@@ -145,23 +145,23 @@ class Selectables:
         left_out = self._lost(terms, remaining)
         served = self.served.kinds
         desired = {kind.group_kind: kind for term in terms for kind in self._reached(term, served)}
-        before, self._wanted[ref] = self._wanted.get(ref, frozenset()), frozenset(desired)
+        before, self._identities[ref] = self._identities.get(ref, frozenset()), frozenset(desired)
         for kind in desired.values():
             self._watch(kind)
-        if not before <= self._wanted[ref]:
+        if not before <= self._identities[ref]:
             self._release()
         left_out |= await self._unanswered(desired)
         left_out |= {identity: words for identity, kind in desired.items() if (words := self._cache.refusal(kind))}
         self._left_out[ref] = MappingProxyType(left_out)
         return served
 
-    def _lost(self, terms: Sequence[JsonObject], kept: Sequence[JsonObject]) -> dict[Identity, str]:
+    def _lost(self, terms: Sequence[JsonObject], inventory: Sequence[JsonObject]) -> dict[Identity, str]:
         """Return the required kinds that exist but are not served. Kinds that no longer exist are left out.
 
         A kind no longer exists if its definition was deleted, or if it has been undefined for a long time.
         """
-        now, found = asyncio.get_running_loop().time(), {}
-        unserved = [item for item in kept if not self._is_served(item)]
+        now, problems = asyncio.get_running_loop().time(), {}
+        unserved = [item for item in inventory if not self._is_served(item)]
         for item in (*filter(self._is_unknown, terms), *unserved):
             identity = _identity(item)
             is_placed = item in unserved
@@ -171,8 +171,8 @@ class Selectables:
             if now - self._missing.setdefault(identity, now) < PATIENCE_SECONDS:
                 raise RetryError(f"the hub does not serve {identity[1]}", RETRY_INTERVAL)
             if exists:
-                found[identity] = "the hub does not serve them, although they are defined"
-        return found
+                problems[identity] = "the hub does not serve them, although they are defined"
+        return problems
 
     def _watch(self, kind: Kind) -> None:
         watched = self._watched.get(kind.group_kind)
@@ -206,26 +206,26 @@ class Selectables:
             if is_concerned(placement, change.document, home, is_deleted=change.new is None):
                 self._touched.publish(Touched(ref, change.old is None))
 
-    async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:
+    async def _unanswered(self, kinds: Mapping[Identity, Kind]) -> dict[Identity, str]:
         """Wait for the first lists of kinds. Return those that have timed out."""
-        started = {identity: watched.begun for identity, watched in self._watched.items() if identity in wanted}
-        missing = [kind for kind in wanted.values() if not self._cache.has_answered(kind)]
+        started = {identity: watched.begun for identity, watched in self._watched.items() if identity in kinds}
+        missing = [kind for kind in kinds.values() if not self._cache.has_answered(kind)]
         if missing:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(max(started[kind.group_kind] for kind in missing) + ANSWER_SECONDS):
                     await self._cache.wait_answered(missing)
-        now, found = asyncio.get_running_loop().time(), {}
-        for identity, kind in wanted.items():
+        now, problems = asyncio.get_running_loop().time(), {}
+        for identity, kind in kinds.items():
             if not self._cache.has_answered(kind):
                 if now - started[identity] < PATIENCE_SECONDS:  # waiting is better than placing half of a namespace
                     raise RetryError(f"{kind.resource} have not been listed yet", RETRY_INTERVAL)
-                found[identity] = "listing them failed"
-        return found
+                problems[identity] = "listing them failed"
+        return problems
 
     def forget(self, ref: PlacementRef) -> None:
         """Stop watching kinds that only this placement selected."""
         self._left_out.pop(ref, None)
-        if self._wanted.pop(ref, None) is not None:
+        if self._identities.pop(ref, None) is not None:
             self._release()
 
     def unreadable(self, ref: PlacementRef) -> Mapping[Identity, str]:
@@ -268,7 +268,7 @@ class Selectables:
         """
         self._stale = True
         if share.count > 1 and self._touched.has_handlers:
-            for ref in [ref for ref in self._wanted if share.owns(str(ref))]:
+            for ref in [ref for ref in self._identities if share.owns(str(ref))]:
                 self.forget(ref)
             return
         self._missing.clear()  # if a kind disappears again in the next term, the wait starts anew
@@ -280,7 +280,7 @@ class Selectables:
         if self._ending is not None:
             self._stay()
             there = set(placement_refs(self._cache))
-            self._wanted = {ref: wanted for ref, wanted in self._wanted.items() if ref in there}
+            self._identities = {ref: identities for ref, identities in self._identities.items() if ref in there}
             self._left_out = {ref: left_out for ref, left_out in self._left_out.items() if ref in there}
             self._release()
 
@@ -293,7 +293,7 @@ class Selectables:
         """Stop all watches."""
         self._ending = None
         self._left_out.clear()
-        self._wanted.clear()
+        self._identities.clear()
         self._release()
 
     def _may_reach(self, terms: Sequence[JsonObject], item: JsonObject) -> bool:
@@ -313,14 +313,16 @@ class Selectables:
     async def _refresh(self) -> None:
         async with self._asking:
             now = asyncio.get_running_loop().time()
-            if self._stale or now - self._asked >= REFRESH_SECONDS:  # else the previous holder of the lock has done it
+            if (
+                self._stale or now - self._refreshed_at >= REFRESH_SECONDS
+            ):  # else the previous holder of the lock has done it
                 self._stale = False  # before the request: a definition that changes during it sets it again
                 try:
                     await self.served.refresh()
                 except StoreError:
                     self._stale = True
                     raise
-                self._asked = now
+                self._refreshed_at = now
                 served = self.served.kinds
                 self._missing = {identity: at for identity, at in self._missing.items() if identity not in served}
 
@@ -348,7 +350,7 @@ class Selectables:
         return self._settings.is_selectable(kind.group, kind.versions[0], kind.kind)
 
     def _release(self) -> None:
-        needed = frozenset[tuple[str, str]]().union(*self._wanted.values())
+        needed = frozenset[tuple[str, str]]().union(*self._identities.values())
         for identity in [identity for identity in self._watched if identity not in needed]:
             self._watched.pop(identity).end(self._cache)
 

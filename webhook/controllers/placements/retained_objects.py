@@ -128,8 +128,8 @@ class RetainedObjects:
         desired, latest = by_name.get(text_at(binding, "spec", "resourceSnapshotName")), placed_group(groups)
         if desired is None or latest is None or not names <= by_name.keys() or _is_displaced(names, groups, latest):
             return False
-        held = {identity for name in names for identity in placed_objects(by_name[name])}
-        return (held - placed_objects(desired).keys()).isdisjoint(placed_objects(latest))
+        placed = {identity for name in names for identity in placed_objects(by_name[name])}
+        return (placed - placed_objects(desired).keys()).isdisjoint(placed_objects(latest))
 
     def judge(
         self,
@@ -158,16 +158,16 @@ class RetainedObjects:
         groups = snapshot_groups(snapshots)
         latest = placed_group(groups)
         placed = placed_objects(latest) if latest else {}
-        held = objects_in(works)
+        present = objects_in(works)
         names = {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in works}
         is_unjudged = _has_lost_history(placement, names, groups) or _is_displaced(names, groups, latest)
-        unjudged = held if is_unjudged else _without_source(binding)
-        leaving = (held - objects_in(applied(works, writes))) & (placed.keys() | unjudged)
+        unjudged = present if is_unjudged else _without_source(binding)
+        leaving = (present - objects_in(applied(works, writes))) & (placed.keys() | unjudged)
         if not leaving:
             return LeavingJudgement()
         shown = pending_items(snapshots, children(cache, family.binding, ref))
         retained = frozenset(chain.from_iterable(parse_left_out(annotation(work, RETAINED)) for work in works))
-        objects = LeavingObjects(held, frozenset(leaving), placed, shown, retained)
+        objects = LeavingObjects(present, frozenset(leaving), placed, shown, retained)
         policy, now = self._policy.of(placement), self._now()
         exemptions = Exemptions.of(placement, groups, policy, self._namespace, now)
         return judge_leaving(policy, placement, binding, objects, exemptions, now)
@@ -177,8 +177,8 @@ class RetainedObjects:
         runs = {uid_of(run): run for run in self._hub.cache.list(family.run, namespace_of(binding))}
         run = runs.get(annotation(binding, UPDATED_BY))
         undone = annotation(run, ROLLBACK_OF) if run else ""
-        failed = (each for each in runs.values() if undone and name_of(each) == undone)
-        return any(annotation(each, ON_FAILURE) == OnFailure.ROLLBACK for each in failed)
+        failed = (run for run in runs.values() if undone and name_of(run) == undone)
+        return any(annotation(run, ON_FAILURE) == OnFailure.ROLLBACK for run in failed)
 
     def _namespace(self, name: str) -> JsonObject | None:
         return self._hub.cache.get(NAMESPACE, name)

@@ -219,7 +219,7 @@ class RolloutController:
             return False
         return are_made_for(works_of(self._hub.cache, binding), binding)
 
-    def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
+    def first_bindings(self, family: Family, placement: JsonObject, bindings: Sequence[JsonObject]) -> list[JsonObject]:
         """Return the first bindings of a placement as they are to be created: bound, if the rollout would start there.
 
         So the rollout need not write them again. They are returned unbound if the rollout first has to reserve members
@@ -228,13 +228,13 @@ class RolloutController:
         Args:
             family: Family of the placement.
             placement: It has no bindings yet, so no concurrent rollout of it uses the same limits.
-            made: All bindings that are about to be created.
+            bindings: All bindings that are about to be created.
         """
         strategy = dict_at(placement, "spec", "strategy")
         if self._turns is not None or strategy.get("type") not in (None, StrategyType.ROLLING_UPDATE):
-            return list(made)
-        with_strategy = {name_of(document): document for document in plan_apply_strategy(strategy, made)}
-        documents = {name_of(document): with_strategy.get(name_of(document), document) for document in made}
+            return list(bindings)
+        with_strategy = {name_of(document): document for document in plan_apply_strategy(strategy, bindings)}
+        documents = {name_of(document): with_strategy.get(name_of(document), document) for document in bindings}
         try:
             state = rollout_state(self._hub.cache, family, placement, tuple(documents.values()), works_known=True)
         except (RetryError, ValueError):  # the rollout waits or reports the error: the placement has just changed
@@ -321,12 +321,12 @@ class RolloutController:
             self._numbers.pop(ref, None)
             return DONE
         numbers = plan.budget, plan.update, plan.bind, plan.remove, plan.unready
-        known, since = self._numbers.get(ref, (None, self._now()))
-        if known != numbers:
+        previous_numbers, since = self._numbers.get(ref, (None, self._now()))
+        if previous_numbers != numbers:
             since = self._now()
         self._numbers[ref] = numbers, since
-        left = since + self._settings.renewed_after - self._now()
-        return DONE if left <= timedelta() else Result(left)
+        delay = since + self._settings.renewed_after - self._now()
+        return DONE if delay <= timedelta() else Result(delay)
 
     async def _follow(self, ref: PlacementRef, bindings: Sequence[BindingView]) -> Result:
         """Renew the reservations of the members that the rollout still works on, and release the others."""

@@ -88,7 +88,7 @@ from webhook.kube.work_signing_keys import WorkKeys
 class FirstRollout(Protocol):
     """Starts the rollout of a placement with the creation of its bindings."""
 
-    def first_bindings(self, family: Family, placement: JsonObject, made: Sequence[JsonObject]) -> list[JsonObject]:
+    def first_bindings(self, family: Family, placement: JsonObject, bindings: Sequence[JsonObject]) -> list[JsonObject]:
         """Return the first bindings of a placement as they are to be created."""
         ...
 
@@ -231,8 +231,8 @@ class SchedulerController:
             first = self._rollout.first_bindings(family, placement, plan.create)
             await run_concurrently(self._create_first(family, document) for document in first)
         going = {binding.name for binding in run.dropped}
-        again = [document for document in plan.replace if name_of(document) not in going]
-        await self._hub.carry_out_concurrently(family.binding, map(replace, again))
+        remaining = [document for document in plan.replace if name_of(document) not in going]
+        await self._hub.carry_out_concurrently(family.binding, map(replace, remaining))
         snapshot = await self._removals.order(family, placement, snapshot, judged)
         dropped = [document for document in plan.replace if name_of(document) in going]
         await self._hub.carry_out_concurrently(family.binding, map(replace, (*dropped, *judged.changed)))

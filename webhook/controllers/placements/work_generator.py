@@ -100,8 +100,8 @@ def _in_turn(writes: Sequence[Write]) -> tuple[list[Write], list[Write], list[Wr
     in between, see `webhook.member.deletion.handover`.
     """
     order = (Verb.CREATE, Verb.REPLACE, Verb.DELETE)
-    made, kept, gone = ([write for write in writes if write.verb is verb] for verb in order)
-    return made, kept, gone
+    creations, updates, deletions = ([write for write in writes if write.verb is verb] for verb in order)
+    return creations, updates, deletions
 
 
 class WorkGenerator:
@@ -237,11 +237,11 @@ class WorkGenerator:
             binding = await self._retained.record(family, placement, binding, works, judgement)
         try:
             writes = [await whole(self._hub, write) for write in (*plan.writes, *plan.signatures)]
-            made, kept, gone = _in_turn(writes)
-            await self._hub.carry_out_concurrently(WORK, made)
-            await self._adopt(family, binding, made)
-            await self._hub.carry_out_concurrently(WORK, kept)
-            await delete_works(self._hub, (write.document for write in gone), member, abandoned=False)
+            creations, updates, deletions = _in_turn(writes)
+            await self._hub.carry_out_concurrently(WORK, creations)
+            await self._adopt(family, binding, creations)
+            await self._hub.carry_out_concurrently(WORK, updates)
+            await delete_works(self._hub, (write.document for write in deletions), member, abandoned=False)
         except (ForbiddenError, InvalidObjectError) as error:  # no retry helps, so the status must report it
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
             self._report(family, binding, refused)
@@ -273,11 +273,11 @@ class WorkGenerator:
             return plan, None
         kinds = self._served.kinds or KINDS
         if placement is None:
-            kept = frozenset(chain.from_iterable(parse_left_out(annotation(work, RETAINED)) for work in works))
-            if not kept:
+            retained = frozenset(chain.from_iterable(parse_left_out(annotation(work, RETAINED)) for work in works))
+            if not retained:
                 return plan, None
             complete = await self._with_manifests(works)
-            return plan_from(complete, placeable=Placeable(kinds, self._selection, kept)), None
+            return plan_from(complete, placeable=Placeable(kinds, self._selection, retained)), None
         if not self._retained.is_judged(family, placement, binding, works, plan.writes):
             return plan, None
         complete = await self._with_manifests(works)
@@ -333,8 +333,12 @@ class WorkGenerator:
             holder = FAMILY_OF[owner.kind].binding, label(cached or {}, PARENT_BINDING), owner.namespace
             if cached is None or is_deleting(cached) or self._hub.cache.get(*holder):
                 raise RetryError(f"Work {write.name} of another binding still exists", FOREIGN_WORK)
-            wanted = write.document["metadata"]
-            metadata = {**cached["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
+            planned_metadata = write.document["metadata"]
+            metadata = {
+                **cached["metadata"],
+                "labels": planned_metadata["labels"],
+                "annotations": planned_metadata["annotations"],
+            }
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})
 
     def _is_taken(self, parent: PlacementRef, cluster: str, name: str) -> bool:

@@ -89,7 +89,7 @@ class AnalysisController:
         self._endpoints = QueryEndpoints(options, now)
         self._failures: dict[RequestRef, int] = {}
         """Consecutive failed checks per request."""
-        self._asked = float("-inf")
+        self._refreshed_at = float("-inf")
         """Time of the last discovery, in the event loop's clock."""
 
     def wiring(self) -> Wiring[RequestRef]:
@@ -194,10 +194,10 @@ class AnalysisController:
         if kind.namespaced and not check.namespace:
             return NotSeen("NamespaceMissing", f"kind {check.kind} is namespaced: namespace must be set")
         key = Key(check.name, check.namespace if kind.namespaced else "")
-        cached = self._known(kind, key, check)
+        cached = self._cached_observation(kind, key, check)
         return cached if cached is not None and not is_met(check, cached) else await self._read_now(kind, key, check)
 
-    def _known(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation | None:
+    def _cached_observation(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation | None:
         """Return an observation from the cache. None: unknown, the kind is not watched, or its objects are trimmed.
 
         The cache may lag. An object that is missing for that reason does no harm, as the next check finds it. The cache
@@ -218,8 +218,8 @@ class AnalysisController:
     async def _kind_of(self, check: ObjectCheck) -> Kind | None:
         """Return a kind as the hub serves it. While it is unknown, the discovery is repeated at intervals."""
         place, now = (check.group, check.kind), asyncio.get_running_loop().time()
-        if place not in self._served.kinds and now - self._asked >= REFRESH_SECONDS:
-            self._asked = now
+        if place not in self._served.kinds and now - self._refreshed_at >= REFRESH_SECONDS:
+            self._refreshed_at = now
             await self._served.refresh()
         kind = self._served.kinds.get(place)
         return kind if kind is not None and check.version in kind.versions else None

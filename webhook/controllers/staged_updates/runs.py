@@ -142,9 +142,9 @@ class StagedUpdateController:
         self._in_flight: dict[RunRef, int] = {}
         """Number of clusters in flight per run."""
         self._reserved = Reserved[RunRef](turns)
-        self._told: dict[RunRef, str] = {}
+        self._reported_waits: dict[RunRef, str] = {}
         """Last reported reason of each run that cannot be initialised yet."""
-        self._asked: dict[RunRef, frozenset[str]] = {}
+        self._analysis_questions: dict[RunRef, frozenset[str]] = {}
         """Approval requests of each run that a user must answer."""
 
     def wiring(self) -> Wiring[RunRef]:
@@ -245,7 +245,7 @@ class StagedUpdateController:
         if _awaits_scheduler(facts):
             return Result(RESERVATION_POLL_INTERVAL)
         step = await self._decide(ref, run, facts)
-        cached_questions = self._asked.get(ref)
+        cached_questions = self._analysis_questions.get(ref)
         # Requests recorded before this term were reported then.
         known_requests: Collection[str] = self._asks(ref, run) if cached_questions is None else cached_questions
         run = await self._carry_out(family, run, step)
@@ -376,9 +376,9 @@ class StagedUpdateController:
         for event in step.events:
             self._record(run, event)
         if not step.waits_for:
-            self._told.pop(ref, None)
-        elif self._told.get(ref) != step.waits_for:
-            self._told[ref] = step.waits_for
+            self._reported_waits.pop(ref, None)
+        elif self._reported_waits.get(ref) != step.waits_for:
+            self._reported_waits[ref] = step.waits_for
             self._record(run, Event("UpdateRunPending", step.waits_for))
 
     def _ask(self, ref: RunRef, run: JsonObject, known_requests: Collection[str]) -> None:
@@ -387,7 +387,7 @@ class StagedUpdateController:
         for request, message in questions.items():
             if request not in known_requests:
                 self._record(run, Event(APPROVAL_NEEDED, f"waiting for {message}"))
-        self._asked[ref] = frozenset(questions)
+        self._analysis_questions[ref] = frozenset(questions)
         self._observer.needs_action(ref.family.run, ref, still=bool(questions))
 
     def _asks(self, ref: RunRef, run: JsonObject) -> dict[str, str]:
@@ -406,7 +406,7 @@ class StagedUpdateController:
         busy = set(staged_update_holds(run)) if run is not None else set()
         self._in_flight[ref] = len(busy)
         if run is None or is_over(run):
-            for table in (self._waiting, self._told, self._in_flight, self._asked):
+            for table in (self._waiting, self._reported_waits, self._in_flight, self._analysis_questions):
                 table.pop(ref, None)
             self._observer.needs_action(ref.family.run, ref, still=False)
         holder = staged_update_holder(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)

@@ -113,7 +113,7 @@ class UpgraderBackEnds:
         self._pauses: dict[Place, _Pause] = {}
         self._looked: dict[str, _Looked] = {}
         self._issues: dict[tuple[UpgradeType, str], dict[str, _Asked]] = {}
-        self._seen: dict[str, Observation] = {}
+        self._observations: dict[str, Observation] = {}
 
     @property
     def default(self) -> str:
@@ -227,7 +227,7 @@ class UpgraderBackEnds:
             if observation is not None and observation.state is OperationState.SUCCEEDED and document is not None:
                 observation = await self._verified(operation, observation, document)
             if observation is not None:
-                observations[operation.id] = self._seen[operation.id] = observation
+                observations[operation.id] = self._observations[operation.id] = observation
 
         operation_list = list(operations)
         await run_concurrently(ask(operation) for operation in operation_list)
@@ -252,12 +252,12 @@ class UpgraderBackEnds:
     @property
     def seen(self) -> Mapping[str, Observation]:
         """Last observations by operation id, as far as this process has them."""
-        return self._seen
+        return self._observations
 
     def forget(self, run: str) -> None:
         """Drop all operations of a run, which is given by its UID."""
-        for key in [key for key in self._seen if key.partition("/")[0] == run]:
-            del self._seen[key]
+        for key in [key for key in self._observations if key.partition("/")[0] == run]:
+            del self._observations[key]
         for place in [pause for pause in self._pauses if pause[1].partition("/")[0] == run]:
             del self._pauses[place]
 

@@ -87,7 +87,7 @@ class ClusterApi:
             parts = await self._parts(ref, member.name)
         except NoClusterError:
             return None
-        return inventory_of(parts, ref.variable, self._now(), self._seen(member.name, parts))
+        return inventory_of(parts, ref.variable, self._now(), self._member_history(member.name, parts))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
         """Return what Cluster API would refuse, and the follow-up of an upgrade of the control plane alone."""
@@ -125,7 +125,7 @@ class ClusterApi:
         if operation_on(cluster) == operation.id:
             return Started.ALREADY_RUNNING
         parts = await self._all_of(cluster)
-        self._seen(operation.member, parts)
+        self._member_history(operation.member, parts)
         changed = changed_cluster(parts, ref, operation, self._now())
         if isinstance(changed, Rejected):
             return changed
@@ -147,7 +147,7 @@ class ClusterApi:
             return Observation(OperationState.UNKNOWN)
         self._looked.pop(operation.member, None)
         parts = await self._all_of(cluster)
-        looks = self._seen(operation.member, parts)
+        looks = self._member_history(operation.member, parts)
         observation = observation_of(parts, operation.id, operation.target.type, self._now(), looks)
         image = image_of(parts, ref.variable) if ref.variable else ""
         return replace(observation, asked=(NodeImageVersion(family=FAMILY, version=image),)) if image else observation
@@ -156,7 +156,7 @@ class ClusterApi:
         """Return that cancelling is unsupported: a version cannot be downgraded."""
         return CancelResult.NOT_SUPPORTED
 
-    def _seen(self, member: str, parts: ClusterApiObjects) -> ClusterApiHistory:
+    def _member_history(self, member: str, parts: ClusterApiObjects) -> ClusterApiHistory:
         """Add an observation to the history of a member's Cluster."""
         looks = self._looks[member] = self._looks.get(member, ClusterApiHistory()).then(parts, self._now())
         return looks
@@ -194,13 +194,13 @@ class ClusterApi:
         identity, name = control_plane_ref(cluster)
         control_plane: JsonObject = {}
         if name:
-            control_plane = await self._found(await self._kind(*identity), name, namespace)
+            control_plane = await self._get(await self._kind(*identity), name, namespace)
         deployments = await self._listed("MachineDeployment", namespace, labels)
         pools = await self._listed("MachinePool", namespace, labels)
         place, klass = class_of(cluster)
         cluster_class: JsonObject = {}
         if klass:
-            cluster_class = await self._found(await self._kind(GROUP, "ClusterClass"), klass, place)
+            cluster_class = await self._get(await self._kind(GROUP, "ClusterClass"), klass, place)
         return ClusterApiObjects(cluster, control_plane, deployments, pools, cluster_class)
 
     async def _listed(self, kind: str, namespace: str, labels: Mapping[str, str]) -> Sequence[JsonObject]:
@@ -209,7 +209,7 @@ class ClusterApi:
         except NotServedError:  # MachinePools are an option of Cluster API
             return ()
 
-    async def _found(self, kind: Kind, name: str, namespace: str) -> JsonObject:
+    async def _get(self, kind: Kind, name: str, namespace: str) -> JsonObject:
         try:
             return await self._hub.store.get(kind, Key(name, namespace))
         except NotFoundError:

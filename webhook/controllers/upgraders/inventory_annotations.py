@@ -27,7 +27,7 @@ class InventoryNotes:
 
     def __init__(self, book: UpgradeRequestStore) -> None:
         self._book = book
-        self._kept: dict[str, tuple[str, Inventory | None]] = {}
+        self._cache: dict[str, tuple[str, Inventory | None]] = {}
         """By member: its annotation, and the inventory that the annotation matches."""
 
     def reported(self) -> Mapping[Key, JsonObject]:
@@ -47,18 +47,18 @@ class InventoryNotes:
         due_notes = []
         for name, document in documents.items():
             inventory = members[name].inventory if name in members else None
-            note, previous = self._kept.get(name, _NOTHING)
+            note, previous = self._cache.get(name, _NOTHING)
             if inventory is None or (previous is inventory and note == annotation(document, OBSERVED)):
                 continue
-            self._kept[name] = annotation(document, OBSERVED), inventory
+            self._cache[name] = annotation(document, OBSERVED), inventory
             if not self._book.has_news_of(name, before):  # otherwise the inspection may be older: wait for the next
                 due_notes.append((document, inventory))
-        for removed_name in self._kept.keys() - documents.keys():
-            del self._kept[removed_name]
+        for removed_name in self._cache.keys() - documents.keys():
+            del self._cache[removed_name]
         await run_concurrently(self._note(document, inventory) for document, inventory in due_notes)
 
     async def _note(self, document: JsonObject, inventory: Inventory) -> None:
         try:
             await self._book.note_inspected(document, inventory)
         except ConflictError:
-            self._kept.pop(name_of(document), None)
+            self._cache.pop(name_of(document), None)

@@ -38,16 +38,16 @@ def _mistakes(value: object, hint: Any, path: str) -> Iterator[str]:
             return
         inner = (argument for argument in args if isinstance(argument, type) and isinstance(value, argument))
         yield from (mistake for argument in inner for mistake in _mistakes(value, argument, path))
-        yield _said(value, hint, path)
+        yield _mismatch(value, hint, path)
     elif origin is tuple:
         many = len(args) == 2 and args[1] is ...
         if not isinstance(value, tuple) or not (many or len(value) == len(args)):
-            yield _said(value, hint, path)
+            yield _mismatch(value, hint, path)
             return
         for position, item in enumerate(value):
             yield from _mistakes(item, args[0] if many else args[position], f"{path}[{position}]")
     elif not isinstance(value, origin or hint) or (hint is int and isinstance(value, bool)):
-        yield _said(value, hint, path)
+        yield _mismatch(value, hint, path)
     elif isinstance(value, datetime) and value.tzinfo is None:
         yield f"{path} is {value.isoformat()}, which has no time zone"
     elif isinstance(hint, type) and is_dataclass(hint):
@@ -61,6 +61,6 @@ def _hints(of: type[Any]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(of)}
 
 
-def _said(value: object, hint: Any, path: str) -> str:
+def _mismatch(value: object, hint: Any, path: str) -> str:
     expected = hint.__name__ if isinstance(hint, type) and get_origin(hint) is None else str(hint)
     return f"{path} is {repr(value)[:_LONGEST_SHOWN]}, not {expected}"

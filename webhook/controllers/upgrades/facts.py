@@ -90,7 +90,7 @@ class UpgradeFacts:
         upgraders_by_name = {name: (document, self._upgrader(document)) for name, document in documents.items()}
         inventories = await self._desk.inspect(upgraders_by_name, anew=anew)
         waits = ask and run.status.start_time is None
-        issues = await self._desk.preflight(upgraders_by_name, _wanted(run), anew=anew) if waits else {}
+        issues = await self._desk.preflight(upgraders_by_name, _target(run), anew=anew) if waits else {}
         members = hub.members(documents, inventories, run.spec.upgrade.type)
         catalog = hub.catalog()
         operations = list(_operations(run, members, catalog))
@@ -138,7 +138,7 @@ def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: 
             yield operation_of(run, entry, member, images, None)
 
 
-def _wanted(run: ClusterUpgradeRun) -> Target:
+def _target(run: ClusterUpgradeRun) -> Target:
     """Return the part of a run's target that all members share."""
     upgrade = run.spec.upgrade
     version = run.status.resolved.kubernetes_version or upgrade.kubernetes_version or ""

@@ -70,7 +70,7 @@ class UpgradePlanController:
         self._facts = facts
         self._windows = windows
         self._observer = observer
-        self._made: dict[str, datetime] = {}
+        self._planned_at: dict[str, datetime] = {}
         """Time of the last plan by run."""
         self._given_up: set[str] = set()
         """Runs whose last plan timed out."""
@@ -107,25 +107,25 @@ class UpgradePlanController:
                 yield self._later(name_of(run))
 
     def _later(self, name: str) -> Later[str]:
-        return Later(name, max(SOON, self._left(name)))
+        return Later(name, max(SOON, self._remaining_pause(name)))
 
-    def _left(self, name: str) -> timedelta:
+    def _remaining_pause(self, name: str) -> timedelta:
         """Return the time until the plan of a run may be recomputed. A clock that was set back does not extend it."""
-        last_plan, pause = self._made.get(name), GIVEN_UP_FOR if name in self._given_up else AT_MOST_EVERY
+        last_plan, pause = self._planned_at.get(name), GIVEN_UP_FOR if name in self._given_up else AT_MOST_EVERY
         return timedelta() if last_plan is None else max(timedelta(), pause - abs(self._now() - last_plan))
 
     async def reconcile(self, name: str) -> Result:
         """Compute the plan of a run, and write it if it has changed."""
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
-            self._made.pop(name, None)
+            self._planned_at.pop(name, None)
             self._given_up.discard(name)
             self._observer.planned(name, None, self._now())
             return DONE
         now = self._now()
-        if wait := self._left(name):
+        if wait := self._remaining_pause(name):
             return Result(wait)
-        self._made[name] = now
+        self._planned_at[name] = now
         situation = await self._facts.of(document, ask=False)  # the run controller polls the back ends
         run, facts = situation.run, situation.facts
         durations = estimates(self._facts.upgrades.samples(), facts.members, run.spec.upgrade.type)

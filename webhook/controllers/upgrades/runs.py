@@ -114,7 +114,7 @@ class ClusterUpgradeController:
         """Held members, by the run that waits for them."""
         self._rejections: dict[str, dict[str, Rejected]] = {}
         """Starts that back ends have refused since the last pass, by run and operation."""
-        self._told: dict[str, set[tuple[str, str]]] = {}
+        self._reported_operations: dict[str, set[tuple[str, str]]] = {}
         """Recorded remarks about operations, by run."""
 
     def wiring(self) -> Wiring[str]:
@@ -195,9 +195,9 @@ class ClusterUpgradeController:
         await self._notes.store(situation.documents, situation.facts.members, reported_inventories)
         if rejections:
             self._rejections[name] = rejections
-        return soonest(self._again(step, rejections), await self._follow(name, step))
+        return soonest(self._requeue(step, rejections), await self._follow(name, step))
 
-    def _again(self, step: UpgradeStep, rejections: Mapping[str, Rejected]) -> Result:
+    def _requeue(self, step: UpgradeStep, rejections: Mapping[str, Rejected]) -> Result:
         if rejections:
             return REQUEUE_IMMEDIATELY
         waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
@@ -262,7 +262,7 @@ class ClusterUpgradeController:
     def _tell(self, name: str, document: JsonObject, step: UpgradeStep, situation: UpgradeRunContext) -> None:
         for event in step.events:
             self._record(document, event)
-        told_operations = self._told.setdefault(name, set())
+        told_operations = self._reported_operations.setdefault(name, set())
         for operation, (reason, message) in situation.remarks.items():
             if (operation, reason) not in told_operations:
                 told_operations.add((operation, reason))
@@ -271,7 +271,7 @@ class ClusterUpgradeController:
     async def _follow(self, name: str, step: UpgradeStep | None) -> Result:
         """Renew the reservations of the members that a run upgrades, and release the others."""
         if step is None:
-            for table in (self._waiting, self._rejections, self._told):
+            for table in (self._waiting, self._rejections, self._reported_operations):
                 table.pop(name, None)
         busy = {entry.name for entry in _entries(step, UpgradeState.RUNNING)} if step is not None else set()
         has_reservations = await self._reserved.follow(name, upgrade_holder(name), busy)
