@@ -46,8 +46,10 @@ class HubAdvisor(HubDecisions):
 
     def pending_removal_refs(self) -> list[PlacementRef]:
         """See `Advisor.pending_removal_refs`."""
-        found = ((family, each) for family in FAMILY_OF.values() for each in self._cache.list(family.placement))
-        pending = {family.ref(each) for family, each in found if is_removal_pending(each)}
+        placements = (
+            (family, placement) for family in FAMILY_OF.values() for placement in self._cache.list(family.placement)
+        )
+        pending = {family.ref(placement) for family, placement in placements if is_removal_pending(placement)}
         return sorted(pending | orphaned_content(self._cache.list(MEMBER_CLUSTER)).keys(), key=str)
 
     def placements(self, refs: Iterable[PlacementRef]) -> list[Placement]:
@@ -73,15 +75,15 @@ class HubAdvisor(HubDecisions):
     def removals(self, refs: Iterable[PlacementRef]) -> list[PlacementRemovals]:
         """See `Advisor.removals`."""
         orphaned, now = orphaned_content(self._cache.list(MEMBER_CLUSTER)), self._now()
-        found: list[PlacementRemovals] = []
+        placement_removals: list[PlacementRemovals] = []
         for ref in refs:
             family = FAMILY_OF[ref.kind]
             document = self._cache.get(family.placement, ref.name, ref.namespace)
             removals = [] if document is None else self._removals(family, document)
             removals += [orphaned_removal(orphaned[ref], now)] if ref in orphaned else []
             if document is not None or removals:
-                found.append({"placement": str(ref), "removals": removals})
-        return found
+                placement_removals.append({"placement": str(ref), "removals": removals})
+        return placement_removals
 
     def _removals(self, family: Family, document: JsonObject) -> list[UnconfirmedRemoval]:
         if not is_removal_pending(document):

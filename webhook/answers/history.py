@@ -89,7 +89,7 @@ class RunHistory:
         family = FAMILY_OF.get(ref.kind)
         if family is None or self._cache.get(family.placement, ref.name, ref.namespace) is None:
             return None
-        runs = self._kept(self._pasts[ref].runs) if ref in self._pasts else []
+        runs = self._retained_runs(self._pasts[ref].runs) if ref in self._pasts else []
         pairs = zip(runs, [None, *runs], strict=False)
         return [run_document(run, before) for run, before in pairs][::-1]
 
@@ -260,14 +260,14 @@ class RunHistory:
             until=time,
         )
 
-    def _kept(self, runs: list[RecordedDecision]) -> list[RecordedDecision]:
+    def _retained_runs(self, runs: list[RecordedDecision]) -> list[RecordedDecision]:
         """Return the latest runs, within the limits of number and age."""
         oldest = self._now() - LONGEST
         return [run for run in runs[-MOST_RUNS:-1] if run.until >= oldest] + runs[-1:]
 
     def _forget(self, ref: PlacementRef) -> None:
         past = self._pasts[ref]
-        runs_kept = self._kept(past.runs)
+        runs_kept = self._retained_runs(past.runs)
         self._weight += sum(map(_weight, runs_kept)) - sum(map(_weight, past.runs))
         past.runs = runs_kept
         while self._weight > MOST_DECISIONS:

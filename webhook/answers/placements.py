@@ -151,7 +151,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placem
     if stalled_condition and state == "rolling out":
         state, reason = "stalled", str(stalled_condition.get("message", ""))
     kind = policy.get("placementType") or "PickAll"
-    wanted_count = _wanted(kind, policy)
+    wanted_count = _cluster_count(kind, policy)
     current = scheduled.get("observedGeneration") == generation
     is_complete = pick_count >= (wanted_count or 0) if judged_again else current and scheduled.get("status") == TRUE
     return {
@@ -204,7 +204,7 @@ def _serves(entry: PlacedCluster, binding: JsonObject | None) -> Release:
     return "old" if available is not None and available.get("status") == TRUE else ""
 
 
-def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
+def _cluster_count(kind: str, policy: Mapping[str, Any]) -> int | None:
     match kind:
         case "PickN":
             return policy.get("numberOfClusters")
@@ -251,8 +251,8 @@ def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[Pla
     for binding in bindings:
         cluster = binding["spec"]["targetCluster"]
         if (is_deleting(binding) or binding["spec"].get("state") == BindingState.UNSCHEDULED) and cluster not in names:
-            asked = not is_deleting(binding) and pending_reason(binding) is PendingReason.CONFIRMATION
-            state: ClusterProgress = "removal pending" if asked else "removing"
+            is_unconfirmed = not is_deleting(binding) and pending_reason(binding) is PendingReason.CONFIRMATION
+            state: ClusterProgress = "removal pending" if is_unconfirmed else "removing"
             removals[cluster] = {"cluster": cluster, "state": state, "detail": _leaving(binding), "serves": ""}
     return [removals[cluster] for cluster in sorted(removals)]
 

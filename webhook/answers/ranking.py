@@ -29,12 +29,12 @@ class RankedClusters(Sequence[Eligible]):
         picks = enumerate(run.picked, start=1)
         self._picked = [(rank, pick) for rank, pick in picks if mask is None or _is_in(mask, run, pick)]
         self._count = 0 if run.last is None else run.last.candidates.rows.size - run.last.picked
-        self._wanted: tuple[RowColumn, RowColumn] | None = None
+        self._loser_places: tuple[RowColumn, RowColumn] | None = None
         """The losers that the question is about, best first, with their positions among all losers. None: unlimited."""
         if mask is not None and run.last is not None:
             losers = run.last.losing()
             places = np.flatnonzero(mask[run.last.candidates.rows[losers]])
-            self._wanted, self._count = (losers[places], places), places.size
+            self._loser_places, self._count = (losers[places], places), places.size
 
     def __len__(self) -> int:
         return len(self._picked) + self._count
@@ -57,11 +57,11 @@ class RankedClusters(Sequence[Eligible]):
         candidates = self._picked[start:stop]
         if self._run.last is not None and stop > count:
             first, end = max(0, start - count), min(stop - count, self._count)
-            if self._wanted is None:
+            if self._loser_places is None:
                 # Rank only as far as the page reaches: ranking a large fleet completely takes longer than judging it.
                 losers, places = self._run.last.losing(end)[first:], np.arange(first, end)
             else:
-                losers, places = (column[first:end] for column in self._wanted)
+                losers, places = (column[first:end] for column in self._loser_places)
             ranks = (len(self._run.picked) + 1 + places).tolist()
             candidates = [*candidates, *zip(ranks, self._run.last.scored(losers), strict=True)]
         return [
@@ -79,10 +79,10 @@ class RankedClusters(Sequence[Eligible]):
             column = self._run.last.candidates.affinity
             if column is None:
                 scores = np.zeros(1, dtype=np.int64)
-            elif self._wanted is None:
+            elif self._loser_places is None:
                 scores = column  # of the picks of this round too, which are counted already
             else:
-                scores = column[self._wanted[0]]
+                scores = column[self._loser_places[0]]
             affinities += [int(scores.min()), int(scores.max())]
         return min(affinities, default=0), max(affinities, default=0)
 

@@ -153,7 +153,7 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
         "state": str(situation.phase).lower(),
         "stage": situation.stage,
         "why": situation.message if situation.phase in _TROUBLED else "",
-        "waits": [_wait(run, situation, wait) for wait in _told(situation.waits)],
+        "waits": [_wait(run, situation, wait) for wait in _shown_waits(situation.waits)],
         "clusters": sum(len(band.bars) for band in timeline.bands),
         "updated": timeline.count(BarState.UPDATED),
         "createdAt": text_at(run, "metadata", "creationTimestamp") or None,
@@ -162,7 +162,7 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
     }
 
 
-def _told(waits: Sequence[RunWait]) -> list[RunWait]:
+def _shown_waits(waits: Sequence[RunWait]) -> list[RunWait]:
     """Return the pending conditions of a run, those for users first. Clusters in flight are only in the timeline."""
     other_waits = [wait for wait in waits if wait.kind not in (RunWaitKind.CLUSTER, RunWaitKind.HELD)]
     held_clusters = islice((wait for wait in waits if wait.kind is RunWaitKind.HELD), MOST_HELD)

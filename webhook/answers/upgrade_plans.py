@@ -244,13 +244,13 @@ def _patience() -> Callable[[], None]:
 
 
 def _plan(inputs: _Gathered, pulse: Callable[[], None]) -> JsonObject:
-    return plan_document(_made(_planned(inputs, pulse), inputs, pulse))
+    return plan_document(_upgrade_plan(_planned(inputs, pulse), inputs, pulse))
 
 
 def _what_if(inputs: _Gathered, pulse: Callable[[], None]) -> UpgradeWhatIfAnswer:
     planned = _planned(inputs, pulse)
     changed = apply_changes(planned, inputs.question.changes)
-    before, after = _made(planned, inputs, pulse), _made(changed, inputs, pulse)
+    before, after = _upgrade_plan(planned, inputs, pulse), _upgrade_plan(changed, inputs, pulse)
     return {
         "before": plan_document(before),
         "after": plan_document(after),
@@ -259,7 +259,7 @@ def _what_if(inputs: _Gathered, pulse: Callable[[], None]) -> UpgradeWhatIfAnswe
 
 
 def _planned(inputs: _Gathered, pulse: Callable[[], None]) -> Planned:
-    run, question_facts = inputs.run, _given(inputs.facts, inputs.question)
+    run, question_facts = inputs.run, _with_question(inputs.facts, inputs.question)
     members = _members(inputs, question_facts.windows, pulse)
     guards = run.spec.placement_guard.mode is PlacementGuardMode.ENFORCE
     facts = replace(
@@ -272,7 +272,7 @@ def _planned(inputs: _Gathered, pulse: Callable[[], None]) -> Planned:
     return Planned(run, facts, ForecastAssumptions(approve_after=inputs.question.approve_after))
 
 
-def _given(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts:
+def _with_question(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts:
     """Return the facts with the objects in the question in place of the hub's."""
     if question.strategy is not None:
         facts = replace(facts, strategy=ClusterUpgradeStrategy.read(question.strategy).spec)
@@ -283,7 +283,7 @@ def _given(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts
     return facts
 
 
-def _made(planned: Planned, inputs: _Gathered, pulse: Callable[[], None]) -> UpgradePlan:
+def _upgrade_plan(planned: Planned, inputs: _Gathered, pulse: Callable[[], None]) -> UpgradePlan:
     return plan_of(planned.run, planned.facts, inputs.shown, planned.assumed, pulse=pulse)
 
 

@@ -77,7 +77,7 @@ class UpgradeViews:
         self._cache = cache
         self._now = now
         self._windows = windows
-        self._known: dict[str, tuple[JsonObject, UpdateRun | None]] = {}
+        self._view_cache: dict[str, tuple[JsonObject, UpdateRun | None]] = {}
         """By name: the run and its list item. None: unknown, the run cannot be read."""
         self._shown: tuple[JsonObject, ClusterUpgradeRun | None] = {}, None
         """The last displayed run and its parsed form, because viewers of a run poll it."""
@@ -87,23 +87,23 @@ class UpgradeViews:
     def views(self) -> list[UpdateRun]:
         """Return the list items of all runs. See `catch_up`."""
         documents = self._cache.list(UPGRADE_RUN)
-        self._known = {name_of(document): (document, self._view(document)) for document in documents}
-        return [view for _, view in self._known.values() if view is not None]
+        self._view_cache = {name_of(document): (document, self._view(document)) for document in documents}
+        return [view for _, view in self._view_cache.values() if view is not None]
 
     async def catch_up(self) -> None:
         """Parse changed runs one by one, so that `views` does not block the event loop."""
         for document in self._cache.list(UPGRADE_RUN):
             if not self._has_seen(document):
-                self._known[name_of(document)] = document, self._view(document)
+                self._view_cache[name_of(document)] = document, self._view(document)
                 await asyncio.sleep(0)
 
     def _has_seen(self, document: JsonObject) -> bool:
-        entry = self._known.get(name_of(document))
+        entry = self._view_cache.get(name_of(document))
         return entry is not None and entry[0] is document
 
     def _view(self, document: JsonObject) -> UpdateRun | None:
         if self._has_seen(document):
-            return self._known[name_of(document)][1]
+            return self._view_cache[name_of(document)][1]
         run = next(readable_runs((document,)), None)
         return None if run is None else _view(run, upgrade_timeline(run, {}))
 
