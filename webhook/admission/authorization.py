@@ -176,7 +176,7 @@ def _at(document: JsonObject, path: Sequence[str]) -> Any:
     for member in path:
         value = value.get(member) if isinstance(value, dict) else None
     if path == _POLICY and isinstance(value, dict):
-        return {name: given for name, given in value.items() if name != "numberOfClusters"}
+        return {name: field_value for name, field_value in value.items() if name != "numberOfClusters"}
     return value
 
 
@@ -200,7 +200,9 @@ def _overriding(*path: str) -> Needs:
         namespace = namespace_of(document)
         yield from _of_system_namespace(namespace, context)
         types = {rule["overrideType"] for rule in _rules(document, *path)}
-        verbs = [verb for verb, used in (("update", types != _DELETES), ("delete", types & _DELETES)) if used]
+        verbs = [
+            verb for verb, is_relevant in (("update", types != _DELETES), ("delete", types & _DELETES)) if is_relevant
+        ]
         for member in _OVERRIDDEN:
             for term in dicts_at(document, *path, member):
                 yield from _of_overridden(term, namespace, verbs, context)
@@ -311,8 +313,8 @@ _OF_AN_UPGRADE: Final = (
 """Fields of an upgrade run that its author decides. Any user who may update the run can start and stop it."""
 
 _AUTHORED: Final[Mapping[tuple[str, str], _Authored]] = {
-    each.kind.group_kind: each
-    for each in (
+    entry.kind.group_kind: entry
+    for entry in (
         *(
             authored
             for family in FAMILIES
@@ -339,8 +341,8 @@ def _of_term(term: JsonObject, namespace: str, context: Context) -> Iterator[Acc
     kind = context.kinds.find(term.get("group", ""), str(term.get("kind")))
     if kind is None:  # the rules refuse it, or do not know it either
         return
-    given = term.get("name")
-    name = given if isinstance(given, str) else ""
+    selector_name = term.get("name")
+    name = selector_name if isinstance(selector_name, str) else ""
     yield from _of_named(kind.group, kind.plural, name, namespace)
     if kind == kinds.NAMESPACE:
         if term.get("selectionScope") != "NamespaceOnly":  # with all of its content, of which Secrets matter most

@@ -125,7 +125,7 @@ class CachedContext:
         self._now = now
         self._settings = settings
         self._clock = clock
-        self._known: HubKinds | None = None
+        self._hub_kinds: HubKinds | None = None
         self._shared: Fleet | None = None
         self._copy: Fleet | None = None
         self.failures: Counter[str] = Counter()
@@ -137,10 +137,10 @@ class CachedContext:
 
     def __call__(self) -> Context:
         """Return the current context, without an author."""
-        if self._known is None:
-            self._known = HubKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
+        if self._hub_kinds is None:
+            self._hub_kinds = HubKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
         return Context(
-            self._known,
+            self._hub_kinds,
             self._existing,
             settings=self._settings,
             now=self._now(),
@@ -169,4 +169,4 @@ class CachedContext:
         log_failure(check, error)
 
     def _forget_kinds(self, _change: ObjectDelta) -> None:
-        self._known = None
+        self._hub_kinds = None

@@ -194,9 +194,9 @@ def _enforcements(group: Iterable[_Found]) -> Iterator[RuleEnforcement]:
     places: dict[tuple[Kind, str], list[_Found]] = {}
     for enforcement in group:
         places.setdefault((enforcement.kind, enforcement.subresource), []).append(enforcement)
-    for (kind, subresource), here in places.items():
-        operations = frozenset().union(*(enforcement.operations for enforcement in here))
-        layers = {enforcement.layer for enforcement in here}
+    for (kind, subresource), entries in places.items():
+        operations = frozenset().union(*(enforcement.operations for enforcement in entries))
+        layers = {enforcement.layer for enforcement in entries}
         yield RuleEnforcement(
             kind,
             tuple(operation for operation in _ORDER if operation in operations),
@@ -208,8 +208,8 @@ def _enforcements(group: Iterable[_Found]) -> Iterator[RuleEnforcement]:
 def _in_webhook() -> Iterator[_Found]:
     """Yield the rules that functions of the registry enforce, and those that the schema of a kind enforces as well."""
     for entry in REGISTRY.values():
-        for rule, asked, layer, subresource in _rules_of_kind(entry):
-            operations = asked & rule.operations if rule.operations else asked
+        for rule, rule_operations, layer, subresource in _rules_of_kind(entry):
+            operations = rule_operations & rule.operations if rule.operations else rule_operations
             if not operations or (rule.only and entry.kind not in rule.only):
                 continue
             if _is_asked(entry, rule, operations, subresource):

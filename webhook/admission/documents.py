@@ -20,29 +20,29 @@ class DocumentSet:
 
     Args:
         shelves: Objects by group and kind.
-        known: Kinds whose objects are complete. Any other kind without objects is unknown, not empty.
+        complete_kinds: Kinds whose objects are complete. Any other kind without objects is unknown, not empty.
         fleet: All member clusters.
     """
 
     def __init__(
         self,
         shelves: Mapping[tuple[str, str], _Shelf],
-        known: Iterable[tuple[str, str]],
+        complete_kinds: Iterable[tuple[str, str]],
         fleet: Fleet,
     ) -> None:
         self._shelves = shelves
-        self._known = frozenset(known)
+        self._complete_kinds = frozenset(complete_kinds)
         self._fleet = fleet
         self._sorted: dict[tuple[str, str], Sequence[JsonObject]] = {}
         self._labelled: dict[tuple[tuple[str, str], str], Mapping[tuple[str, str], list[JsonObject]]] = {}
 
     @classmethod
-    def of(cls, documents: Iterable[JsonObject], fleet: Fleet, known: Iterable[Kind] = ()) -> "DocumentSet":
-        """Return the set of *documents*. A kind that is neither among them nor in *known* is unknown."""
+    def of(cls, documents: Iterable[JsonObject], fleet: Fleet, complete_kinds: Iterable[Kind] = ()) -> "DocumentSet":
+        """Return the set of *documents*. A kind that is neither among them nor in *complete_kinds* is unknown."""
         shelves: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
         for document in documents:
             shelves[group_kind(document)][Key(name_of(document), namespace_of(document))] = document
-        return cls(dict(shelves), {*shelves, *(kind.group_kind for kind in known)}, fleet)
+        return cls(dict(shelves), {*shelves, *(kind.group_kind for kind in complete_kinds)}, fleet)
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return one object, or None if it is missing or its kind is unknown."""
@@ -79,8 +79,8 @@ class DocumentSet:
         if index is None:
             by_label: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
             for document in self.existing(kind):
-                for found in indexed_values(document, label):
-                    by_label[found, namespace_of(document)].append(document)
+                for label_value in indexed_values(document, label):
+                    by_label[label_value, namespace_of(document)].append(document)
             index = self._labelled[kind.group_kind, label] = dict(by_label)
         return index.get((value, namespace), ())
 
@@ -90,24 +90,24 @@ class DocumentSet:
         return self._fleet
 
     def overlaid(
-        self, given: Iterable[JsonObject], gone: Iterable[tuple[tuple[str, str], Key]], fleet: Fleet
+        self, added: Iterable[JsonObject], removed: Iterable[tuple[tuple[str, str], Key]], fleet: Fleet
     ) -> "DocumentSet":
-        """Return the set with the objects in *given* and without those in *gone*, with another fleet."""
+        """Return the set with the objects in *added* and without those in *removed*, with another fleet."""
         touched: dict[tuple[str, str], dict[Key, JsonObject]] = {}
-        for document in given:
+        for document in added:
             kind = group_kind(document)
             shelf = touched.setdefault(kind, dict(self._shelves.get(kind, {})))
             shelf[Key(name_of(document), namespace_of(document))] = document
-        for kind, key in gone:
+        for kind, key in removed:
             touched.setdefault(kind, dict(self._shelves.get(kind, {}))).pop(key, None)
-        return DocumentSet({**self._shelves, **touched}, self._known | touched.keys(), fleet)
+        return DocumentSet({**self._shelves, **touched}, self._complete_kinds | touched.keys(), fleet)
 
     def limited(self, shown: Collection[tuple[str, str]]) -> "DocumentSet":
         """Return the set with only the objects of these kinds. All other kinds are unknown."""
         shelves = {kind: shelf for kind, shelf in self._shelves.items() if kind in shown}
-        return DocumentSet(shelves, self._known & frozenset(shown), self._fleet)
+        return DocumentSet(shelves, self._complete_kinds & frozenset(shown), self._fleet)
 
     def _shelf(self, kind: Kind) -> _Shelf:
-        if kind.group_kind not in self._known:
+        if kind.group_kind not in self._complete_kinds:
             raise UnknownStateError(kind)
         return self._shelves.get(kind.group_kind, {})

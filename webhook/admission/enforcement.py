@@ -141,20 +141,20 @@ class DisruptionEnforcement:
         self._settings = settings
         self._now = now
 
-    async def judge(self, asked: JsonObject, deadline: float) -> Judgement:
+    async def judge(self, request: JsonObject, deadline: float) -> Judgement:
         """Return the verdict on a write.
 
         Args:
-            asked: ``request`` of the review.
+            request: ``request`` of the review.
             deadline: Deadline of the answer, on the clock of the event loop.
         """
-        user = UserInfo.read(asked.get("userInfo")).username
+        user = UserInfo.read(request.get("userInfo")).username
         if not self._settings.enforce_budgets or self._is_exempt(user):
             return ALLOWED
         try:
             async with asyncio.timeout_at(deadline):
-                disruption = await self._disruption(asked, user)
-                return ALLOWED if disruption is None else await self._judge(disruption, _is_dry_run(asked))
+                disruption = await self._disruption(request, user)
+                return ALLOWED if disruption is None else await self._judge(disruption, _is_dry_run(request))
         except TimeoutError:
             return _unguarded("timed out")
         except (StoreError, ValueError) as error:
@@ -163,13 +163,13 @@ class DisruptionEnforcement:
     def _is_exempt(self, user: str) -> bool:
         return user in self._settings.enforcement_exempt_users or user in self._settings.controllers
 
-    async def _disruption(self, asked: JsonObject, user: str) -> _Disruption | None:
+    async def _disruption(self, request: JsonObject, user: str) -> _Disruption | None:
         """Return the disruption that a write causes, or None if it causes none."""
-        operation, plural = asked.get("operation"), text_at(asked, "resource", "resource")
-        name, old = str(asked.get("name") or ""), dict_at(asked, "oldObject")
-        if operation == "CREATE" and plural == POD.plural and asked.get("subResource") == "eviction":
-            return await self._drain(Key(name, str(asked.get("namespace") or "")), user)
-        if operation != "DELETE" or asked.get("subResource") or is_deleting(old):
+        operation, plural = request.get("operation"), text_at(request, "resource", "resource")
+        name, old = str(request.get("name") or ""), dict_at(request, "oldObject")
+        if operation == "CREATE" and plural == POD.plural and request.get("subResource") == "eviction":
+            return await self._drain(Key(name, str(request.get("namespace") or "")), user)
+        if operation != "DELETE" or request.get("subResource") or is_deleting(old):
             return None
         if plural == NODE.plural:
             name = name or name_of(old)
@@ -199,10 +199,10 @@ class DisruptionEnforcement:
         return _Disruption(node, deed, user, 429, "TooManyRequests", DRAIN_HELD) if cordoned else None
 
     async def _judge(self, disruption: _Disruption, dry_run: bool) -> Judgement:
-        known = self._pools.node(disruption.node)
-        if known is None:
+        pool_node = self._pools.node(disruption.node)
+        if pool_node is None:
             return ALLOWED
-        pool, node = known
+        pool, node = pool_node
         if not node.counts or node.disrupting or not node.ready:  # uses no budget, or uses it already
             return ALLOWED
         # First by the cache of this replica, without a request: a client that repeats a refused deletion causes no
@@ -237,16 +237,16 @@ class DisruptionEnforcement:
         """Return why the review is not about the stored object, empty if it is."""
         if disruption.kind is None:  # `_drain` has just read both pod and node
             return ""
-        reviewed, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
+        reviewed, subject = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
         try:
             document = await self._hub.get(disruption.kind, Key(disruption.name))
         except NotFoundError:
-            return f"{what} is already deleted"
+            return f"{subject} is already deleted"
         stored, node = metadata_of(document), text_at(document, "status", "nodeName")
         if any(reviewed.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
-            return f"{what} has changed since the review was sent"
+            return f"{subject} has changed since the review was sent"
         if disruption.kind == NODE_CLAIM and node and node != disruption.node:
-            return f"{what} belongs to node {quote(node)}"
+            return f"{subject} belongs to node {quote(node)}"
         return ""
 
     async def _reserve(self, disruption: _Disruption, pool: str) -> str:
@@ -328,10 +328,10 @@ def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) ->
     numbered = _by_number(disruption, held)
     rest = tuple(_one_less(reservation) if reservation is numbered else reservation for reservation in held)
     identifier = reservation_id(DISRUPTION, pool, secrets.token_hex(16))
-    made = Reservation(
+    new_reservation = Reservation(
         identifier, ADMISSION_HOLDER, disruption.user, DISRUPTION, (disruption.node,), expires, {"reason": EXPIRED}
     )
-    return (*(reservation for reservation in rest if reservation.granted), made)
+    return (*(reservation for reservation in rest if reservation.granted), new_reservation)
 
 
 def _one_less(reservation: Reservation) -> Reservation:
@@ -371,7 +371,7 @@ def _in_flight(pool: PoolView) -> str:
     words.sort()
     more = len(words) - MOST_NODES
     if pool.held_count:
-        numbered = [each for each in pool.counting() if isinstance(each.granted, int)]
+        numbered = [disruption for disruption in pool.counting() if isinstance(disruption.granted, int)]
         by = "; ".join(map(describe_reservation, numbered[:MOST_NODES]))
         words.append(f"{pool.held_count} reserved without a name{f' ({by})' if by else ''}")
     names: Iterable[str] = words if more <= 0 else [*words[:MOST_NODES], f"and {more} more"]
@@ -405,7 +405,7 @@ def _is_over(pod: JsonObject) -> bool:
     return text_at(pod, "status", "phase") in {"Succeeded", "Failed"} or is_deleting(pod)
 
 
-def _is_dry_run(asked: JsonObject) -> bool:
+def _is_dry_run(request: JsonObject) -> bool:
     """Return whether the write is a dry run. An eviction may declare that in its body."""
-    eviction, options = dict_at(asked, "object", "deleteOptions"), dict_at(asked, "options")
-    return bool(asked.get("dryRun") or eviction.get("dryRun") or options.get("dryRun"))
+    eviction, options = dict_at(request, "object", "deleteOptions"), dict_at(request, "options")
+    return bool(request.get("dryRun") or eviction.get("dryRun") or options.get("dryRun"))

@@ -120,12 +120,12 @@ def named_clusters(*documents: JsonObject | None) -> frozenset[str]:
     An answer names no others. A review of the API server includes the stored object, whose status names the clusters of
     the placement. A client that forges a review learns no names (serving.md 8).
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for document in documents:
         listed = dict_at(document, "spec", "policy").get("clusterNames")
         placed = [entry.get("clusterName") for entry in dicts_at(document, "status", "placementStatuses")]
-        found.update(name for name in [*(listed or ()), *placed] if isinstance(name, str))
-    return frozenset(found)
+        names.update(name for name in [*(listed or ()), *placed] if isinstance(name, str))
+    return frozenset(names)
 
 
 def _policy_of(document: JsonObject) -> JsonObject | None:

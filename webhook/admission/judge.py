@@ -223,8 +223,8 @@ def _object_is_of_the_kind(question: AdmissionRequest) -> Judgement | None:
     expected = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
     if document.get("kind") == kind.get("kind") and document.get("apiVersion") == expected:
         return None
-    given = f"{quote(document.get('apiVersion'))}, {quote(document.get('kind'))}"
-    return _bad_request(f"the object is of {given}, but request.kind is {quote(expected)}, {quote(kind.get('kind'))}")
+    actual = f"{quote(document.get('apiVersion'))}, {quote(document.get('kind'))}"
+    return _bad_request(f"the object is of {actual}, but request.kind is {quote(expected)}, {quote(kind.get('kind'))}")
 
 
 def _kind_has_rules(question: AdmissionRequest) -> Judgement | None:
@@ -232,8 +232,8 @@ def _kind_has_rules(question: AdmissionRequest) -> Judgement | None:
     if question.entry is not None:
         return None
     kind = question.kind
-    where = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
-    return Judgement(warnings=as_warnings([f"harbormaster has no rules for {kind.get('kind')} of {where}"]))
+    version = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
+    return Judgement(warnings=as_warnings([f"harbormaster has no rules for {kind.get('kind')} of {version}"]))
 
 
 def _guard_rails(question: AdmissionRequest) -> Judgement | None:

@@ -31,13 +31,13 @@ _WITH_PLACEMENTS: Final = {
 """Kinds that describe placements. They are visible to callers who may list placements."""
 
 
-def compared_kinds(documents: Iterable[JsonObject], known: HubKinds) -> frozenset[Kind]:
+def compared_kinds(documents: Iterable[JsonObject], hub_kinds: HubKinds) -> frozenset[Kind]:
     """Return the kinds that a caller must be allowed to list for a verdict on *documents* to depend on them."""
-    found: set[Kind | None] = {*ADMISSION_KINDS, *WANTED_KINDS, INTERNAL_SERVICE_EXPORT}
+    kinds: set[Kind | None] = {*ADMISSION_KINDS, *WANTED_KINDS, INTERNAL_SERVICE_EXPORT}
     for document in documents:
         for term in dicts_at(document, "spec", "resourceSelectors"):
-            found.add(known.find(text_at(term, "group"), text_at(term, "kind")))
-    return frozenset(_WITH_PLACEMENTS.get(kind, kind) for kind in found if kind is not None and kind != OPEN)
+            kinds.add(hub_kinds.find(text_at(term, "group"), text_at(term, "kind")))
+    return frozenset(_WITH_PLACEMENTS.get(kind, kind) for kind in kinds if kind is not None and kind != OPEN)
 
 
 def shown_with(listed: Collection[Kind]) -> frozenset[Kind]:

@@ -49,7 +49,7 @@ _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _JUDGED_BY_REMOVALS: Final = frozenset(
     {
         kinds.NODE_POOL,
-        *(kind for each in FAMILIES for kind in (each.envelope, each.resource_snapshot, each.policy_snapshot)),
+        *(kind for family in FAMILIES for kind in (family.envelope, family.resource_snapshot, family.policy_snapshot)),
     }
 )
 """Kinds whose deletion may remove content from members. No other rules apply to it."""
@@ -258,9 +258,11 @@ def _enforcement_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -
 
     def hook(kind: Kind, resource: str, operation: Operation) -> JsonObject:
         name = f"{resource.replace('/', '.')}.disruption"
-        made = _hook(endpoint, name, ENFORCEMENT_PATH, kind, {operation}, (resource,), "Ignore", ENFORCEMENT_SECONDS)
-        made["matchConditions"].append(not_exempt)
-        return made | {"sideEffects": "NoneOnDryRun"}
+        hook_document = _hook(
+            endpoint, name, ENFORCEMENT_PATH, kind, {operation}, (resource,), "Ignore", ENFORCEMENT_SECONDS
+        )
+        hook_document["matchConditions"].append(not_exempt)
+        return hook_document | {"sideEffects": "NoneOnDryRun"}
 
     for kind in (kinds.NODE_CLAIM, kinds.NODE):
         deletion = hook(kind, kind.plural, "DELETE")

@@ -156,13 +156,13 @@ def removal_losses(
 
 
 def _on_members(loss: PlacementLoss, context: Context) -> dict[str, str]:
-    found = {}
+    losses = {}
     for group in loss.groups:
         if namespaces := leaving_namespaces(loss.owner, group.items):
             dropped = sorted({item.cluster for item in group.items if item.cluster})
             counts = (_counts(cluster, context) for cluster in dropped or loss.clusters)
-            found[group.digest] = describe_contents(member_contents(namespaces, counts), context.now)
-    return found
+            losses[group.digest] = describe_contents(member_contents(namespaces, counts), context.now)
+    return losses
 
 
 def _counts(cluster: str, context: Context) -> NamespaceCounts | None:
@@ -291,8 +291,8 @@ def _of_content(
     pending = judged.pending
     if pending:
         earlier = judge_objects(replace(facts, selected=contents)).pending
-        known = {item.digest(uid_of(placement)) for item in earlier}
-        pending = tuple(item for item in pending if item.digest(uid_of(placement)) not in known)
+        digests = {item.digest(uid_of(placement)) for item in earlier}
+        pending = tuple(item for item in pending if item.digest(uid_of(placement)) not in digests)
     batch = _batch(uids, write) if write.in_batch and pending else ()
     return PlacementLoss(placement, pending, judged.warned, clusters, batch=batch)
 
@@ -331,7 +331,9 @@ def _batch(uids: Mapping[ObjectIdentity, str], write: _Write) -> tuple[RemovalIt
 def _clusters_with_content(family: Family, placement: JsonObject, context: Context) -> tuple[str, ...]:
     bindings = children(family.binding, name_of(placement), namespace_of(placement), context)
     return tuple(
-        sorted({cluster_of(each) for each in bindings if has_content(each) and not is_marked_for_removal(each)})
+        sorted(
+            {cluster_of(binding) for binding in bindings if has_content(binding) and not is_marked_for_removal(binding)}
+        )
     )
 
 
@@ -341,18 +343,18 @@ def _of_clusters(placement: JsonObject, policy: RemovalPolicy, context: Context)
     if text_at(placement, "spec", "strategy", "type") == "External":
         return PlacementLoss(placement)
     bindings = children(family.binding, name, namespace, context)
-    held = [each for each in bindings if holds_cluster(each) and has_content(each)]
-    if not held:
+    bound = [binding for binding in bindings if holds_cluster(binding) and has_content(binding)]
+    if not bound:
         return PlacementLoss(placement)
     planned = planned_clusters(placement, context)
     members = context.hub.fleet
-    waiting = [DroppedCluster(each, pending) for each in bindings if (pending := PendingRemoval.of(each))]
-    current = {cluster_of(each) for each in bindings if holds_cluster(each)}
+    waiting = [DroppedCluster(binding, pending) for binding in bindings if (pending := PendingRemoval.of(binding))]
+    current = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
     dropped = [
-        DroppedCluster(each)
-        for each in held
-        if cluster_of(each) not in planned
-        and (member := members.member(cluster_of(each))) is not None
+        DroppedCluster(binding)
+        for binding in bound
+        if cluster_of(binding) not in planned
+        and (member := members.member(cluster_of(binding))) is not None
         and member.metadata.deletion_timestamp is None
     ]
     if not dropped:
@@ -369,9 +371,11 @@ def _of_clusters(placement: JsonObject, policy: RemovalPolicy, context: Context)
         context.now,
     )
     judged = judge_clusters(facts)
-    asked = {name for name, each in judged.pending.items() if each.reason is PendingReason.CONFIRMATION}
-    items = tuple(sorted(cluster_item(each.binding) for each in dropped if name_of(each.binding) in asked))
-    return PlacementLoss(placement, items, (), tuple(sorted(each.cluster for each in dropped)))
+    unconfirmed = {name for name, pending in judged.pending.items() if pending.reason is PendingReason.CONFIRMATION}
+    items = tuple(
+        sorted(cluster_item(cluster.binding) for cluster in dropped if name_of(cluster.binding) in unconfirmed)
+    )
+    return PlacementLoss(placement, items, (), tuple(sorted(cluster.cluster for cluster in dropped)))
 
 
 def _of_hub_object(write: _Write) -> Iterator[PlacementLoss]:
@@ -402,7 +406,7 @@ def _is_selected_alike(terms: Sequence[JsonObject], old: JsonObject, new: JsonOb
     if not any(term.get("labelSelector") for term in spaces):
         return True
     served = {NAMESPACE.group_kind: NAMESPACE}
-    before, after = (select_resources(spaces, "", DocumentInventory([each]), served) for each in (old, new))
+    before, after = (select_resources(spaces, "", DocumentInventory([document]), served) for document in (old, new))
     if isinstance(before, InvalidSelection) or isinstance(after, InvalidSelection):
         return False
     return before.uids.keys() == after.uids.keys()
@@ -442,14 +446,14 @@ def _placements_of(write: _Write) -> Iterator[JsonObject]:
     values = [placed_in(namespace)] if namespace else [placed_of(*group_kind(old))]
     if group_kind(old) == CUSTOM_RESOURCE_DEFINITION.group_kind:
         values.append(placed_of(text_at(old, "spec", "group"), text_at(old, "spec", "names", "kind")))
-    found: dict[tuple[str, str], Family] = {}
+    families: dict[tuple[str, str], Family] = {}
     for family, home in ((CLUSTER, ""), (NAMESPACED, namespace_of(old))):
         if family is NAMESPACED and not home:
             continue
         for value in values:
             for snapshot in timed(hub.labelled(family.resource_snapshot, PLACED_CONTENT, value, home), write.context):
-                found[label(snapshot, PARENT_PLACEMENT), home] = family
-    for (name, home), family in sorted(found.items(), key=lambda entry: entry[0]):
+                families[label(snapshot, PARENT_PLACEMENT), home] = family
+    for (name, home), family in sorted(families.items(), key=lambda entry: entry[0]):
         placement = hub.get(family.placement, name, home)
         if placement is not None and not is_deleting(placement):
             yield write.fresh(placement)

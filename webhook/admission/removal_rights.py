@@ -106,7 +106,7 @@ def _on_every_placement(namespace: str) -> Iterator[Access]:
 
 def _of_records(records: Iterable[str], document: JsonObject, old: JsonObject) -> tuple[tuple[Access, ...], ...]:
     """Return the right to edit records of the loop: that of their placement."""
-    if not old or all(annotation(document, each) == annotation(old, each) for each in records):
+    if not old or all(annotation(document, record) == annotation(old, record) for record in records):
         return ()
     return (_on_its_placement(old),)
 
@@ -164,9 +164,9 @@ def _only_namespace(placement: JsonObject, digests: frozenset[str], context: Con
         snapshots = children(family.resource_snapshot, name_of(placement), "", context)
     except UnknownStateError:
         return ""
-    found = {namespace for digest, namespace in _digests_of_content(placement, snapshots) if digest in digests}
-    known = {digest for digest, _ in _digests_of_content(placement, snapshots)}
-    return found.pop() if len(found) == 1 and digests <= known else ""
+    namespaces = {namespace for digest, namespace in _digests_of_content(placement, snapshots) if digest in digests}
+    content_digests = {digest for digest, _ in _digests_of_content(placement, snapshots)}
+    return namespaces.pop() if len(namespaces) == 1 and digests <= content_digests else ""
 
 
 def _digests_of_content(placement: JsonObject, snapshots: Any) -> Iterator[tuple[str, str]]:
@@ -174,10 +174,10 @@ def _digests_of_content(placement: JsonObject, snapshots: Any) -> Iterator[tuple
     uid, group = uid_of(placement), placed_group(snapshot_groups(snapshots))
     by_kind: dict[tuple[str, str, str], list[RemovalItem]] = {}
     placed = placed_objects(group) if group else {}
-    for identity, each in placed.items():
+    for identity, content in placed.items():
         if not (namespace := home_namespace(identity)):
             continue
-        item = RemovalItem(RemovalEffect.OBJECT, identity, each.uid)
+        item = RemovalItem(RemovalEffect.OBJECT, identity, content.uid)
         yield item.digest(uid), namespace
         if identity[2]:
             by_kind.setdefault(identity[:3], []).append(item)

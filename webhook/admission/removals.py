@@ -108,8 +108,8 @@ def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readab
 
 def _effect(loss: PlacementLoss) -> str:
     groups = [f"{_named(group, loss)} (digest {group.digest})" for group in loss.groups]
-    where = f" on {format_count(len(loss.clusters), 'cluster')}" if loss.clusters else ""
-    return f"{loss.ref} loses {', '.join(groups)}{where}"
+    extent = f" on {format_count(len(loss.clusters), 'cluster')}" if loss.clusters else ""
+    return f"{loss.ref} loses {', '.join(groups)}{extent}"
 
 
 def _named(group: ConfirmableGroup, loss: PlacementLoss) -> str:
@@ -119,10 +119,10 @@ def _named(group: ConfirmableGroup, loss: PlacementLoss) -> str:
 
 
 def _warning(loss: PlacementLoss) -> str:
-    where = format_count(len(loss.clusters), "cluster")
+    extent = format_count(len(loss.clusters), "cluster")
     if loss.orphaned:
-        return f"the content of {loss.ref} remains on {where}, unmanaged, when its namespace is deleted"
-    return f"removes content from {where}: {loss.ref} loses {', '.join(map(str, loss.warned))}"
+        return f"the content of {loss.ref} remains on {extent}, unmanaged, when its namespace is deleted"
+    return f"removes content from {extent}: {loss.ref} loses {', '.join(map(str, loss.warned))}"
 
 
 def _causes(losses: Iterable[PlacementLoss]) -> Iterable[JsonObject]:
@@ -149,8 +149,8 @@ def _commands(request: JsonObject, losses: Sequence[PlacementLoss]) -> list[str]
 
 
 def _word(group: str, kind: str) -> str:
-    known = KINDS.get((group, kind))
-    return known.resource if known is not None and known.group else kind.lower()
+    kind_of_group = KINDS.get((group, kind))
+    return kind_of_group.resource if kind_of_group is not None and kind_of_group.group else kind.lower()
 
 
 def lacking_right(alternatives: Sequence[Sequence[Access]], context: Context, reason: str = "") -> RemovalVerdict:
@@ -191,7 +191,7 @@ class RemovalReviews:
         """
         if any(loss.pending for loss in losses):
             owners = await asyncio.gather(*(self._stored(loss.owner, request) for loss in losses[:MOST_READ]))
-            losses = removal_losses(request, context, {uid_of(each): each for each in owners})
+            losses = removal_losses(request, context, {uid_of(owner): owner for owner in owners})
         questions = [(loss, _reading(loss.owner)) for loss in losses[:MOST_READ]]
         reviewed = await self._rights.review(context.user, [access for _, access in questions])
         hidden = set(reviewed.denied)

@@ -68,8 +68,8 @@ def parse_review(body: bytes) -> JsonObject:
     """
     review = parse_object(body, MOST_VALUES)
     if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
-        given = f"{quote(review.get('apiVersion'))}, {quote(review.get('kind'))}"
-        raise InvalidReviewError(400, f"the body must be of {API_VERSION}, {KIND}, not of {given}")
+        review_kind = f"{quote(review.get('apiVersion'))}, {quote(review.get('kind'))}"
+        raise InvalidReviewError(400, f"the body must be of {API_VERSION}, {KIND}, not of {review_kind}")
     request = review.get("request")
     if not isinstance(request, dict):
         raise InvalidReviewError(400, f"request must be an object, not {quote(request)}")

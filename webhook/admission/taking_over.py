@@ -74,7 +74,7 @@ def warn_about_taking_over(
     reports = _reports(context.hub.fleet)
     if (old is None or took_over) and not reports.may_have_any:  # without a search for the namespaces
         return
-    planned = _wanted(document, context)
+    planned = _planned_objects(document, context)
     if (old is None or took_over) and not reports.may_have(planned):
         return
     before = _before(document, old, context) if old is not None and took_over else frozenset()
@@ -136,7 +136,7 @@ def _clusters(document: JsonObject, old: JsonObject | None, context: Context) ->
     return frozenset(pick.cluster for pick in run.picked)
 
 
-def _wanted(document: JsonObject, context: Context) -> frozenset[str]:
+def _planned_objects(document: JsonObject, context: Context) -> frozenset[str]:
     """Return the selected namespaces, or the namespace of a ResourcePlacement, which contains all its objects."""
     if namespace := namespace_of(document):
         return frozenset({namespace})
@@ -171,7 +171,7 @@ def _before(document: JsonObject, old: JsonObject, context: Context) -> frozense
     terms, stored = (dicts_at(version, "spec", "resourceSelectors") for version in (document, old))
     if namespace_of(document) and any(term not in stored for term in terms):
         return frozenset()
-    return _wanted(old, context)
+    return _planned_objects(old, context)
 
 
 @dataclass(frozen=True, slots=True)
