@@ -103,19 +103,57 @@ class PendingReason(StrEnum):
                 return "its removal waits for an update run"
 
 
-_REASONS: Final = frozenset(PendingReason)
+@dataclass(frozen=True, slots=True)
+class PendingRemoval:
+    """The record on a binding whose content must not be removed yet.
+
+    Args:
+        reason: Reason for waiting.
+        since: Start of the wait. None: unknown.
+        groups: Digests of the roll-ups that it was shown in, the latest first.
+        was_unconfirmed: It waited for confirmation before its replacement was picked, and does so again without it.
+    """
+
+    reason: PendingReason
+    since: datetime | None
+    groups: tuple[str, ...] = ()
+    was_unconfirmed: bool = False
+
+    @classmethod
+    def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
+        """Return the record of a binding. None: unset, the removal is ordered, or the binding is not being removed.
+
+        An unreadable part makes the record one that waits for confirmation: the only reason that neither a replacement
+        nor an update run ends. Its start is unknown, so no earlier binding counts as its replacement.
+        """
+        text = annotation(binding, REMOVAL_PENDING)
+        if not text or spec_of(binding).get("state") != BindingState.UNSCHEDULED:
+            return None
+        reason, _, rest = text.partition(" ")
+        time, *words = rest.split(" ")
+        groups = tuple(word for word in words if word != PendingReason.CONFIRMATION)
+        try:
+            return cls(PendingReason(reason), parse_time(time), groups, len(groups) < len(words))
+        except ValueError:
+            return cls(PendingReason.CONFIRMATION, None)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a user was asked to confirm the removal."""
+        return self.was_unconfirmed or self.reason is PendingReason.CONFIRMATION
+
+    def format(self) -> str:
+        """Return the value of the annotation."""
+        is_noted = self.is_asked and self.reason is not PendingReason.CONFIRMATION
+        marker = [str(PendingReason.CONFIRMATION)] if is_noted else []
+        time = [format_time(self.since)] if self.since else []
+        return " ".join([str(self.reason), *time, *marker, *self.groups])
 
 
 def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
-    """Return why the content of an Unscheduled binding is not removed yet. None: unset, the removal is ordered.
-
-    An unreadable record counts as one that waits for confirmation.
-    """
-    text = annotation(binding, REMOVAL_PENDING)
-    if not text or spec_of(binding).get("state") != BindingState.UNSCHEDULED:
-        return None
-    word = text.partition(" ")[0]
-    return PendingReason(word) if word in _REASONS else PendingReason.CONFIRMATION
+    """Return why the content of an Unscheduled binding is not removed yet. None: unset, the removal is ordered."""
+    pending = PendingRemoval.of(binding)
+    return pending.reason if pending else None
 
 
 class ObjectRemoval(StrEnum):

@@ -38,11 +38,10 @@ from scorer.api.unstructured.documents import (
     text_at,
     uid_of,
 )
-from scorer.rollout.bindings import PendingReason
+from scorer.rollout.bindings import PendingReason, PendingRemoval
 from scorer.rollout.confirmation.clusters import (
     ClusterFacts,
     DroppedCluster,
-    PendingRemoval,
     cluster_item,
     clusters_held,
     judge_clusters,

@@ -9,11 +9,10 @@ Source: docs/specifications/removal.md 2, 3 and 7.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from scorer.api.kinds import group_kind
-from scorer.api.meta import JsonObject, format_time, parse_time
-from scorer.api.names import CLUSTERS_HELD, REMOVAL_PENDING
+from scorer.api.meta import JsonObject
+from scorer.api.names import CLUSTERS_HELD
 from scorer.api.unstructured.documents import (
     annotation,
     name_of,
@@ -22,7 +21,7 @@ from scorer.api.unstructured.documents import (
     uid_of,
     with_metadata,
 )
-from scorer.rollout.bindings import PendingReason
+from scorer.rollout.bindings import PendingReason, PendingRemoval
 from scorer.rollout.confirmation.digests import (
     CarriedOut,
     Confirmation,
@@ -36,51 +35,6 @@ from scorer.rollout.confirmation.sources import MOST_GROUPS
 from scorer.rollout.snapshots.clusters_held import DIGEST_PART, ClustersHeld
 
 _UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class PendingRemoval:
-    """The record on a binding whose content must not be removed yet.
-
-    Args:
-        reason: Reason for waiting.
-        since: Start of the wait.
-        groups: Digests of the roll-ups that it was shown in, the latest first.
-        was_unconfirmed: It waited for confirmation before its replacement was picked, and does so again without it.
-    """
-
-    reason: PendingReason
-    since: datetime
-    groups: tuple[str, ...] = ()
-    was_unconfirmed: bool = False
-
-    @classmethod
-    def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
-        """Return the record of a binding. None: unset, the removal is ordered, or the binding is not being removed.
-
-        An unreadable record counts as one that waits for confirmation.
-        """
-        text = annotation(binding, REMOVAL_PENDING)
-        if not text:
-            return None
-        reason, _, times = text.partition(" ")
-        since, *words = times.split(" ")
-        groups = tuple(word for word in words if word != PendingReason.CONFIRMATION)
-        try:
-            return cls(PendingReason(reason), parse_time(since), groups, len(groups) < len(words))
-        except ValueError:
-            return cls(PendingReason.CONFIRMATION, _UNKNOWN)
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether a user was asked to confirm the removal."""
-        return self.was_unconfirmed or self.reason is PendingReason.CONFIRMATION
-
-    def format(self) -> str:
-        """Return the value of the annotation."""
-        is_noted = self.is_asked and self.reason is not PendingReason.CONFIRMATION
-        marker = [str(PendingReason.CONFIRMATION)] if is_noted else []
-        return " ".join([str(self.reason), format_time(self.since), *marker, *self.groups])
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +180,7 @@ def _pending(
     }
     pending = {}
     for cluster in dropped:
-        since = cluster.pending.since if cluster.pending else facts.now.replace(microsecond=0)
+        since = (cluster.pending.since if cluster.pending else None) or facts.now.replace(microsecond=0)
         groups = cluster.pending.groups if cluster.pending else ()
         if (digest := rolled_up.get(cluster.item, "")) and digest not in groups:
             groups = (digest, *groups)[:MOST_GROUPS]

@@ -11,7 +11,7 @@ from scorer.api.conditions import TRUE
 from scorer.api.event import Event
 from scorer.api.family import Family
 from scorer.api.kinds import MEMBER_CLUSTER
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.names import CARRIED_OUT, PREVIOUS_BINDING_STATE, REMOVAL_PENDING, REPLACEMENT, UNSCHEDULED_AT
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import StrategyType
@@ -25,12 +25,11 @@ from scorer.api.unstructured.documents import (
     with_metadata,
 )
 from scorer.placement.schedule import ScheduleResult
-from scorer.rollout.bindings import AVAILABLE, pending_reason
+from scorer.rollout.bindings import AVAILABLE, PendingRemoval, pending_reason
 from scorer.rollout.confirmation.clusters import (
     ClusterFacts,
     ClusterJudgement,
     DroppedCluster,
-    PendingRemoval,
     cluster_item,
     clusters_held,
     judge_clusters,
@@ -148,8 +147,8 @@ class ClusterRemovals:
         names = [binding.name for binding in run.kept]
         names += [run.holdings.by_cluster[pick.cluster].name for pick in run.picked if pick.cluster not in new]
         documents = [by_name[name] for name in names if name in by_name]
-        times = [pending.since for binding in waiting if (pending := PendingRemoval.of(binding))]
-        earliest = min([*times, now.replace(microsecond=0)])
+        records = [record for binding in waiting if (record := PendingRemoval.of(binding))]
+        earliest = min([now.replace(microsecond=0), *(record.since for record in records if record.since)])
         replacing = [binding for binding in documents if _is_replacement(binding, earliest)]
         replacements = {_cluster(binding): _is_available(binding) for binding in replacing} | dict.fromkeys(new, False)
         snapshots = children(self._hub.cache, family.policy_snapshot, family.ref(placement))
@@ -211,10 +210,8 @@ def _is_available(binding: JsonObject) -> bool:
 
 def _is_replacement(binding: JsonObject, earliest: datetime) -> bool:
     """Return whether a binding was created in place of clusters that were dropped at *earliest* or later."""
-    try:
-        return parse_time(annotation(binding, REPLACEMENT)) >= earliest
-    except ValueError:
-        return False
+    since = read_instant(annotation(binding, REPLACEMENT))
+    return since is not None and since >= earliest
 
 
 def seen_of_replacement(binding: JsonObject) -> tuple[bool, str]:

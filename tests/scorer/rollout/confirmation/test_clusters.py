@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.names import CARRIED_OUT, CLUSTERS_HELD, REMOVAL_PENDING
-from scorer.rollout.bindings import BindingView, PendingReason, pending_reason
+from scorer.rollout.bindings import BindingView, PendingReason, PendingRemoval, pending_reason
 from scorer.rollout.confirmation.clusters import (
     ClusterFacts,
     DroppedCluster,
-    PendingRemoval,
     cluster_item,
     clusters_held,
     judge_clusters,
@@ -218,10 +217,31 @@ def test_the_record_on_a_binding():
     assert pending_reason(binding) is ASKED
     assert BindingView.of(binding).pending is ASKED
     assert PendingRemoval.of(make_binding("lion")) is None
-    binding["metadata"]["annotations"][REMOVAL_PENDING] = "whatever"
-    assert PendingRemoval.of(binding).reason is ASKED, "unreadable: it is no order"
     binding["spec"]["state"] = "Bound"
+    assert PendingRemoval.of(binding) is None, "it is not being removed"
     assert pending_reason(binding) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("whatever", id="no-reason"),
+        pytest.param("ReplacementNotAvailable", id="no-time"),
+        pytest.param("UpdateRunRequired yesterday", id="unreadable-time"),
+        pytest.param(f"Whatever 2026-11-29T12:00:00Z {'a' * 20}", id="unknown-reason"),
+    ],
+)
+def test_an_unreadable_record_waits_for_confirmation(text):
+    binding = make_binding("lion")
+    binding["metadata"]["annotations"][REMOVAL_PENDING] = text
+    record = PendingRemoval.of(binding)
+    assert (record.reason, record.since, record.groups) == (ASKED, None, ())
+    assert pending_reason(binding) is BindingView.of(binding).pending is ASKED
+    assert cluster_item(binding).since is None
+    binding["metadata"]["annotations"][REMOVAL_PENDING] = record.format()
+    assert PendingRemoval.of(binding) == record
+    (judged_record,) = judge([DroppedCluster(binding, record)]).pending.values()
+    assert (judged_record.reason, judged_record.since) == (ASKED, NOW), "the loop writes a readable one"
 
 
 def make_snapshot(index, record_text=""):

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT
-from scorer.api.names import REMOVAL_PENDING
-from scorer.api.unstructured.documents import annotation, with_metadata
+from scorer.api.names import REMOVAL_PENDING, REPLACEMENT
+from scorer.api.unstructured.documents import annotation, name_of, with_metadata
+from scorer.rollout.bindings import PendingRemoval
 from tests.builders.placement import fixed, make_placement
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
@@ -112,6 +113,24 @@ async def test_a_pending_binding_that_another_client_deletes_comes_back_pending(
         )
         await world.until(lambda: "cluster fish" in pending(world).get("message", ""))
         assert await on_members(world, STATEFUL_SET, "db") == ["fish", "lion", "wolf"]
+
+
+async def test_an_unreadable_record_does_not_count_an_earlier_replacement():
+    async with confirming(placement=make_placement(policy=fixed("fish"))) as world:
+        await world.change(PLACEMENT, "shop", policy=fixed("lion"))
+        await world.until(lambda: list(bindings(world)) == ["lion"])
+        assert annotation(bindings(world)["lion"], REPLACEMENT)
+        await world.change(PLACEMENT, "shop", policy=fixed("lion", "wolf"))
+        await world.until(lambda: state(world) == {"lion": "Bound", "wolf": "Bound"})
+        await world.change(PLACEMENT, "shop", policy={"placementType": "PickFixed", "clusterNames": []})
+        await world.until(lambda: set(state(world).values()) == {"Unscheduled"})
+        await world.change(PLACEMENT, "shop", policy=fixed("lion"))
+        await world.until(lambda: state(world) == {"lion": "Bound", "wolf": "Unscheduled"})
+        unreadable = {REMOVAL_PENDING: "ConfirmationRequired yesterday"}
+        key = Key(name_of(bindings(world)["wolf"]))
+        await edit(world.store, BINDING, key, lambda binding: with_metadata(binding, annotations=unreadable))
+        await world.until(lambda: PendingRemoval.of(bindings(world)["wolf"]).since is not None)
+        assert await on_members(world, STATEFUL_SET, "db") == ["lion", "wolf"]
 
 
 async def strip_the_record(world, key):
