@@ -15,7 +15,7 @@ from typing import Final
 
 from scorer.api.event import Event
 from scorer.api.kinds import NODE_POOL
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.node_pool import DisruptionReason
 from scorer.api.unstructured.documents import is_deleting, text_at
 from scorer.node_budgets.budgets import allowance
@@ -193,10 +193,8 @@ def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
 
 def _is_older(document: JsonObject, instant: datetime) -> bool:
     """Return whether a pool existed already at *instant*."""
-    try:
-        return parse_time(text_at(document, "metadata", "creationTimestamp")) <= instant
-    except ValueError:
-        return False
+    created = read_instant(text_at(document, "metadata", "creationTimestamp"))
+    return created is not None and created <= instant
 
 
 def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:
