@@ -262,7 +262,7 @@ def test_it_agrees_with_what_the_scheduler_decides(old, new, bindings):
 async def test_what_is_said_is_what_then_happens():
     """The whole hub: the answer, then the update itself."""
     async with world.running() as hub:
-        context = CachedContext(hub.cache, AdmissionSettings(), world.utc_now)
+        context = CachedContext(hub.cache, AdmissionSettings(), hub.now)
         await hub.add(*(world.make_member(name, env="prod" if name < "k" else "test") for name in NAMES))
         await hub.add(make_placement("shop", pick_n(3)))
         await hub.until(lambda: len(hub.bound("shop")) == 3)

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 from scorer.api.kinds import APPROVAL_REQUEST, STAGED_RUN
 from scorer.api.unstructured.documents import current_condition, with_metadata
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.query_server import query_server
 from tests.webhook.controllers.staged_world import APPROVAL, make_run, make_stage, staged
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.analysis import AnalysisOptions
 
 QUERY = {"endpoint": "main", "expr": "errors", "below": 5}
@@ -27,7 +27,7 @@ def analysed(name="r", **checks):
 async def queried(**options):
     """Run a world with one query endpoint, whose clock is that of the loop."""
     ahead = []
-    async with query_server(lambda: utc_now() + ahead[0].ahead if ahead else utc_now()) as server:
+    async with query_server(lambda: loop_now() + ahead[0].ahead if ahead else loop_now()) as server:
         settings = AnalysisOptions(endpoints={"main": server.url}, **options)
         async with staged(*STAGES, analysis=settings) as world:
             ahead.append(world)

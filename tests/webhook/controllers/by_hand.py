@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from tests.waiting import until
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
@@ -127,8 +128,7 @@ class Life:
 
     async def settle(self) -> None:
         """Wait until every reported status is stored."""
-        while not self.hub.idle:
-            await asyncio.sleep(0)
+        await until(lambda: self.hub.idle)
 
     async def end(self) -> None:
         """Die: what was reported and is not stored is lost."""

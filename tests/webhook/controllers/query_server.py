@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from webhook.runtime.clock import utc_now
+from tests.virtual_time import loop_now
 
 
 class QueryServer:
@@ -20,7 +20,7 @@ class QueryServer:
         now: Its clock.
     """
 
-    def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, now: Callable[[], datetime] = loop_now) -> None:
         self.now = now
         self.value: str | None = "0"
         """The one number that every query gives; None: no series."""
@@ -51,7 +51,7 @@ class QueryServer:
 
 
 @asynccontextmanager
-async def query_server(now: Callable[[], datetime] = utc_now, ssl: Any = None) -> AsyncIterator[QueryServer]:
+async def query_server(now: Callable[[], datetime] = loop_now, ssl: Any = None) -> AsyncIterator[QueryServer]:
     """Run an endpoint; its address is in ``url``."""
     found = QueryServer(now)
     app = web.Application()

@@ -11,11 +11,11 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import conditions_of, generation_of, status_of, with_metadata
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.world import CONFIG_MAP, World, make_member, running
 from tests.webhook.edits import edit
 from webhook.embedded.simulation.annotations import SIMULATE_APPLY
 from webhook.kube.ports import Key, NotFoundError
-from webhook.runtime.clock import utc_now
 
 API = "placement.kubernetes-fleet.io/v1beta1"
 
@@ -100,7 +100,7 @@ async def approve(world: World, name: str, *, generation: int | None = None, nam
         "reason": "LooksGood",
         "message": "",
         "observedGeneration": generation_of(stored) if generation is None else generation,
-        "lastTransitionTime": format_time(utc_now()),
+        "lastTransitionTime": format_time(loop_now()),
     }
     status = {**status_of(stored), "conditions": [*conditions_of(stored), made]}
     await world.store.replace_status(kind, {**stored, "status": status})

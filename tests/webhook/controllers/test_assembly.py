@@ -16,6 +16,7 @@ from scorer.api.kinds import (
 )
 from scorer.member_gate.holds import MemberDisruption
 from scorer.rollout.selection.exclusions import SelectionSettings
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.by_hand import Served
 from webhook.controllers.assembly import CONTROLLERS, REQUIRED, make_loop, required
 from webhook.controllers.machinery.wiring import Watch
@@ -25,7 +26,6 @@ from webhook.gate.holds import seen_in
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
-from webhook.runtime.clock import utc_now
 from webhook.settings.analysis import AnalysisOptions
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 from webhook.settings.loop import LoopSettings
@@ -41,7 +41,7 @@ def make():
     def made(**settings):
         cache, how = Cache(store), LoopSettings(**settings)
         selectables = Selectables(cache, Served(*KINDS.values()), how.selection)
-        return make_loop(Hub(store, cache), utc_now, selectables, how)
+        return make_loop(Hub(store, cache), loop_now, selectables, how)
 
     yield made
     store.close()

@@ -13,6 +13,7 @@ from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.unstructured.documents import current_condition, uid_of, with_metadata
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.waiting import until
 from tests.webhook.controllers.staged_world import contents, make_run, make_stage, run_of, said, staged
 from tests.webhook.controllers.world import (
@@ -26,7 +27,6 @@ from tests.webhook.controllers.world import (
 )
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 REF = PlacementRef(PLACEMENT.kind, "web")
 FIXED = {"placementType": "PickFixed"}
@@ -35,7 +35,7 @@ FIXED = {"placementType": "PickFixed"}
 @cache
 def this_minute():
     """Return the whole minute in which the test began, the same one until it ends."""
-    return utc_now().replace(second=0, microsecond=0)
+    return loop_now().replace(second=0, microsecond=0)
 
 
 @pytest.fixture(autouse=True)
@@ -118,9 +118,9 @@ async def test_the_rollout_comes_back_at_the_opening():
     async with placed() as (world, closed):
         await release_anew(world)
         await world.until(lambda: (started(world, "b")[2] or "").endswith(closed))
-        opens, before = in_hours(3), utc_now()
+        opens, before = in_hours(3), loop_now()
         found = await controller(world.loop, "rollout").reconcile(REF)
-        assert opens - utc_now() <= found.requeue_after <= opens - before
+        assert opens - loop_now() <= found.requeue_after <= opens - before
 
 
 async def test_nobody_waits_for_a_member_that_is_up_to_date():

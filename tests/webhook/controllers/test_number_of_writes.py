@@ -9,12 +9,12 @@ from scorer.api.family import CLUSTER, PlacementRef
 from scorer.api.kinds import BINDING, PLACEMENT, WORK
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.waiting import until
 from tests.webhook.controllers.upgrade_world import annotate, make_window
 from tests.webhook.controllers.world import controller, held_up, make_config_map, make_member, pick_n, running
 from webhook.embedded.simulation.annotations import SIMULATE_APPLY
 from webhook.kube.ports import Key, UnavailableError
-from webhook.runtime.clock import utc_now
 
 POLICY, CONTENT = CLUSTER.policy_snapshot, CLUSTER.resource_snapshot
 WRITES = ("create", "replace", "replace_metadata", "replace_status", "delete")
@@ -127,7 +127,7 @@ async def test_where_something_comes_before_the_rollout_the_first_bindings_are_c
     async with running(gate_members=gated) as world:
         store = await counting(world, "a", "b")
         if why == "closed":
-            await world.add(make_window("night", f"{utc_now() + timedelta(hours=3):%H:%M}"))
+            await world.add(make_window("night", f"{loop_now() + timedelta(hours=3):%H:%M}"))
             await annotate(world, "a", upgrade_windows="night")
             await world.until(lambda: True)
         strategy = {"type": "External" if why == "external" else "RollingUpdate"}

@@ -14,6 +14,7 @@ from scorer.api.kinds import KINDS
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.shards import Share
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.waking import make
 from tests.webhook.controllers.world import CONFIG_MAP, NO_DEBOUNCE, make_config_map, make_member, pick_n, running
@@ -32,7 +33,6 @@ from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key, key_of
-from webhook.runtime.clock import utc_now
 from webhook.settings.analysis import AnalysisOptions
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 from webhook.settings.loop import LoopSettings
@@ -83,7 +83,7 @@ def loops():
             node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE),
             share=Share(shard, COUNT),
         )
-        return make_loop(Hub(store, cache), utc_now, Selectables(cache, Served(*KINDS.values()), how.selection), how)
+        return make_loop(Hub(store, cache), loop_now, Selectables(cache, Served(*KINDS.values()), how.selection), how)
 
     yield [loop(shard) for shard in range(COUNT)]
     store.close()
@@ -188,7 +188,7 @@ async def sharing(world):
     for shard, store in enumerate(stores):
         cache, how = Cache(store), LoopSettings(snapshots=NO_DEBOUNCE, share=Share(shard, COUNT))
         selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), how.selection)
-        loop = make_loop(Hub(store, cache), utc_now, selectables, how)
+        loop = make_loop(Hub(store, cache), loop_now, selectables, how)
         tasks += [asyncio.create_task(cache.run()), asyncio.create_task(loop.run())]
     try:
         yield stores
@@ -253,7 +253,7 @@ async def test_shares_that_have_moved_write_nothing_again_and_leave_nothing_of_t
         left = []
         for _ in range(3):  # all shares come to one process, and go again
             shares = [Share(shard, COUNT) for shard in range(COUNT)]
-            loops = [make_loop(Hub(store, cache), utc_now, selectables, replace(how, share=share)) for share in shares]
+            loops = [make_loop(Hub(store, cache), loop_now, selectables, replace(how, share=share)) for share in shares]
             tasks = [asyncio.create_task(loop.run()) for loop in loops]
             await world.until(
                 lambda loops=loops: sum(map(done, loops)) >= len(names) and all(each.idle for each in loops)

@@ -734,13 +734,11 @@ async def test_at_the_start_everything_is_woken(store, monkeypatch):
     }
 
 
-async def test_after_a_while_everything_is_woken_again(make_waking, monkeypatch):
+async def test_after_a_while_everything_is_woken_again(make_waking):
     waking = make_waking(POOL, PATCH, ORDER)
     waking.selectables._stale = False
-    monkeypatch.setattr(loop, "RESYNC", timedelta())
     resync = asyncio.create_task(waking.loop._resync())
-    for _ in range(100):  # one key at each turn, and then the first once more
-        await asyncio.sleep(0)
+    await asyncio.sleep(2 * loop.RESYNC.total_seconds())
     resync.cancel()
     assert waking.selectables._stale
     assert waking.woken() == {

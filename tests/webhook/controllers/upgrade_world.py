@@ -10,10 +10,10 @@ import orjson
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, status_of, with_metadata
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.world import World, make_member, running
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.upgraders import UpgraderOptions
 
 API = "upgrade.harbormaster.dev/v1alpha1"
@@ -136,7 +136,7 @@ async def answer(world: World, gate: str, *, approve: bool = True) -> None:
         "status": "True" if approve else "False",
         "reason": "Looked" if approve else "Rejected",
         "message": "by hand",
-        "lastTransitionTime": format_time(utc_now()),
+        "lastTransitionTime": format_time(loop_now()),
     }
 
     def answered(stored: JsonObject) -> JsonObject:

@@ -17,6 +17,7 @@ from scorer.api.unstructured.documents import current_condition, is_deleting, wi
 from scorer.membership.missed_heartbeats import LIMIT, REPORTING
 from scorer.rollout.confirmation.policy import ConfirmationMode
 from scorer.rollout.snapshots.resources import SnapshotSettings
+from tests.virtual_time import loop_clock
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.by_hand import CrashError, MortalStore
 from tests.webhook.edits import edit
@@ -32,7 +33,6 @@ from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.loop import LoopSettings
 from webhook.telemetry.loop_metrics import LoopMetrics
 
@@ -52,11 +52,12 @@ class World:
     """
 
     def __init__(self, data: Path | None = None, **settings: Any) -> None:
-        self.store = EmbeddedStore.open(data / "hub.db" if data else None)
+        self.now = loop_clock()
+        self.store = EmbeddedStore.open(data / "hub.db" if data else None, now=self.now)
         self.settings = LoopSettings(snapshots=NO_DEBOUNCE, **settings)
         self.ahead = timedelta()
         """How far the clock of the loop is ahead of that of the members."""
-        self.members = SimulatedMembers(self.store, data)
+        self.members = SimulatedMembers(self.store, data, now=self.now)
         self._replaced = asyncio.Event()
         self._make_process()
 
@@ -69,7 +70,7 @@ class World:
         self.selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), self.settings.selection)
         self.registry = CollectorRegistry()
         observer = LoopMetrics(self.registry, lambda: True).term()
-        self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, self.settings, observer)
+        self.loop = make_loop(self.hub, lambda: self.now() + self.ahead, self.selectables, self.settings, observer)
 
     async def run(self) -> None:
         """Run the members, and one process of the loop after the other."""
@@ -113,7 +114,10 @@ class World:
         await self.store.delete(PLACEMENT, Key(name))
 
     async def until(self, test: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until *test* holds and nothing is written any more, Events included."""
+        """Wait until *test* holds and nothing is written any more, Events included.
+
+        In virtual time, no work that is due remains undone between two samples, however slow the machine is.
+        """
         revision, quiet = ("", -1), 0
         async with asyncio.timeout(seconds):
             while quiet < 8 or not test():

@@ -9,7 +9,7 @@ from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, Kind
 from scorer.rollout.status.failures import failing_status
 from scorer.rollout.views.tree import Sources, placement_tree
 from tests.builders.placement import make_placement
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import until
 from tests.webhook.controllers.world import World, held_up, make_member, pick_n, running
 from webhook.controllers.machinery import loop
 from webhook.kube.ports import Key
@@ -124,11 +124,9 @@ async def test_everything_that_can_fail_is_looked_at_again_after_a_while(monkeyp
         await world.until(lambda: world.view("p")["state"] == "available")
         queues = [world.loop.queues[name] for name in ("placement", "scheduler", "rollout", "work")]
         before, written = [queue.reconciled for queue in queues], world.hub.writes
-        monkeypatch.setattr(loop, "RESYNC", timedelta())
+        monkeypatch.setattr(loop, "RESYNC", timedelta(seconds=1))
         resync = asyncio.create_task(world.loop._resync())
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while any(queue.reconciled == times for queue, times in zip(queues, before, strict=True)):
-                await asyncio.sleep(0)
+        await until(lambda: all(queue.reconciled > times for queue, times in zip(queues, before, strict=True)))
         resync.cancel()
         await world.until(lambda: True)
         assert world.hub.writes == written

@@ -1,39 +1,17 @@
-"""The queue of keys, on a loop whose clock jumps to the next timer instead of waiting."""
+"""The queue of keys, in virtual time."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
+from tests.virtual_time import VirtualTimeLoop
 from webhook.controllers.machinery.queue import LONGEST_BACKOFF, SHORTEST_REQUEUE_SECONDS, WorkQueue
 from webhook.controllers.machinery.result import DONE, Result, StuckError, TerminalError, soonest
 from webhook.kube.ports import ConflictError, RetryError, StoreError, UnavailableError
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop on which nothing takes time: when all is quiet, the clock jumps to the next timer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._instant = 0.0
-        real_select = self._selector.select
-
-        def select(timeout: float | None = None) -> Any:
-            events = real_select(0)
-            if not events and timeout is None:
-                raise AssertionError("everything waits for ever")
-            if not events:
-                self._instant += timeout
-            return events
-
-        self._selector.select = select
-
-    def time(self) -> float:
-        return self._instant
 
 
 class Bench:
@@ -81,7 +59,7 @@ class Bench:
                 worker.cancel()
                 await asyncio.gather(worker, return_exceptions=True)
 
-        with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(main())
         return self
 

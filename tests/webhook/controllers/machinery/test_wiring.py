@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.kinds import BINDING, NAMESPACE
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.virtual_time import loop_now
+from tests.waiting import until
 from tests.webhook.controllers.waking import changed, make
 from webhook.controllers.machinery import loop as loop_module
 from webhook.controllers.machinery.failures import concerned_of
@@ -20,7 +21,6 @@ from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.events import EventRecorder
 from webhook.kube.ports import StoreError
-from webhook.runtime.clock import utc_now
 
 WEB = make(NAMESPACE, "web")
 
@@ -100,10 +100,8 @@ async def test_a_poll_asks_on_when_the_hub_does_not_say(line):
             raise answer
         return answer
 
-    polling = asyncio.create_task(Poll(timedelta(), ask).run(line))
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while "b" not in line.keys:
-            await asyncio.sleep(0)
+    polling = asyncio.create_task(Poll(timedelta(seconds=1), ask).run(line))
+    await until(lambda: "b" in line.keys)
     polling.cancel()
     assert line.keys == ["a", "b"]
 
@@ -131,7 +129,7 @@ async def looping(store, *controllers, kinds=(NAMESPACE,), workers=2):
     """Run these controllers, over a cache of their own."""
     cache = Cache(store)
     hub = Hub(store, cache)
-    loop = Loop(hub, utc_now, controllers, EventRecorder(hub.store, utc_now, "test"), kinds, workers=workers)
+    loop = Loop(hub, loop_now, controllers, EventRecorder(hub.store, loop_now, "test"), kinds, workers=workers)
     tasks = [asyncio.create_task(each) for each in (cache.run(), loop.run())]
     try:
         yield loop
@@ -175,7 +173,7 @@ async def test_what_ends_with_the_loop_does_so_before_the_hub_was_known_as_well(
     hub = Hub(store, cache)
     controller = diary.wiring("a", ends=(lambda: diary.notes.append("ends"),))
     running = asyncio.create_task(
-        Loop(hub, utc_now, [controller], EventRecorder(hub.store, utc_now, "test"), [NAMESPACE], workers=1).run()
+        Loop(hub, loop_now, [controller], EventRecorder(hub.store, loop_now, "test"), [NAMESPACE], workers=1).run()
     )
     await asyncio.sleep(0.01)
     running.cancel()

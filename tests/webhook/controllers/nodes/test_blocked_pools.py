@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
+from tests.virtual_time import loop_now
 from tests.waiting import until
 from tests.webhook.controllers.world import NO_DEBOUNCE, running
 from tests.webhook.gate.gates import put_pool
@@ -22,7 +23,6 @@ from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ForbiddenError, Key
 from webhook.processes.reconcile import Reconciliation
-from webhook.runtime.clock import utc_now
 from webhook.settings.loop import HubLoopSettings, LoopSettings
 from webhook.telemetry.loop_metrics import LoopMetrics
 from webhook.telemetry.metrics import Metrics
@@ -285,7 +285,7 @@ async def test_a_term_of_the_loop_counts_nodes_without_pods_and_leaves_nothing_b
         assert not world.cache.watches(POD)
         handlers = {kind: list(world.cache.of_kind(kind).handlers) for kind in (NODE_POOL, NODE_CLAIM, NODE)}
         settings = LoopSettings(snapshots=NO_DEBOUNCE)
-        following = make_loop(world.hub, utc_now, world.selectables, settings)
+        following = make_loop(world.hub, loop_now, world.selectables, settings)
         term = asyncio.create_task(following.run())
         await world.until(lambda: following.idle)
         assert len(world.cache.of_kind(NODE).handlers) == len(handlers[NODE]) + 1
@@ -313,7 +313,7 @@ async def test_a_hub_on_which_pools_may_not_be_read_is_reconciled_all_the_same(h
         reconciliation = Reconciliation(store, store, cache, HubLoopSettings(), Metrics())
         settings = LoopSettings(snapshots=NO_DEBOUNCE)
         selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), settings.selection)
-        make_loop(Hub(store, cache), utc_now, selectables, settings)
+        make_loop(Hub(store, cache), loop_now, selectables, settings)
         assert reconciliation.problem() == "not filled yet"
         watching = asyncio.create_task(cache.run())
         await cache.wait_answered((NODE_POOL, NODE_CLAIM, NODE))

@@ -8,13 +8,13 @@ from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import conditions_of, with_metadata
 from scorer.rollout.confirmation.digests import Confirmation
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.override_rules import delete as deleting
 from tests.webhook.controllers.override_rules import make_override
 from tests.webhook.controllers.world import make_config_map, make_member, running
 from tests.webhook.edits import edit
 from webhook.embedded.simulation.scripts import SIMULATE
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 STATEFUL_SET, CONFIG_MAP = KINDS["apps", "StatefulSet"], KINDS["", "ConfigMap"]
 DATABASE = {"group": "apps", "version": "v1", "kind": "StatefulSet", "name": "db"}
@@ -77,7 +77,7 @@ def digests(world, name="shop"):
 
 async def confirm(world, *named, name="shop", hours=1):
     """Confirm digests as a user does: those that the condition names."""
-    text = Confirmation(frozenset(named or digests(world, name)), utc_now() + timedelta(hours=hours)).format()
+    text = Confirmation(frozenset(named or digests(world, name)), loop_now() + timedelta(hours=hours)).format()
     await edit(world.store, PLACEMENT, Key(name), lambda it: with_metadata(it, annotations={CONFIRM_REMOVAL: text}))
 
 

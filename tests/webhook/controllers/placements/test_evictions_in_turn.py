@@ -11,6 +11,7 @@ from scorer.api.names import PARENT_PLACEMENT
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER, Reservation, reservation_id
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from tests.webhook.controllers.placements.evictions_of_web import (
     EXECUTED,
@@ -40,7 +41,6 @@ from webhook.gate.holds import HubMemberHolds
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache import hub as hub_module
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 CACHED = (EVICTION, BINDING, UPGRADE_RUN)
 GATED = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)
@@ -395,7 +395,7 @@ async def test_in_the_loop_an_eviction_goes_on_when_the_upgrade_is_over():
 
 async def test_in_the_loop_an_eviction_goes_on_when_a_reservation_is_given_back():
     async with gated_world() as world:
-        tool = Tool(world.store, utc_now)
+        tool = Tool(world.store, loop_now)
         await tool.hold("a", 600)
         name = await add_eviction(world.store, "a")
         await world.until(lambda: bool((world.cache.get(EVICTION, name) or {}).get("status")))

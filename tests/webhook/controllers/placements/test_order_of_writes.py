@@ -5,9 +5,9 @@ from scorer.api.meta import parse_time
 from scorer.api.names import UNSCHEDULED_AT
 from scorer.api.unstructured.documents import annotation
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.world import make_member, running
 from webhook.kube.ports import Key, UnavailableError
-from webhook.runtime.clock import utc_now
 
 
 def pick_fixed(*names):
@@ -39,7 +39,7 @@ async def test_a_binding_says_when_its_cluster_was_dropped():
     async with running() as world:
         await world.add(*map(make_member, "ab"), make_placement("p"))
         await world.until(lambda: world.view("p")["state"] == "available")
-        settled = utc_now().replace(microsecond=0)
+        settled = loop_now().replace(microsecond=0)
         said = []
 
         def watch(change):

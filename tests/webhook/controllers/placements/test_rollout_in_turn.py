@@ -9,13 +9,13 @@ from scorer.api.kinds import BINDING, LEASE, UPGRADE_RUN
 from scorer.api.unstructured.documents import current_condition
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.placements.reserved_members import reserved, set_upgrade
 from tests.webhook.controllers.world import controller, make_config_map, make_member, pick_n, running
 from tests.webhook.gate.gates import Tool
 from webhook.gate.errors import MemberHeldError
 from webhook.gate.keeper import Claimant
-from webhook.runtime.clock import utc_now
 
 ALL = tuple(MemberDisruption)
 
@@ -82,7 +82,7 @@ async def test_without_rollout_in_the_gate_nothing_is_read_or_written():
 
 async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
     async with gated_world(*ALL, members="a") as world:
-        tool = Tool(world.store, utc_now)
+        tool = Tool(world.store, loop_now)
         await world.add(make_config_map("extra", value="1"))
         refused = None
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -98,7 +98,7 @@ async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
 async def test_what_somebody_else_has_just_reserved_is_found_out_when_the_turn_is_taken():
     """The watch has not told of the reservation yet; the Lease itself does."""
     async with gated_world(*ALL, members="ab") as world:
-        tool = Tool(world.store, utc_now)
+        tool = Tool(world.store, loop_now)
         await tool.hold("a", 600)
         await release_anew(world)
         await world.until(lambda: started(world, "b")[0] == "web-1-snapshot")
@@ -111,7 +111,7 @@ async def test_what_somebody_else_has_just_reserved_is_found_out_when_the_turn_i
 async def test_what_somebody_has_reserved_of_the_placement_uses_its_limits_up():
     """With one cluster at a time to spare, nobody is changed while a tool changes one."""
     async with gated_world(*ALL, maxUnavailable=1, maxSurge=0) as world:
-        keeper = Tool(world.store, utc_now).keeper
+        keeper = Tool(world.store, loop_now).keeper
         before = started(world, "b")[0]
         reservations = controller(world.loop, "rollout")._turns._reservations
 

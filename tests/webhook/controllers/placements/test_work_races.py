@@ -25,12 +25,12 @@ from scorer.api.names import (
     WORK_CLEANUP,
     member_namespace,
 )
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.by_hand import Life, MortalStore, Served
 from webhook.controllers.members.membership import MemberController
 from webhook.controllers.placements.work_generator import BindingRef, WorkGenerator, without_manifests
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import ConflictError, Key, NotFoundError
-from webhook.runtime.clock import utc_now
 
 SPACE = member_namespace("lion")
 SHOP = Key("shop", SPACE)
@@ -119,7 +119,7 @@ async def is_held(store):
 
 
 def generator(process):
-    return WorkGenerator(process.hub, utc_now, Served(), lambda *_: None, process.keys)
+    return WorkGenerator(process.hub, loop_now, Served(), lambda *_: None, process.keys)
 
 
 @pytest.mark.parametrize("annotations", [{}, {ABANDON: "true"}], ids=["delete", "abandon"])
@@ -156,7 +156,7 @@ async def test_a_work_that_its_agent_takes_hold_of_again_while_it_leaves_is_let_
     await add_member(store, finalizers=[MEMBER_CLUSTER_FINALIZER])
     await add_work(store)
     await store.delete(MEMBER_CLUSTER, Key("lion"))
-    members = MemberController(process.hub, utc_now, lambda *_: None, timedelta())
+    members = MemberController(process.hub, loop_now, lambda *_: None, timedelta())
     await process.hear()
     hasty.agents = [SHOP]
     with pytest.raises(ConflictError):

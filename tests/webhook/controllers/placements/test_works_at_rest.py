@@ -15,13 +15,13 @@ from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, RESOURCE
 from scorer.api.unstructured.documents import with_metadata, with_spec
 from tests.builders.placement import make_placement
 from tests.thoroughness import SOAK
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.by_hand import Served, life
 from tests.webhook.controllers.world import World, make_config_map, make_member
 from webhook.controllers.placements.work_generator import BindingRef, WorkGenerator
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import RetryError, StoreError
 from webhook.kube.work_signing_keys import WorkKeys
-from webhook.runtime.clock import utc_now
 
 READ = (BINDING, WORK, RESOURCE_SNAPSHOT, PLACEMENT, MEMBER_CLUSTER)
 
@@ -47,7 +47,7 @@ async def placed():
 
 
 def generator(process):
-    return WorkGenerator(process.hub, utc_now, Served(*KINDS.values()), lambda *_: None, WorkKeys(process.store, ""))
+    return WorkGenerator(process.hub, loop_now, Served(*KINDS.values()), lambda *_: None, WorkKeys(process.store, ""))
 
 
 async def passes(process, generator):

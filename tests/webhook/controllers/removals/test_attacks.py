@@ -13,6 +13,7 @@ from scorer.api.kinds import BINDING, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, RESOURCE_INDEX, SOURCES
 from scorer.api.unstructured.documents import annotation, with_metadata, with_spec
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
@@ -35,7 +36,6 @@ from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.loop import LoopSettings
 
 
@@ -210,7 +210,7 @@ def elect_another(world):
     world.cache = Cache(world.store)
     settings = LoopSettings(snapshots=NO_DEBOUNCE)
     selectables = Selectables(world.cache, EmbeddedKinds(world.store.kinds), settings.selection)
-    world.loop = make_loop(Hub(world.store, world.cache), utc_now, selectables, settings)
+    world.loop = make_loop(Hub(world.store, world.cache), loop_now, selectables, settings)
 
 
 @pytest.mark.parametrize("is_pending", [False, True], ids=["before-it-is-pending", "while-it-is-pending"])

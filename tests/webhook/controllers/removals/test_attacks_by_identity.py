@@ -14,6 +14,7 @@ from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, IS_LATEST_SNAPSHOT
 from scorer.api.unstructured.documents import annotation, metadata_of, with_metadata, with_spec
 from scorer.rollout.confirmation.policy import KindPattern, RemovalPolicy
 from tests.builders.placement import make_placement, namespace_term
+from tests.virtual_time import loop_now
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
     AT_ONCE,
@@ -32,7 +33,6 @@ from tests.webhook.controllers.placements.confirmed_world import (
 from tests.webhook.controllers.world import running
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 ENVELOPE = KINDS["placement.kubernetes-fleet.io", "ResourceEnvelope"]
 EVERYWHERE = list(MEMBERS)
@@ -239,7 +239,7 @@ async def test_an_object_of_two_placements_remains_when_one_of_them_drops_it():
 async def test_a_confirmation_of_nonsense_confirms_nothing_and_stops_nothing(text):
     async with confirming() as world:
         await lose_database(world)
-        expiry = (utc_now() + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        expiry = (loop_now() + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         nonsense = text.replace("{digest}", digests(world)[0]).replace("{expiry}", expiry)
         await annotate(world, "shop", **{CONFIRM_REMOVAL: nonsense})
         await world.until(lambda: pending(world))

@@ -7,13 +7,13 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, RESOURCE_PLACEMENT
 from scorer.api.names import ORPHANED_CONTENT
 from scorer.api.unstructured.documents import with_metadata
 from tests.builders.placement import make_placement, namespace_term
+from tests.virtual_time import loop_now
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import CONFIG_MAP, MEMBERS, confirming, delete, on_members
 from tests.webhook.controllers.world import make_config_map
 from tests.webhook.edits import edit
 from webhook.answers.advisor import HubAdvisor
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 HOME = make_placement(selectors=[{**namespace_term("shop"), "selectionScope": "NamespaceOnly"}])
 TERMS = [{"group": "", "version": "v1", "kind": "ConfigMap", "name": f"c{number}"} for number in range(4)]
@@ -26,7 +26,7 @@ def make_web(name="web", **apply_strategy):
 
 
 def listed(world):
-    advisor = HubAdvisor(world.cache, utc_now)
+    advisor = HubAdvisor(world.cache, loop_now)
     return {item["placement"]: item["removals"] for item in advisor.removals(advisor.pending_removal_refs())}
 
 

@@ -8,6 +8,7 @@ from scorer.api.names import ACCEPT_OLDER_UNTIL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import conditions_of, generation_of, status_of, with_metadata
 from scorer.rollout.confirmation.policy import DEFAULT_POLICY, NO_CONFIRMATION
 from tests.builders.placement import make_placement, namespace_term
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
     STATEFUL_SET,
@@ -20,7 +21,6 @@ from tests.webhook.controllers.placements.confirmed_world import (
 from tests.webhook.controllers.world import running
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 BYPASSED = "RemovalConfirmationBypassed"
 
@@ -61,7 +61,7 @@ async def test_a_restored_hub_is_named_beside_what_is_pending():
         await world.until(lambda: True)
         work = next(each for each in world.works() if each["metadata"]["namespace"] == "fleet-member-lion")
         held = make_condition(
-            "Applied", "False", "OlderThanApplied", "held", generation=generation_of(work), now=utc_now()
+            "Applied", "False", "OlderThanApplied", "held", generation=generation_of(work), now=loop_now()
         )
         others = [each for each in conditions_of(work) if each["type"] != "Applied"]
         status = {**status_of(work), "conditions": [*others, held]}

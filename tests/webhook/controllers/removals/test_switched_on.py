@@ -7,6 +7,7 @@ from scorer.api.names import SOURCES
 from scorer.api.unstructured.documents import annotation
 from scorer.rollout.confirmation.policy import NO_CONFIRMATION
 from tests.builders.placement import fixed, make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.placements.confirmed_world import (
     AT_ONCE,
     MEMBERS,
@@ -23,7 +24,6 @@ from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.removal_effects import removal_losses
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings
 from webhook.settings.loop import LoopSettings
 
@@ -71,7 +71,7 @@ async def test_admission_judges_it_before_the_loop_has_written_a_record():
     async with confirming(removal=NO_CONFIRMATION) as world:
         shop = await world.store.get(NAMESPACE, Key("shop"))
         alice = UserInfo("alice", frozenset({"system:authenticated"}))
-        context = CachedContext(world.cache, AdmissionSettings(), utc_now)().with_user(alice)
+        context = CachedContext(world.cache, AdmissionSettings(), loop_now)().with_user(alice)
         deletion = {"operation": "DELETE", "name": "shop", "oldObject": shop, "object": None}
         (loss,) = removal_losses(deletion, context)
         assert (loss.ref, loss.clusters) == ("crp/shop", MEMBERS)

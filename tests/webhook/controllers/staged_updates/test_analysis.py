@@ -10,6 +10,7 @@ from scorer.api.family import NAMESPACED
 from scorer.api.kinds import KINDS, NAMESPACE, NODE, STAGED_STRATEGY
 from scorer.api.unstructured.documents import conditions_of, current_condition, with_metadata
 from scorer.staged_update.approval.requests import TaskPlace, make_request
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.analysed_world import QUERY, STAGES, analysed, annotate, queried, request, shown, told
 from tests.webhook.controllers.query_server import query_server
 from tests.webhook.controllers.staged_world import (
@@ -29,7 +30,6 @@ from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.analysis import AnalysisOptions
 
 JOB = KINDS["batch", "Job"]
@@ -262,7 +262,7 @@ async def in_namespace(check, *objects, watched=()):
     cache.require(needed)
     await cache.wait_synced(needed)
     try:
-        yield AnalysisController(hub, utc_now, served, options, lambda *_: None), store
+        yield AnalysisController(hub, loop_now, served, options, lambda *_: None), store
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -14,6 +14,7 @@ from aiohttp import web
 from certs.authority import Authority
 from scorer.staged_update.approval.analysis import QueryCheck, ThresholdComparison
 from scorer.staged_update.approval.analysis_evaluation import NotSeen, Number
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.query_server import query_server
 from webhook.controllers.staged_updates.query_endpoints import LARGEST_ANSWER_BYTES, QueryEndpoints
 from webhook.runtime.clock import utc_now
@@ -45,7 +46,7 @@ def check(expression="errors", endpoint="main"):
 
 
 def endpoints(url, **options):
-    return QueryEndpoints(AnalysisOptions(endpoints={"main": url}, **options), utc_now)
+    return QueryEndpoints(AnalysisOptions(endpoints={"main": url}, **options), loop_now)
 
 
 async def test_an_endpoint_is_asked_for_one_number_as_it_is_written():
@@ -95,7 +96,7 @@ def endless():
 
 
 def zipped():
-    answer = {"status": "success", "data": {"resultType": "scalar", "result": [utc_now().timestamp(), "1"]}}
+    answer = {"status": "success", "data": {"resultType": "scalar", "result": [loop_now().timestamp(), "1"]}}
     return web.Response(body=gzip.compress(json.dumps(answer).encode()), headers={"Content-Encoding": "gzip"})
 
 

@@ -13,13 +13,13 @@ from scorer.api.unstructured.documents import status_of, uid_of
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_ends.interface import Operation, OperationState, Target
 from tests.loopback import on_loopback
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgraded
 from tests.webhook.controllers.world import World
 from webhook.controllers.upgraders.hand_off import HandOff
 from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgraders.upgrader import Workplace
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.upgraders import HandOffOptions, UpgraderOptions
 
 TARGET = Target(UpgradeType.FULL, "1.31.2", {"linux": "110"})
@@ -42,7 +42,7 @@ class Desk:
 
     def __init__(self, world, run, url, secret_file):
         self.world = world
-        self.begin = utc_now().replace(microsecond=0)
+        self.begin = loop_now().replace(microsecond=0)
         self.operation = Operation(
             f"{uid_of(run)}/c1/1", "r", "c1", "handoff", 1, TARGET, self.begin + timedelta(hours=1)
         )

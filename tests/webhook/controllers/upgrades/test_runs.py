@@ -22,6 +22,7 @@ from scorer.api.unstructured.documents import annotation, conditions_of, name_of
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.waiting import until
 from tests.webhook.controllers.upgrade_world import (
     OURS,
@@ -44,7 +45,6 @@ from tests.webhook.controllers.upgrade_world import (
 )
 from tests.webhook.controllers.world import controller
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.upgraders import HandOffOptions
 
 HANDED_OFF = replace(QUICK, default="handoff")
@@ -141,7 +141,7 @@ async def test_gates_are_made_when_they_are_reached_and_answered():
 
 async def test_a_member_waits_for_its_window_and_goes_as_it_opens():
     async with upgrading({"name": "test", "groups": [{"name": "t"}]}) as world:
-        opens = (utc_now() + timedelta(hours=3)).replace(second=0)
+        opens = (loop_now() + timedelta(hours=3)).replace(second=0)
         await world.add(make_window("night", opens.strftime("%H:%M")))
         await annotate(world, "t1", upgrade_windows="night")
         await world.add(make_upgrade_run())
@@ -150,7 +150,7 @@ async def test_a_member_waits_for_its_window_and_goes_as_it_opens():
         assert found["reason"] == "MaintenanceWindowClosed"
         assert parse_time(found["nextWindowOpen"]) - opens < timedelta(minutes=1)
         assert status_of(run_of(world))["nextWakeup"] == found["nextWindowOpen"]
-        await world.change(MAINTENANCE_WINDOW, "night", startTime=utc_now().strftime("%H:00"), durationHours=2)
+        await world.change(MAINTENANCE_WINDOW, "night", startTime=loop_now().strftime("%H:00"), durationHours=2)
         await world.until(lambda: state(world) == "Completed")
 
 
@@ -336,7 +336,7 @@ async def test_an_upgrader_outside_is_asked_by_a_request_and_answers_in_its_stat
             phase="Succeeded",
             controlPlaneVersion="1.31.2",
             pools=pools,
-            finishedTime=format_time(utc_now()),
+            finishedTime=format_time(loop_now()),
         )
         await world.until(lambda: state(world) == "Completed")
 
@@ -400,7 +400,7 @@ async def test_an_end_that_cannot_be_true_is_none(when):
         await tell(world, request, phase="Failed", finishedTime=when, heartbeatTime=when)
         await world.until(lambda: state(world) == "Failed")
         found = entries(world)["t1"]
-        assert found["startTime"] <= found["completionTime"] <= format_time(utc_now())
+        assert found["startTime"] <= found["completionTime"] <= format_time(loop_now())
 
 
 def reasons(world):

@@ -1,0 +1,93 @@
+"""An event loop with virtual time: where a test would only wait for a timer, the clock moves to that timer.
+
+The clock stands still while there is work, so a slow or busy machine changes nothing. It moves only if nothing but a
+timer can wake the loop: no thread works for it, and its selector holds no file but its own. Otherwise the loop waits in
+real time, as every loop does.
+"""
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+from webhook.runtime.clock import utc_now
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+START: Final = datetime(2026, 11, 20, 12, tzinfo=UTC)
+"""Wall clock of a new loop."""
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock starts at 0 and moves to the next timer when the loop is idle."""
+
+    def __init__(self) -> None:
+        self._idle = _Idle()
+        super().__init__(self._idle)
+
+    def time(self) -> float:
+        """Return the seconds that the loop has waited, in virtual or in real time."""
+        return self._idle.seconds
+
+    def now(self) -> datetime:
+        """Return the wall clock of this time."""
+        return START + timedelta(seconds=self.time())
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Run a function in a thread, and wait in real time until it returns."""
+        future = super().run_in_executor(executor, func, *args)
+        self._idle.threads += 1
+        future.add_done_callback(self._returned)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any) -> None:
+        """End the threads, and wait for them in real time."""
+        self._idle.threads += 1
+        try:
+            await super().shutdown_default_executor(*args)
+        finally:
+            self._idle.threads -= 1
+
+    def _returned(self, _: object) -> None:
+        self._idle.threads -= 1
+
+
+class _Idle(selectors.DefaultSelector):
+    """Where the loop waits for files, other threads, and its next timer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self.threads = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if not self.threads and len(self.get_map()) == 1:  # the pipe of the loop itself
+            if timeout is None:
+                raise RuntimeError("every task waits for another one")
+            self.seconds += timeout
+            return ready
+        start = time.monotonic()
+        ready = super().select(timeout)
+        self.seconds += time.monotonic() - start
+        return ready
+
+
+def loop_clock() -> Callable[[], datetime]:
+    """Return the wall clock of the running loop: virtual if its time is. Outside of a loop, it stands at `START`."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return lambda: START
+    return loop.now if isinstance(loop, VirtualTimeLoop) else utc_now
+
+
+def loop_now() -> datetime:
+    """Return the present time of the running loop."""
+    return loop_clock()()
