@@ -7,7 +7,7 @@ from tests.docs.pages import DOCS, read_page
 from tests.docs.reference.markdown import code, lines, table, titled
 
 NORMAL, WARNING, EITHER = "Normal", "Warning", "Normal, Warning"
-HANDED_OFF: Final = "upgrades-that-are-handed-off"
+HANDED_OFF: Final = "handed-off-upgrades"
 
 
 class Told(NamedTuple):
