@@ -24,10 +24,10 @@ AGENT_ON_HUB: Final = "an agent, on the hub"
 AGENT: Final = "an agent, in its member"
 LOOP: Final = "the loop"
 SERVER: Final = "the server"
-ANYBODY: Final = "anybody, without credentials"
+ANYBODY: Final = "a caller without credentials"
 STRANGER: Final = "a caller without a role"
 SCORER: Final = "a caller with a role for `/v1/score` and `/v1/placements/*`"
-SCHEDULER: Final = "a scheduler, by its certificate"
+SCHEDULER: Final = "a scheduler with its certificate"
 ACCOUNTS: Final[Mapping[str, str]] = {
     AGENT_ON_HUB: f"system:serviceaccount:{NAMESPACE}:member-{MEMBER}",
     AGENT: f"system:serviceaccount:{NAMESPACE}:harbormaster-agent",
@@ -135,7 +135,7 @@ _WORK: Final = f"/apis/{FLEET}/v1/namespaces/{SPACE}/works/held"
 _POD: Final = {"Pod": {"metadata": {"name": "a"}}, "NodeNames": []}
 
 ROWS: Final = (
-    Row("agent-own-works", AGENT_ON_HUB, True, "read its own Works, and report what became of them", (
+    Row("agent-own-works", AGENT_ON_HUB, True, "read its own Works and report their status", (
         Right(("get", "list", "watch"), "works", FLEET, SPACE),
         Right(("update", "patch"), "works/status", FLEET, SPACE),
         Request("GET", f"/apis/{FLEET}/v1/namespaces/{SPACE}/works"),
@@ -146,7 +146,7 @@ ROWS: Final = (
         Request("GET", f"/apis/{FLEET}/v1/namespaces/{OTHERS}/works"),
         Request("GET", f"/apis/{FLEET}/v1/works"),
     )),
-    Row("agent-finalizer", AGENT_ON_HUB, True, "set and remove its own finalizer of a Work", (
+    Row("agent-finalizer", AGENT_ON_HUB, True, "set and remove its own finalizer on a Work", (
         Request("PATCH", _WORK, {"metadata": {"finalizers": [WORK_CLEANUP, "example.com/others"]}}),
         Request("PATCH", _WORK, {"metadata": {"finalizers": ["example.com/others"]}}),
         Request("PATCH", f"{_WORK}/status", {"status": {"conditions": []}}),
@@ -170,21 +170,21 @@ ROWS: Final = (
         Request("GET", _SECRETS),
         Request("GET", f"/api/v1/namespaces/{SPACE}/secrets"),
     )),
-    Row("agent-own-token", AGENT_ON_HUB, True, "have a token of its own account made", (
+    Row("agent-own-token", AGENT_ON_HUB, True, "request a token for its own account", (
         Request("POST", f"{_ACCOUNTS}/member-{MEMBER}/token", _TOKEN),
     )),
-    Row("agent-long-token", AGENT_ON_HUB, False, "have a token made that lasts longer than 30 days", (
+    Row("agent-long-token", AGENT_ON_HUB, False, "request a token that is valid for more than 30 days", (
         Request("POST", f"{_ACCOUNTS}/member-{MEMBER}/token", _LONG_TOKEN),
     )),
-    Row("agent-other-token", AGENT_ON_HUB, False, "have a token of another account made", (
+    Row("agent-other-token", AGENT_ON_HUB, False, "request a token for another account", (
         Request("POST", f"{_ACCOUNTS}/harbormaster-reconcile/token", _TOKEN),
         Request("POST", f"{_ACCOUNTS}/member-paris/token", _TOKEN),
     )),
-    Row("agent-applies", AGENT, True, "read and write what placements place there, Secrets included", (
+    Row("agent-applies", AGENT, True, "read and write the kinds that placements place there, including Secrets", (
         Right(WRITING, "deployments", "apps"),
         Right(WRITING, "secrets"),
     )),
-    Row("agent-roles", AGENT, False, "write roles or bind them, exec into Pods, or act as another user", (
+    Row("agent-roles", AGENT, False, "write or bind roles, exec into Pods, or impersonate another user", (
         Right((*WRITING, "bind", "escalate"), "clusterroles", RBAC),
         Right(WRITING, "clusterrolebindings", RBAC),
         Right((*WRITING, "bind", "escalate"), "roles", RBAC),
@@ -205,15 +205,15 @@ ROWS: Final = (
         Request("POST", _SECRETS, _named("Secret", "one-more"), "and no others"),
         Request("POST", _SECRETS, _named("Secret", "harbormaster-work-keys", **_TLS), "and no others"),
     )),
-    Row("loop-keys", LOOP, True, "create and read the Secret of the keys that sign Works", (
+    Row("loop-keys", LOOP, True, "create and read the Secret with the keys that sign Works", (
         Right(("get",), "secrets", CORE, NAMESPACE, "harbormaster-work-keys"),
         Request("POST", _SECRETS, _named("Secret", "harbormaster-work-keys", type="Opaque")),
     )),
-    Row("loop-namespaces", LOOP, False, "write namespaces that are no member's", (
+    Row("loop-namespaces", LOOP, False, "write namespaces other than those of members", (
         Request("POST", "/api/v1/namespaces", _named("Namespace", "payments"), "fleet-member-"),
         Request("DELETE", f"/api/v1/namespaces/{NAMESPACE}", because="fleet-member-"),
     )),
-    Row("loop-roles", LOOP, False, "write roles elsewhere, or roles that give more than an agent gets", (
+    Row("loop-roles", LOOP, False, "write roles in other namespaces, or roles with more rights than an agent has", (
         Request(
             "POST",
             f"/apis/{RBAC}/v1/namespaces/{NAMESPACE}/roles",
@@ -227,7 +227,7 @@ ROWS: Final = (
             "not currently held",
         ),
     )),
-    Row("loop-leases", LOOP, False, "write Leases but its own and those of reservations", (
+    Row("loop-leases", LOOP, False, "write Leases other than its own and those of reservations", (
         Request("POST", _LEASES, _named("Lease", "another", "coordination.k8s.io", **_LEASE), "hb-res-"),
     )),
     Row("loop-members", LOOP, False, "create or delete MemberClusters, definitions or webhook configurations", (
@@ -235,7 +235,7 @@ ROWS: Final = (
         Right(WRITING, "customresourcedefinitions", "apiextensions.k8s.io"),
         Right(WRITING, "validatingwebhookconfigurations", HOOKS),
     )),
-    Row("server-reads", SERVER, True, "read placements, members and nodes, and have tokens and rights reviewed", (
+    Row("server-reads", SERVER, True, "read placements, members and nodes, and review tokens and rights", (
         Right(READING, "clusterresourceplacements", FLEET),
         Right(READING, "memberclusters", CLUSTERS),
         Right(READING, "nodes"),
@@ -253,7 +253,7 @@ ROWS: Final = (
     Row("server-reserves", SERVER, True, "write the Leases of reservations", (
         Request("POST", _LEASES, _named("Lease", "hb-res-1", "coordination.k8s.io", **_LEASE)),
     )),
-    Row("server-lease-of-loop", SERVER, False, "touch the loop's Lease, or make another", (
+    Row("server-lease-of-loop", SERVER, False, "write the loop's Lease, or create other Leases", (
         Request("PUT", f"{_LEASES}/{LEASE}", because="hb-res-"),
         Request("DELETE", f"{_LEASES}/{LEASE}", because="hb-res-"),
         Request("POST", _LEASES, _named("Lease", "another", "coordination.k8s.io", **_LEASE), "hb-res-"),
@@ -262,7 +262,7 @@ ROWS: Final = (
         Right(("get", "update"), "secrets", CORE, NAMESPACE, SECRET),
         Request("PUT", f"{_SECRETS}/{SECRET}"),
     )),
-    Row("server-other-secrets", SERVER, False, "read other Secrets, or make one", (
+    Row("server-other-secrets", SERVER, False, "read or create other Secrets", (
         Right(("get", "update", "patch", "delete"), "secrets", CORE, NAMESPACE, "another"),
         Right(READING, "secrets", CORE, "kube-system"),
         Request("GET", f"{_SECRETS}/another"),
@@ -280,38 +280,38 @@ ROWS: Final = (
         Question("GET", "/", 200),
         Question("GET", "/v1/openapi.json", 200),
     )),
-    Row("anybody-v1", ANYBODY, False, "ask `/v1`, the extender or for metrics", (
+    Row("anybody-v1", ANYBODY, False, "call `/v1` or the extender, or get metrics", (
         Question("POST", "/v1/score", 401, _SCORE),
         Question("GET", "/v1/placements/crp/open", 401),
         Question("POST", "/extender/v1/filter", 401, _POD),
         Question("GET", "/metrics", 401),
     )),
-    Row("stranger-v1", STRANGER, False, "ask `/v1`, the extender or for metrics", (
+    Row("stranger-v1", STRANGER, False, "call `/v1` or the extender, or get metrics", (
         Question("POST", "/v1/score", 403, _SCORE),
         Question("GET", "/v1/placements/crp/open", 403),
         Question("POST", "/v1/gate/disruption", 403, {}),
         Question("POST", "/extender/v1/filter", 403, _POD),
         Question("GET", "/metrics", 403),
     )),
-    Row("scorer-v1", SCORER, True, "ask what the role names, about placements that the caller may get", (
+    Row("scorer-v1", SCORER, True, "call the paths in the role, for placements that the caller may `get`", (
         Question("POST", "/v1/score", 200, _SCORE),
         Question("GET", "/v1/placements/crp/open", 200),
     )),
-    Row("scorer-other-paths", SCORER, False, "ask anything else", (
+    Row("scorer-other-paths", SCORER, False, "call any other path", (
         Question("POST", "/v1/filter", 403, _SCORE),
         Question("GET", "/v1/clusters", 403),
         Question("POST", "/v1/gate/reservations", 403, {}),
         Question("GET", "/metrics", 403),
     )),
-    Row("scorer-closed", SCORER, False, "learn of placements that the caller may not get: they are as if not there", (
+    Row("scorer-closed", SCORER, False, "see placements that the caller may not `get`, which return 404", (
         Question("POST", "/v1/score", 404, _CLOSED),
         Question("GET", "/v1/placements/crp/closed", 404),
         Question("GET", "/v1/placements/crp/no-such-thing", 404),
     )),
-    Row("scorer-audience", SCORER, False, "use a token that was made for another service", (
+    Row("scorer-audience", SCORER, False, "use a token for another service", (
         Question("POST", "/v1/score", 401, _SCORE, audience="another.service.svc"),
     )),
-    Row("scheduler-extender", SCHEDULER, True, "ask the extender", (
+    Row("scheduler-extender", SCHEDULER, True, "call the extender", (
         Question("POST", "/extender/v1/filter", 200, _POD),
     )),
     Row("scheduler-v1", SCHEDULER, False, "ask `/v1`", (
@@ -320,21 +320,21 @@ ROWS: Final = (
 )  # fmt: skip
 
 ELSEWHERE: Final = (
-    ("a user who may write placements", False, "place what they may not `get` (where rights are enforced)",
+    ("a user who may write placements", False, "place objects that they may not `get` (where rights are enforced)",
      "e2e/admission/test_authorization.py::test_enforced_they_are_a_refusal"),
-    ("a user who may write placements", False, "get around that by overrides, envelopes, snapshots, bindings or Works",
+    ("a user who may write placements", False, "bypass that with overrides, envelopes, snapshots, bindings or Works",
      "e2e/admission/test_authorization.py::test_enforced_nobody_places_what_they_have_no_right_to_by_another_way"),
     ("a user who may write overrides", False,
-     "rewrite or leave out what they may not `update` or `delete` (where rights are enforced)",
+     "change or omit objects that they may not `update` or `delete` (where rights are enforced)",
      "e2e/rollouts/test_teams.py::test_whoever_may_only_read_rewrites_nothing"),
     ("any user", False,
-     "delete a member's namespace, the namespace of the installation, or our definitions while objects of them exist, "
-     "by mistake",
+     "accidentally delete a member's namespace, the namespace of the installation, or harbormaster's definitions while "
+     "objects of them exist",
      "e2e/admission/test_deletion_guard.py::test_what_holds_the_content_of_members_is_not_deleted_by_mistake"),
-    ("users who may write everything, but are no admins", False, "create, change or delete the Works of a member",
+    ("users who may write everything, but are not admins", False, "create, change or delete the Works of a member",
      "e2e/admission/test_deletion_guard.py::test_works_are_written_by_the_machinery_alone"),
     ("a user who may write upgrade runs", False,
-     "have members upgraded outside their maintenance windows without the verb `ignorewindows` on `clusterupgraderuns`",
+     "upgrade members outside their maintenance windows without the verb `ignorewindows` on `clusterupgraderuns`",
      "e2e/upgrades/test_admission.py::test_whoever_ignores_maintenance_windows_needs_the_right"),
     ("a user who may delete namespaces and write placements", False,
      "remove content from members without the verb `confirmremoval` on the placement, or `delete` and `place` on the "
@@ -351,21 +351,22 @@ ELSEWHERE: Final = (
      "e2e/nodes/test_node_disruption.py::test_advise_reports_and_touches_nothing"),
     ("the loop in mode `Act`", True, "taint and drain nodes of pools, and delete the NodeClaims of drained nodes",
      "e2e/nodes/test_node_disruption.py::test_act_replaces_nodes_within_the_budget_whenever_it_is_killed"),
-    ("the loop in mode `Act`", False, "write or delete nodes and NodeClaims that no command takes",
+    ("the loop in mode `Act`", False, "write or delete nodes and NodeClaims that are not part of a command",
      "e2e/nodes/test_node_disruption.py::test_the_account_of_the_loop_writes_no_nodes_but_those_that_go"),
     ("any user", False, "delete or drain nodes beyond the budgets of their pool (where budgets are enforced)",
      "e2e/nodes/test_karpenter.py::test_a_drain_beyond_the_budget_is_refused"),
     ("users in `HARBORMASTER_ENFORCEMENT_EXEMPT_USERS`", True, "delete and drain nodes regardless of budgets",
      "e2e/nodes/test_karpenter.py::test_who_keeps_to_the_budgets_by_themselves_is_not_asked"),
-    ("a client that has not shown to be the API server", False, "have rights reviewed, learn of the hub, or reserve",
+    ("a client that is not identified as the API server", False,
+     "trigger reviews of rights, get information about the hub, or reserve",
      "e2e/admission/test_strangers.py::test_a_forged_review_asks_nobody_and_learns_nothing"),
-    ("a user who has signed in to the page", True, "read there what their user and groups may read",
+    ("a user who has signed in to the page", True, "read everything there that their user and groups may read",
      "e2e/access/test_sign_in.py::test_a_viewer_signs_in_looks_and_signs_out"),
     ("a user who has signed in to the page, without a role", False, "read anything",
      "e2e/access/test_sign_in.py::test_who_may_nothing_is_told_so_by_name"),
-    ("a browser with a session", False, "do anything but read, or read for another page",
+    ("a browser with a session", False, "write, or read for another page",
      "tests/webhook/endpoints/ui/test_sign_in.py::test_a_session_counts_for_no_write_and_for_nobody_but_the_page"),
-    ("a user of `join` and `leave` without rights", False, "have anything written by them",
+    ("a user of `join` and `leave` without rights", False, "write anything with these commands",
      "e2e/members/test_join.py::test_a_caller_without_rights_is_told_and_nothing_is_written"),
 )  # fmt: skip
 """What other tests check with what they have set up: who, whether they may, what, and the test."""
