@@ -173,9 +173,9 @@ class _PlacedContent:
         for kind in (NAMESPACE, ENVELOPE, NAMESPACED_ENVELOPE):
             yield kind.group_kind, kind
         for target in self._targets:
-            kind = self._context.kinds.find_served(target.group, target.version, target.kind)
-            if kind is not None and kind.namespaced is bool(self._namespace):
-                yield kind.group_kind, kind
+            served = self._context.kinds.find_served(target.group, target.version, target.kind)
+            if served is not None and served.namespaced is bool(self._namespace):
+                yield served.group_kind, served
 
     def _focused(self) -> DocumentInventory | None:
         """Return the objects of the hub that the override selects, or that have similar names. None: unknown."""
