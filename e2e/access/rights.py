@@ -253,7 +253,7 @@ ROWS: Final = (
     Row("server-reserves", SERVER, True, "write the Leases of reservations", (
         Request("POST", _LEASES, _named("Lease", "hb-res-1", "coordination.k8s.io", **_LEASE)),
     )),
-    Row("server-lease-of-loop", SERVER, False, "write the loop's Lease, or create other Leases", (
+    Row("server-lease-of-loop", SERVER, False, "write or delete the loop's Lease, or create other Leases", (
         Request("PUT", f"{_LEASES}/{LEASE}", because="hb-res-"),
         Request("DELETE", f"{_LEASES}/{LEASE}", because="hb-res-"),
         Request("POST", _LEASES, _named("Lease", "another", "coordination.k8s.io", **_LEASE), "hb-res-"),
