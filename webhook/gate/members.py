@@ -53,7 +53,14 @@ _OWN: Final = (
     *(
         kind
         for family in FAMILIES
-        for kind in (family.placement, family.binding, family.resource_snapshot, family.override_snapshot, family.run)
+        for kind in (
+            family.placement,
+            family.binding,
+            family.resource_snapshot,
+            family.override,
+            family.override_snapshot,
+            family.run,
+        )
     ),
     kinds.UPGRADE_RUN,
     kinds.MAINTENANCE_WINDOW,
@@ -304,6 +311,8 @@ class HubMemberGate:
             )
         except (RetryError, ValueError) as error:
             return MemberAnswer(MemberReason.BUDGET_USED_UP, f"the rollout of {ref} cannot be planned: {error}")
+        if state.overrides.awaited and any(binding.cluster == cluster for binding in plan.waiting):
+            return MemberAnswer(MemberReason.BUDGET_USED_UP, f"the rollout of {ref} {state.overrides.waits()}")
         return _planned(plan, ref, cluster, state.snapshot or "")
 
     def _left_out(self, state: RolloutState, but: str) -> set[str]:

@@ -115,8 +115,12 @@ def member_labels(member: JsonObject) -> dict[str, str]:
     return {**labels_of(member), MEMBER_NAME: name_of(member)}
 
 
-def describe(snapshot: JsonObject) -> str:
-    """Return the name of a snapshot's override, for people."""
+def describe_override(snapshot: JsonObject) -> str:
+    """Return kind and name of a snapshot's override, for people."""
     namespace, name = namespace_of(snapshot), label(snapshot, PARENT_OVERRIDE)
-    kind = f"ResourceOverride {namespace}/{name}" if namespace else f"ClusterResourceOverride {name}"
-    return f"{kind} (snapshot {name_of(snapshot)})"
+    return f"ResourceOverride {namespace}/{name}" if namespace else f"ClusterResourceOverride {name}"
+
+
+def describe(snapshot: JsonObject) -> str:
+    """Return kind and name of a snapshot's override, and the snapshot, for people."""
+    return f"{describe_override(snapshot)} (snapshot {name_of(snapshot)})"

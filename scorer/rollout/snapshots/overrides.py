@@ -73,7 +73,7 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     )
     live = [snapshot for snapshot in sorted_snapshots if not is_deleting(snapshot)]
     latest = next(reversed([snapshot for snapshot in live if is_labelled_latest(snapshot)] or live), None)
-    digest = b64encode(override_hash(spec_of(override)).encode()).decode()
+    digest = _digest(spec_of(override))
     if latest is not None and spec_of(latest).get("overrideHash") == digest:
         writes = () if is_labelled_latest(latest) else (replace(_with_latest_label(latest, "true")),)
         older = [snapshot for snapshot in live if snapshot is not latest]
@@ -103,9 +103,37 @@ def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObjec
     return sorted(latest.values(), key=lambda snapshot: (namespace_of(snapshot), name_of(snapshot)))
 
 
+def awaited_override_snapshots(overrides: Iterable[JsonObject], snapshots: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the snapshots that overrides do not have yet: of each one whose latest snapshot lacks its present spec.
+
+    The result is what the controller of overrides is about to create, except for the index. An override that is being
+    deleted, or that cannot have snapshots, is not awaited.
+
+    Args:
+        overrides: Of any kind.
+        snapshots: All snapshots of these overrides.
+    """
+    latest = {
+        (namespace_of(snapshot), label(snapshot, PARENT_OVERRIDE)): spec_of(snapshot)
+        for snapshot in latest_override_snapshots(snapshots)
+    }
+    awaited = []
+    for override in overrides:
+        if is_deleting(override) or len(name_of(override)) > LABEL_LIMIT:
+            continue
+        stored, spec = latest.get((namespace_of(override), name_of(override)), {}), spec_of(override)
+        if stored.get("overrideSpec") != spec and stored.get("overrideHash") != (digest := _digest(spec)):
+            awaited.append(_make(override, 0, digest))
+    return awaited
+
+
 def override_hash(spec: Mapping[str, Any]) -> str:
     """Return the lower-case hex SHA-256 of an override's spec. An explicit default does not change it."""
     return sha256(orjson.dumps(_canonical(spec), option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _digest(spec: Mapping[str, Any]) -> str:
+    return b64encode(override_hash(spec).encode()).decode()
 
 
 def _canonical(spec: Mapping[str, Any]) -> JsonObject:

@@ -15,6 +15,7 @@ from scorer.api.kinds import (
     MAINTENANCE_WINDOW,
     MEMBER_CLUSTER,
     NAMESPACE,
+    OVERRIDE,
     PLACEMENT,
     RESOURCE_SNAPSHOT,
     STAGED_RUN,
@@ -115,10 +116,10 @@ async def add_placement(store, **strategy):
     await add(store, PLACEMENT, "web", {"resourceSelectors": [], "policy": policy, "strategy": strategy})
 
 
-async def add_snapshot(store, index=1):
+async def add_snapshot(store, index=1, contents=()):
     labels = {PARENT_PLACEMENT: "web", RESOURCE_INDEX: str(index), IS_LATEST_SNAPSHOT: "true"}
     annotations = {RESOURCE_HASH: "x", NUMBER_OF_RESOURCE_SNAPSHOTS: "1"}
-    spec = {"selectedResources": []}
+    spec = {"selectedResources": list(contents)}
     await add(store, RESOURCE_SNAPSHOT, f"web-{index}-snapshot", spec, labels=labels, annotations=annotations)
 
 
@@ -182,6 +183,20 @@ async def test_what_is_up_to_date_has_nothing_to_do(store):
     answer = await ask_rollout(store)
     assert (answer["reason"], answer["message"]) == ("NothingToDo", "crp/web is on its latest resources on cluster a")
     assert (await ask_rollout(store, "b"))["reason"] == "Allowed"
+
+
+async def test_no_cluster_may_be_updated_before_an_override_has_a_snapshot(store):
+    await add_placement(store, **ONE_UNAVAILABLE)
+    await add_snapshot(store, contents=[{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}])
+    await add_member(store)
+    await add_binding(store, "a")
+    selector = {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
+    await add(store, OVERRIDE, "zone", {"clusterResourceSelectors": [selector], "policy": {"overrideRules": []}})
+    answer = await ask_rollout(store)
+    assert (answer["reason"], answer["message"]) == (
+        "BudgetUsedUp",
+        "the rollout of crp/web waits for the snapshot of ClusterResourceOverride zone",
+    )
 
 
 @pytest.mark.parametrize("snapshot", ["web-0-snapshot", "web-1-snapshot"])

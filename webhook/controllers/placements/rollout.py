@@ -108,6 +108,8 @@ class RolloutController:
         """Members that this process has reserved, by placement."""
         self._numbers: dict[PlacementRef, tuple[object, datetime]] = {}
         """Numbers in the messages of blocked bindings, with the time of their last change."""
+        self._awaiting: set[PlacementRef] = set()
+        """Placements whose rollout waits for snapshots of overrides."""
 
     def wiring(self) -> Wiring[PlacementRef]:
         """Return the wiring: content, progress, and members that are open or free enqueue a placement."""
@@ -129,6 +131,8 @@ class RolloutController:
             yield Watch(family.resource_snapshot, partial(_of_snapshot, family))
             yield Watch(family.binding, partial(self._of_binding, family))
             yield Watch(family.override_snapshot, _of_override_snapshot)
+            for kind in (family.override, family.override_snapshot):
+                yield Watch(kind, self._of_awaited)
         yield Watch(MEMBER_CLUSTER, self._of_relabelled)
         yield Signal(self._windows.subscribe, self._of_windows)
         if self._turns is not None:
@@ -142,6 +146,10 @@ class RolloutController:
         ref = family.parent(change.document)
         count = count_children(self._hub.cache, family.binding, ref)
         yield Later(ref, min(max(SHORTEST_WAIT, count * BINDING_WAIT), LONGEST_WAIT))
+
+    def _of_awaited(self, _: ObjectDelta) -> Iterator[PlacementRef]:
+        """Yield the placements that wait for snapshots of overrides: one of them has changed or was deleted."""
+        yield from sorted(self._awaiting, key=str)
 
     def _of_relabelled(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placements on a relabelled member, whose overrides may have changed."""
@@ -167,6 +175,7 @@ class RolloutController:
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Apply as much of the rollout as the strategy allows, then requeue."""
         family = FAMILY_OF[ref.kind]
+        self._awaiting.discard(ref)
         placement = self._hub.cache.get(family.placement, ref.name, ref.namespace)
         if placement is None or is_deleting(placement):
             self._numbers.pop(ref, None)
@@ -184,6 +193,8 @@ class RolloutController:
             await self._hub.carry_out_concurrently(family.binding, map(replace, outdated))
             return Result(timedelta())
         state = rollout_state(self._hub.cache, family, placement, documents, works_known=True)
+        if state.overrides.awaited:
+            self._awaiting.add(ref)
         promised = self._promised(ref, state)
         holds, closed = self._holds(state) | promised, self._closed(state)
         unsaid = DONE
@@ -196,7 +207,7 @@ class RolloutController:
             if self._turns is not None and plan.action is Action.ROLL:
                 plan = await self._take_turns(ref, plan, holds)
             unsaid = self._until_told(ref, plan)
-            waits = _waits(holds, closed)
+            waits = dict.fromkeys(state.clusters_awaiting_overrides, state.overrides.waits()) | _waits(holds, closed)
             await self._carry_out(family, plan, by_name, state, waits, renew=unsaid.requeue_after is None)
         return soonest(
             Result(plan.requeue_after),
@@ -242,7 +253,7 @@ class RolloutController:
         plan = self._plan(state, held=self._closed(state))
         if plan.action is Action.ROLL and state.snapshot is not None:
             for binding in plan.bind:
-                overrides = state.overrides.get(binding.cluster, NO_OVERRIDES)
+                overrides = state.overrides.by_cluster.get(binding.cluster, NO_OVERRIDES)
                 documents[binding.name] = bound(documents[binding.name], state.snapshot, overrides)
         return list(documents.values())
 
@@ -360,7 +371,7 @@ class RolloutController:
         for binding in plan.up_to_date:
             self._mark(family, documents[binding.name], started=True, message="on the latest resources")
         self._tell_leaving(family, plan, documents, waits)
-        snapshot, overrides = state.snapshot, state.overrides
+        snapshot, overrides = state.snapshot, state.overrides.by_cluster
         if plan.action is not Action.ROLL or snapshot is None:
             return
         namespace = next(map(namespace_of, documents.values()), "")

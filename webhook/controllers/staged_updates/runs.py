@@ -59,7 +59,7 @@ from scorer.staged_update.plan.initialization import full_name
 from scorer.staged_update.record import INITIALIZED, STARTED, cluster_name, clusters_of, status, tasks_of
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
-from webhook.controllers.machinery.result import DONE, Result, soonest
+from webhook.controllers.machinery.result import DONE, Result, StuckError, soonest
 from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.controllers.members.reservations import RESERVATION_POLL_INTERVAL, MemberReservations, Reserved
 from webhook.controllers.placements.deletion import mark_and_delete
@@ -293,7 +293,10 @@ class StagedUpdateController:
             selection, record = placed_selection(selection, judgement), content_record(judgement)
 
         def overrides(group: SnapshotGroup) -> Mapping[str, Overrides]:
-            return desired_overrides(cache, placement, group, facts.bindings)
+            desired = desired_overrides(cache, placement, group, facts.bindings)
+            if desired.awaited:
+                raise StuckError(desired.waits())
+            return desired.by_cluster
 
         return with_changes(
             facts,

@@ -4,6 +4,8 @@ Source: rollout.md 6.2, 6.3 and 6.5.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED
 from scorer.api.kinds import (
@@ -14,18 +16,42 @@ from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, namespace_of
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
+from scorer.rollout.overrides.rules import describe_override
 from scorer.rollout.snapshots.groups import SnapshotGroup
+from scorer.rollout.snapshots.overrides import awaited_override_snapshots
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError
+
+_MOST_NAMED: Final = 3
+"""Most overrides that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredOverrides:
+    """The overrides that apply to a placement.
+
+    Args:
+        by_cluster: Override lists of bindings. A cluster that is missing has none.
+        awaited: Kind and name of overrides whose present spec has no snapshot yet. Until they have one, no cluster may
+            get content: an override that deletes an object would remove it later from members that must never have it.
+    """
+
+    by_cluster: Mapping[str, Overrides] = field(default_factory=dict)
+    awaited: tuple[str, ...] = ()
+
+    def waits(self) -> str:
+        """Return what the rollout waits for, in words. Empty: nothing."""
+        more = f" and {len(self.awaited) - _MOST_NAMED} more" if len(self.awaited) > _MOST_NAMED else ""
+        return f"waits for the snapshot of {', '.join(self.awaited[:_MOST_NAMED])}{more}" if self.awaited else ""
 
 
 def desired_overrides(
     cache: Cache, placement: JsonObject, group: SnapshotGroup | None, bindings: Iterable[JsonObject]
-) -> Mapping[str, Overrides]:
-    """Return the override lists that the bindings of a placement should hold, by cluster.
+) -> DesiredOverrides:
+    """Return the override lists that the bindings of a placement should hold.
 
     Args:
-        cache: Holds the override snapshots and the member clusters.
+        cache: Holds the overrides, their snapshots and the member clusters.
         placement: The placement.
         group: The snapshot group that is rolled out. None: unset, it does not exist yet.
         bindings: Bindings of the placement. Only Scheduled and Bound ones count.
@@ -34,24 +60,27 @@ def desired_overrides(
         RetryError: The group is incomplete, or the MemberCluster of a binding was deleted and the scheduler is about to
             remove the binding.
     """
-    if group is None or not any(cache.of_kind(family.override_snapshot).objects for family in FAMILIES):
-        return {}
+    kinds = [kind for family in FAMILIES for kind in (family.override, family.override_snapshot)]
+    if group is None or not any(cache.of_kind(kind).objects for kind in kinds):
+        return DesiredOverrides()
     if not group.is_complete:
         raise RetryError(f"resource snapshots of index {group.index} are still being made")
-    snapshots = cache.list(CLUSTER.override_snapshot)
+    overrides, snapshots = cache.list(CLUSTER.override), cache.list(CLUSTER.override_snapshot)
     for namespace in {namespace_of(content) for content in group.objects()} - {""}:
+        overrides += cache.list(NAMESPACED.override, namespace)
         snapshots += cache.list(NAMESPACED.override_snapshot, namespace)
+    awaited = matching_overrides(placement, group, awaited_override_snapshots(overrides, snapshots))
     matching = matching_overrides(placement, group, snapshots)
     clusters = {
         str(binding["spec"].get("targetCluster") or "")
         for binding in bindings
         if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
     }
-    overrides = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
-    if overrides.missing:
-        names = ", ".join(overrides.missing)
+    applicable = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
+    if applicable.missing:
+        names = ", ".join(applicable.missing)
         raise RetryError(f"cannot tell which overrides hold for clusters that do not exist: {names}")
-    return overrides.by_cluster
+    return DesiredOverrides(applicable.by_cluster, tuple(map(describe_override, awaited)))
 
 
 def named_override_snapshots(cache: Cache, binding: JsonObject) -> list[JsonObject]:

@@ -16,12 +16,12 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME, member_namespace
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import annotation, label, spec_of, text_at
-from scorer.rollout.bindings import BindingView, Overrides, views
+from scorer.rollout.bindings import BindingView, views
 from scorer.rollout.planner import RequestedClusters, RolloutPlan, plan_rollout
 from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from scorer.rollout.views.preview import with_reserved_changes
 from webhook.kube.cache.informer import Cache
-from webhook.kube.listers.overrides import desired_overrides
+from webhook.kube.listers.overrides import DesiredOverrides, desired_overrides
 
 
 def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
@@ -79,19 +79,25 @@ class RolloutState:
         bindings: All of its bindings, sorted by name.
         snapshot: Name of the latest master resource snapshot. None: unset, before the first one or while its group is
             incomplete. No binding moves to an incomplete group, and none moves back from it.
-        overrides: Desired override lists by cluster. A cluster that is missing has none.
+        overrides: Desired override lists, and overrides that the rollout waits for.
     """
 
     wanted: RequestedClusters
     strategy: Mapping[str, Any] | None
     bindings: Sequence[BindingView]
     snapshot: str | None
-    overrides: Mapping[str, Overrides]
+    overrides: DesiredOverrides
 
     @property
     def clusters(self) -> list[str]:
         """The unique clusters of the bindings, sorted."""
         return sorted({binding.cluster for binding in self.bindings})
+
+    @property
+    def clusters_awaiting_overrides(self) -> set[str]:
+        """The clusters that keep their present content until the awaited overrides have snapshots."""
+        bindings = self.bindings if self.overrides.awaited else ()
+        return {binding.cluster for binding in bindings if binding.state is not BindingState.UNSCHEDULED}
 
     def plan(
         self, now: datetime, *, promised: Collection[str], held: Collection[str], removal_needs_budget: bool
@@ -111,9 +117,9 @@ class RolloutState:
             with_reserved_changes(self.bindings, promised),
             self.snapshot,
             now,
-            overrides=self.overrides,
+            overrides=self.overrides.by_cluster,
             removal_needs_budget=removal_needs_budget,
-            held_clusters={*held, *promised},
+            held_clusters={*held, *promised, *self.clusters_awaiting_overrides},
         )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scorer.api.placement.override import ClusterResourceOverrideSnapshot, ResourceOverrideSnapshot
 from scorer.rollout.snapshots.overrides import (
     HISTORY_LIMIT,
+    awaited_override_snapshots,
     latest_override_snapshots,
     override_hash,
     plan_override_snapshots,
@@ -158,6 +159,52 @@ def test_a_name_that_is_no_label_value_is_an_error():
     assert "metadata.name" in plan.error
     assert "n" * 64 in plan.error
     assert not plan_override_snapshots(make_override(name="n" * 63), []).error
+
+
+def with_spelled_defaults():
+    override = make_override()
+    override["spec"]["policy"]["overrideRules"][0]["overrideType"] = "JSONPatch"
+    return override
+
+
+def being_deleted():
+    override = make_override("b")
+    return {**override, "metadata": {**override["metadata"], "deletionTimestamp": "2026-11-20T12:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    ("stored", "override", "is_awaited"),
+    [
+        pytest.param([], make_override(), True, id="without-a-snapshot"),
+        pytest.param([make_override()], make_override(), False, id="with-its-snapshot"),
+        pytest.param([make_override("a")], make_override("b"), True, id="edited"),
+        pytest.param([make_override("a"), make_override("b")], make_override("a"), True, id="edited-back"),
+        pytest.param([make_override()], with_spelled_defaults(), False, id="defaults-spelled-out"),
+        pytest.param([make_override("a")], being_deleted(), False, id="being-deleted"),
+        pytest.param([], make_override(name="n" * 64), False, id="without-a-possible-snapshot"),
+        pytest.param([make_override(name="other")], make_override(), True, id="another-override"),
+        pytest.param([make_override(namespace="dock")], make_override(namespace="shop"), True, id="another-namespace"),
+    ],
+)
+def test_an_override_is_awaited_until_a_snapshot_has_its_spec(stored, override, is_awaited):
+    snapshots = {}
+    for earlier in stored:
+        run(snapshots, earlier)
+    awaited = awaited_override_snapshots([override], snapshots.values())
+    assert [snapshot["spec"]["overrideSpec"] for snapshot in awaited] == ([override["spec"]] if is_awaited else [])
+    if is_awaited:
+        namespace = override["metadata"].get("namespace")
+        neighbours = [item for item in snapshots.values() if item["metadata"].get("namespace") == namespace]
+        plan = plan_override_snapshots(override, neighbours)
+        assert awaited[0]["spec"] == plan.writes[0].document["spec"], "what the controller creates"
+
+
+@given(st.lists(st.sampled_from("ab"), max_size=4), st.sampled_from("ab"))
+def test_no_override_is_awaited_once_its_plan_is_carried_out(values, value):
+    snapshots = {}
+    for earlier in (*values, value):
+        run(snapshots, make_override(earlier))
+    assert awaited_override_snapshots([make_override(value)], snapshots.values()) == []
 
 
 def test_the_latest_of_each_override_in_the_order_of_application():

@@ -27,7 +27,7 @@ from tests.scorer.builders import modest
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.controllers.machinery.result import TerminalError
 from webhook.controllers.placements.overrides import WATCHES, OverrideController, OverrideRef, placement_of
-from webhook.kube.listers.overrides import desired_overrides, named_override_snapshots
+from webhook.kube.listers.overrides import DesiredOverrides, desired_overrides, named_override_snapshots
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError, RetryError
 
 KINDS = (*(watch.kind for watch in WATCHES), MEMBER_CLUSTER)
@@ -242,21 +242,37 @@ async def test_bindings_get_what_holds_for_their_clusters(store):
             make_binding("p", "b", state="Scheduled"),
             make_binding("p", "gone", state="Unscheduled"),
         ]
-        found = desired_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), bindings)
-        assert found == {"a": Overrides(("all-0",), (("shop", "west-0"),)), "b": Overrides(("all-0",))}
-        assert desired_overrides(process.cache, PLACEMENT, None, bindings) == {}
+        desired = desired_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), bindings)
+        assert desired.by_cluster == {"a": Overrides(("all-0",), (("shop", "west-0"),)), "b": Overrides(("all-0",))}
+        assert not desired.awaited
+        assert desired_overrides(process.cache, PLACEMENT, None, bindings) == DesiredOverrides()
         other = {**CONFIG_MAP, "metadata": {"name": "rates", "namespace": "dock"}}
-        assert desired_overrides(process.cache, PLACEMENT, make_group(other), bindings) == {}
+        assert desired_overrides(process.cache, PLACEMENT, make_group(other), bindings) == DesiredOverrides()
         with pytest.raises(RetryError, match="gone"):
             desired_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [make_binding("p", "gone")])
-        assert desired_overrides(process.cache, PLACEMENT, make_group(other), [make_binding("p", "gone")]) == {}
+        assert (
+            desired_overrides(process.cache, PLACEMENT, make_group(other), [make_binding("p", "gone")])
+            == DesiredOverrides()
+        )
+
+
+async def test_overrides_without_a_snapshot_are_named(store):
+    for name in "abcde":
+        await add(store, OverrideRef(name))
+    await reconcile(store, OverrideRef("a"))
+    async with life(store, *KINDS) as process:
+        desired = desired_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [])
+    assert desired.waits() == (
+        "waits for the snapshot of ClusterResourceOverride b, ClusterResourceOverride c, ClusterResourceOverride d "
+        "and 1 more"
+    )
 
 
 async def test_a_group_that_is_still_being_made_is_waited_for(store):
     big = [{**CONFIG_MAP, "data": {"d": "z" * 500_000}}, {**CONFIG_MAP, "data": {"d": "z" * 500_001}}]
     half = snapshot_groups([make_group(*big).master])[0]
     async with life(store, *KINDS) as process:
-        assert desired_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")]) == {}
+        assert desired_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")]) == DesiredOverrides()
     await add(store, OverrideRef("all"))
     await reconcile(store, OverrideRef("all"))
     async with life(store, *KINDS) as process:

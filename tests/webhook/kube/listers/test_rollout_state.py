@@ -27,6 +27,7 @@ from scorer.api.placement.placement import PlacementType
 from scorer.rollout.planner import Action, RequestedClusters
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.informer import Cache
+from webhook.kube.listers.overrides import DesiredOverrides
 from webhook.kube.listers.placements import children, rollout_state
 from webhook.kube.ports import RetryError
 
@@ -109,7 +110,7 @@ async def test_all_of_it_is_gathered(cache):
     assert state.wanted == RequestedClusters(PlacementType.PICK_N, 2)
     assert (state.strategy, state.snapshot) == (OFTEN, "web-1-snapshot")
     assert (names(state.bindings), state.clusters) == (["a", "b"], ["a", "b"])
-    assert state.overrides == {}
+    assert state.overrides == DesiredOverrides()
 
 
 async def test_without_a_snapshot_nothing_can_be_rolled_out(cache):
