@@ -19,8 +19,10 @@ class AccessSettings(InstallationSettings):
 
     webhook_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one per line. The hub calls the hooks below `/hooks/SECRET`. A caller of "
-        "the plain paths is treated as a stranger, whose reviews are evaluated by the rules only.",
+        description=(
+            "File of secrets, one per line. The hub calls the hooks below `/hooks/SECRET`. Callers of the plain "
+            "paths are untrusted: `HARBORMASTER_PLAIN_ADMISSION_PATHS` applies to their reviews."
+        ),
     )
     require_client_certificate: bool = Field(
         default=False,
@@ -32,7 +34,8 @@ class AccessSettings(InstallationSettings):
         description="Common names of the client certificates that API servers present to webhooks.",
     )
     plain_admission_paths: bool = Field(
-        default=True, description="Evaluate the reviews of strangers by the rules. `false`: refuse them."
+        default=True,
+        description="Answer reviews of untrusted callers, by the rules only. `false`: refuse them.",
     )
     client_ca: Path | None = Field(
         default=None,
@@ -43,13 +46,15 @@ class AccessSettings(InstallationSettings):
         default=50,
         description="Rate limit of requests to `/v1` per caller and replica. Does not apply to the extender.",
     )
-    request_burst: int = Field(default=100, gt=0, description="Burst of requests of one caller above that rate.")
+    request_burst: int = Field(
+        default=100, gt=0, description="Number of requests that one caller may send in a burst, beyond that rate."
+    )
     failed_logins_per_second: Rate = Field(
         default=5,
         description="Rate limit of invalid credentials per address. Previously accepted tokens are exempt.",
     )
     metrics_auth: bool = Field(
-        default=False, description="Serve `/metrics` over HTTPS too, to callers who may `get` that path."
+        default=False, description="Serve `/metrics` over HTTPS too, to callers with the right to `get` that path."
     )
     extender_allow_anonymous: bool = Field(
         default=False, description="Answer schedulers that present no credentials to the extender."

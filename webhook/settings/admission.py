@@ -100,12 +100,16 @@ class RuleSettings(Settings):
 
     placement_authorization: PlacementAuthorization = Field(
         default=PlacementAuthorization.WARN,
-        description="Handling of a placement that selects objects its author may not read: `Off` admits it, "
-        "`Warn` warns, `Enforce` refuses it.",
+        description=(
+            "Handling of a placement that selects objects its author may not read: `Off` admits it, `Warn` admits it "
+            "with a warning, `Enforce` refuses it."
+        ),
     )
-    strict_overrides: bool = Field(default=False, description="Rule X-63, about overrides, refuses instead of warning.")
+    strict_overrides: bool = Field(
+        default=False, description="Make rule X-63, about overrides, refuse instead of warn."
+    )
     staged_runs_default_state: RunState = Field(
-        default=RunState.INITIALIZE, description="Meaning of an absent `spec.state` of a staged update run."
+        default=RunState.INITIALIZE, description="Value of `spec.state` if a staged update run does not set it."
     )
     live_warnings: bool = Field(
         default=True,
@@ -118,7 +122,7 @@ class RuleSettings(Settings):
     )
     networking_agents: bool = Field(
         default=False,
-        description="Members run networking agents too: exported services prevent a member from leaving (M-09).",
+        description="Expect networking agents on members: a member with exported services cannot leave (M-09).",
     )
     enforce_budgets: bool = Field(
         default=False,
@@ -127,8 +131,10 @@ class RuleSettings(Settings):
     )
     enforcement_exempt_users: Words = Field(
         default=EXEMPT_USERS,
-        description="User names that are exempt from these budgets: Karpenter, which enforces them itself, and the "
-        "controllers of Kubernetes.",
+        description=(
+            "User names that `HARBORMASTER_ENFORCE_BUDGETS` does not apply to: Karpenter, which enforces budgets "
+            "itself, and the controllers of Kubernetes."
+        ),
     )
 
 
@@ -143,15 +149,20 @@ class GuardRailSettings(Settings):
     )
     deny_member_label_changes: bool = Field(
         default=False,
-        description="With the guard rail: only `system:masters` may change the labels of managed members (G-07).",
+        description=(
+            "Allow only `system:masters` to change the labels of managed members (G-07). Requires "
+            "`HARBORMASTER_GUARD_RAIL`."
+        ),
     )
     identity_by_admins_only: bool = Field(
-        default=False, description="Only admins may change `spec.identity` of a MemberCluster."
+        default=False, description="Allow only admins to change `spec.identity` of a MemberCluster."
     )
     protect_works: bool = Field(
         default=True,
-        description="Only the loop may write Works and InternalMemberClusters, except for the status (G-11), and set "
-        "a binding to Unscheduled (G-20).",
+        description=(
+            "Allow only the loop to write Works and InternalMemberClusters, except for their status (G-11), and to "
+            "set a binding to Unscheduled (G-20)."
+        ),
     )
     protect_deletions: bool = Field(
         default=True,

@@ -25,8 +25,10 @@ class MemberAgentSettings(Settings):
     blocked_namespaces: Annotated[tuple[NamespacePattern, ...], COMMAS] = Field(
         default=("kube-*",),
         max_length=100,
-        description="Namespaces that an agent ignores, besides its own and `fleet-member-*`. A trailing `*` matches "
-        "any suffix.",
+        description=(
+            "Namespaces that an agent does not change, in addition to its own and `fleet-member-*`. A trailing `*` "
+            "matches any suffix."
+        ),
     )
     hub_token_seconds: Annotated[SecondsWithin, Field(ge=600, le=LONGEST_TOKEN_SECONDS)] = Field(
         default=604_800,
@@ -35,8 +37,10 @@ class MemberAgentSettings(Settings):
     )
     hub_token_renewal_seconds: Annotated[SecondsWithin, Field(ge=0.1, le=86_400)] = Field(
         default=3600,
-        description="Longest interval between renewals of an agent's token for the hub. It is also renewed at startup "
-        "and after a third of its lifetime.",
+        description=(
+            "Maximum interval between renewals of an agent's token for the hub. The token is also renewed at startup "
+            "and after a third of its lifetime."
+        ),
     )
 
 

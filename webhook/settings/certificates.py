@@ -24,9 +24,11 @@ class CertificateSettings(Settings):
 
     certificate_secret: str = Field(
         default="",
-        description="Secret with the certificate authority, in the namespace of the installation. `serve` creates "
-        "it if absent, renews the authority, and writes it into the webhook configurations. Empty: the "
-        "certificate comes from files.",
+        description=(
+            "Secret with the certificate authority, in the namespace of the installation. `serve` creates the Secret "
+            "if it is missing, renews the authority, and writes it into the webhook configurations. Empty: the "
+            "certificate is read from files."
+        ),
     )
     webhook_configuration: Name = Field(
         default="harbormaster",
@@ -34,26 +36,32 @@ class CertificateSettings(Settings):
     )
     webhooks_expected: bool = Field(
         default=False,
-        description="Expect the webhook configurations to exist: `serve` also reports one that was deleted before "
-        "`serve` started.",
+        description=(
+            "Require the webhook configurations to exist: `serve` then also reports a configuration that was deleted "
+            "before it started."
+        ),
     )
     repair_webhooks: bool = Field(
         default=False,
-        description="Restore `failurePolicy: Fail` if another client has set Ignore. Requires "
-        "`HARBORMASTER_CERTIFICATE_SECRET`, with which `serve` may patch the configurations.",
+        description=(
+            "Restore `failurePolicy: Fail` if another client has set it to `Ignore`. Requires "
+            "`HARBORMASTER_CERTIFICATE_SECRET`, which gives `serve` the right to patch the configurations."
+        ),
     )
     authority_life_seconds: SecondsWithin = Field(
         default=AUTHORITY_LIFE.total_seconds(),
         ge=SHORTEST_LIFE_SECONDS,
         le=LONGEST_LIFE_SECONDS,
-        description="Lifetime of a certificate authority. The next one is created after two thirds of it. A change of "
-        "this setting applies to the next one.",
+        description=(
+            "Lifetime of a certificate authority. The next authority is created after two thirds of that time. A "
+            "change of this setting applies to the next authority."
+        ),
     )
     leaf_life_seconds: SecondsWithin = Field(
         default=LEAF_LIFE.total_seconds(),
         ge=SHORTEST_LIFE_SECONDS,
         le=LONGEST_LIFE_SECONDS,
-        description="Lifetime of a server certificate. The next one is issued after two thirds of it.",
+        description="Lifetime of a server certificate. The next certificate is issued after two thirds of that time.",
     )
     tls_cert: Path | None = Field(
         default=None,
@@ -71,12 +79,12 @@ class CertificateSettings(Settings):
         "own listener.",
     )
     ip_addresses: Words = Field(
-        default=("127.0.0.1", "::1"), description="IP addresses of the server, for the same two purposes."
+        default=("127.0.0.1", "::1"), description="IP addresses of the server, used like `HARBORMASTER_DNS_NAMES`."
     )
     certificate_check_seconds: Seconds = Field(
         default=10,
         gt=0,
-        description="Poll interval for changed files of certificates and authorities.",
+        description="Poll interval for changes of certificate files.",
     )
 
     @field_validator("dns_names")

@@ -23,8 +23,7 @@ class HubSettings(Settings):
     )
     kubernetes_service_host: Annotated[str | None, Variable("KUBERNETES_SERVICE_HOST")] = Field(
         default=None,
-        description="Set by Kubernetes in a pod. The process then uses its own cluster rather than that of "
-        "`KUBECONFIG`.",
+        description="Set by Kubernetes in a pod. The process then uses the cluster of the pod instead of `KUBECONFIG`.",
     )
 
     @property
@@ -46,7 +45,7 @@ class DataSettings(Settings):
     """The data folder."""
 
     state_home: Annotated[str, Variable("XDG_STATE_HOME")] = Field(
-        default="", description="Folder for the state of programs. `~/.local/state` if it is not an absolute path."
+        default="", description="Folder for the state of programs. Unset, empty or a relative path: `~/.local/state`."
     )
     data: Path = Field(
         default_factory=_usual_folder,

@@ -44,37 +44,45 @@ class ExtenderSettings(Settings):
 
     extender_during_update: DuringUpdate = Field(
         default=DuringUpdate.FILTER,
-        description="Nodes of a member that an upgrade run is working on: `Filter` keeps pods off them, `Ignore` does "
-        "not.",
+        description=(
+            "Handling of nodes of a member that an upgrade run is working on: `Filter` excludes them, `Ignore` does "
+            "not."
+        ),
     )
     extender_unknown_nodes: UnknownNodes = Field(
         default=UnknownNodes.ALLOW,
-        description="Nodes that are not in the cache yet: `Allow` admits pods there, `Reject` does not.",
+        description="Handling of nodes that are not in the cache yet: `Allow` accepts them, `Reject` excludes them.",
     )
     extender_ordinary_nodes: OrdinaryNodes = Field(
         default=OrdinaryNodes.REJECT,
-        description="Nodes that belong to no member cluster and no node pool: `Reject` keeps pods that name a "
-        "placement off them, `Allow` does not.",
+        description=(
+            "Handling of nodes outside of member clusters and node pools: `Reject` excludes them for pods that name "
+            "a placement, `Allow` does not."
+        ),
     )
     extender_max_score: int = Field(
         default=10,
         ge=1,
         le=100,
-        description="Highest score of the extender. If you raise it, lower `weight`: kube-scheduler expects at "
-        "most 10, and kube-scheduler 1.36 does not check it.",
+        description=(
+            "Highest score of the extender. If you raise it, lower `weight`: kube-scheduler expects at most 10, but "
+            "version 1.36 does not check that."
+        ),
     )
     extender_cluster_labels: Words = Field(
         default=CLUSTER_LABELS,
         description="Labels of a node that name its member cluster. The first one present is used.",
     )
     extender_default_preferences: Annotated[Preferences, JSON] = Field(
-        default=(), description="Preferred terms for pods that follow no placement."
+        default=(), description="Preferred terms for pods that do not name a placement."
     )
     extender_node_pool_preferences: Annotated[Preferences, JSON] = Field(
         default=(), description="Preferred terms among the nodes of node pools."
     )
     extender_protect_do_not_disrupt: bool = Field(
         default=True,
-        description="Refuse preemption if a victim is annotated `karpenter.sh/do-not-disrupt`, which the extender "
-        "sees with `nodeCacheCapable: false`.",
+        description=(
+            "Refuse preemption if a victim has the annotation `karpenter.sh/do-not-disrupt`. The extender sees "
+            "annotations only with `nodeCacheCapable: false`."
+        ),
     )

@@ -27,14 +27,17 @@ class GateSettings(InstallationSettings):
 
     expiration_mode: ExpirationMode = Field(
         default=ExpirationMode.FORCEFUL,
-        description="Handling of expired nodes. `Forceful` disrupts them at any time, as Karpenter does. "
-        "`Graceful` makes them wait for budgets without reasons and for everything that blocks the disruption "
-        "of a node.",
+        description=(
+            "Handling of expired nodes. `Forceful` disrupts them at any time, as Karpenter does. `Graceful` respects "
+            "budgets without reasons and everything else that blocks the disruption of a node."
+        ),
     )
     template_do_not_disrupt: bool = Field(
         default=True,
-        description="`karpenter.sh/do-not-disrupt` in the template of a pool also applies to nodes that were created "
-        "before the annotation was set.",
+        description=(
+            "Apply `karpenter.sh/do-not-disrupt` in the template of a pool to nodes that were created before the "
+            "annotation was set, too."
+        ),
     )
     gate_members: Annotated[tuple[MemberDisruption, ...], COMMAS] = Field(
         default=(MemberDisruption.EVICTION, MemberDisruption.UPGRADE),
@@ -86,9 +89,11 @@ class NodeDisruptionSettings(GateSettings):
 
     node_disruption_mode: NodeDisruptionMode = Field(
         default=NodeDisruptionMode.ADVISE,
-        description="Disruption of the nodes of NodePools. `Off`: disabled. `Advise`: reports which nodes would be "
-        "disrupted, by conditions of the pools, Events and metrics. `Act`: disrupts them, but only advises "
-        "while Karpenter is the leader in the same cluster.",
+        description=(
+            "Mode of the node disruption controller. `Off`: disabled. `Advise`: reports the nodes that would be "
+            "disrupted, in conditions of the pools, Events and metrics. `Act`: disrupts them, but only advises while "
+            "Karpenter is the leader in the same cluster."
+        ),
     )
     node_disruption_karpenter_lease: Annotated[str, Field(pattern=_LEASE, max_length=317)] = Field(
         default=DEFAULT_LEASE,

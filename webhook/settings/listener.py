@@ -26,8 +26,9 @@ class ListenerSettings(Settings):
     https_port: Port = Field(default=9443, description="Port of the HTTPS listener. 0: any free port.")
     page_on_http: bool = Field(
         default=False,
-        description="Serve the page and the read-only part of `/v1` on the plain listener too, to every user of this "
-        "machine.",
+        description=(
+            "Also serve the page and the read-only part of `/v1` on the plain listener, to every user of this machine."
+        ),
     )
     keepalive_seconds: Seconds = Field(
         default=120,

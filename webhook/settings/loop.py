@@ -66,16 +66,15 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
 
     lease_name: Name = Field(
         default="harbormaster-reconcile",
-        description="Leader election Lease in the namespace of the installation.",
+        description="Name of the leader election Lease, in the namespace of the installation.",
     )
     shards: int = Field(
         default=1,
         ge=1,
         le=MOST_SHARDS,
         description=(
-            "Number of shards of the loop's work, and of replicas that process them concurrently. 1: a single "
-            "leader. Must be the same in all replicas: a replica with another number remains idle until the "
-            "others have stopped."
+            "Number of shards of the loop, and of replicas that can be active concurrently. 1: a single leader. Must "
+            "be the same in all replicas: a replica with another number remains idle until the others have stopped."
         ),
     )
     force_delete_seconds: SecondsWithin = Field(

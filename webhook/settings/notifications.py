@@ -63,8 +63,7 @@ class NotificationSettings(Settings):
     notifications_reasons: Annotated[tuple[Reason, ...], COMMAS] = Field(
         default=NEED_A_PERSON,
         max_length=256,
-        description="Reasons of the Events that are sent. `Warning/REASON` or `Normal/REASON`: only those of that "
-        "type.",
+        description="Reasons of Events to send. `Warning/REASON` or `Normal/REASON` selects only Events of that type.",
     )
     notifications_hub: str = Field(
         default="",

@@ -35,7 +35,7 @@ class ObservabilitySettings(Settings):
     commit: str = Field(
         default="",
         max_length=64,
-        description="Commit of the source that the program was built from, set by an image and shown in metrics.",
+        description="Commit that the program was built from. Set in the image, and shown in metrics.",
     )
 
     @field_validator("tracing_endpoint")
@@ -77,8 +77,10 @@ class HistorySettings(Settings):
         default=7,
         ge=0,
         le=90,
-        description="Retention in days of decisions, rollouts, refusals and answers of the gate, for `harbormaster "
-        "history`. 0: disabled.",
+        description=(
+            "Days for which `harbormaster history` keeps decisions, rollouts, refusals and answers of the gate. 0: "
+            "disabled."
+        ),
     )
     history_megabytes: int = Field(
         default=8,
@@ -88,7 +90,7 @@ class HistorySettings(Settings):
         "entries are deleted first.",
     )
     history_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=300, description="Minimum interval between writes of the history by a process."
+        default=10, ge=1, le=300, description="Minimum interval between writes of the history by one process."
     )
 
     def history(self) -> HistoryOptions:

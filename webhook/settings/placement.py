@@ -29,16 +29,21 @@ class PlaceableSettings(InstallationSettings):
     )
     blocked_kinds: str = Field(
         default="",
-        description="Kinds that placements may not select or wrap, besides those that are always blocked, such as "
-        "`v1/Secret;example.com`. Same syntax as `HARBORMASTER_ALLOWED_KINDS`. The two cannot be combined.",
+        description=(
+            "Kinds that placements may not select or wrap, in addition to those that are always blocked, such as "
+            "`v1/Secret;example.com`. Same syntax as `HARBORMASTER_ALLOWED_KINDS`, which must be empty if this is "
+            "set."
+        ),
     )
     workloads_enabled: bool = Field(
-        default=False, description="The hub runs workloads itself. PersistentVolumeClaims are then not placed."
+        default=False, description="Set if the hub itself runs workloads. PersistentVolumeClaims are then not placed."
     )
     skipped_namespaces: Words = Field(
         default=(),
-        description="Namespaces that are never placed, besides `default`, `kube-*`, `fleet-*` and the namespace of "
-        "the installation.",
+        description=(
+            "Namespaces that are never placed, in addition to `default`, `kube-*`, `fleet-*` and the namespace of "
+            "the installation."
+        ),
     )
 
     @field_validator("allowed_kinds", "blocked_kinds")
@@ -72,34 +77,43 @@ class RemovalSettings(Settings):
 
     removal_confirmation: Literal["", "Off", "Warn", "Confirm"] = Field(
         default="",
-        description="Mode of all effects: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`. Empty: each "
-        "effect has the mode of its own setting.",
+        description=(
+            "Mode for all effects: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`. Empty: each "
+            "effect has the mode of its own setting."
+        ),
     )
     removal_confirmation_data: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,
-        description="A kind that holds data leaves a placement: Namespace, PersistentVolumeClaim, PersistentVolume, "
-        "CustomResourceDefinition, StatefulSet, and those of `HARBORMASTER_REMOVAL_CONFIRMATION_KINDS`.",
+        description=(
+            "Mode when objects of a kind that holds data leave a placement: Namespace, PersistentVolumeClaim, "
+            "PersistentVolume, CustomResourceDefinition, StatefulSet, and those of "
+            "`HARBORMASTER_REMOVAL_CONFIRMATION_KINDS`."
+        ),
     )
     removal_confirmation_many_objects: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,
-        description="All objects leave a placement, or more than 10, or more than half and at least 3.",
+        description="Mode when all objects leave a placement, or more than 10, or more than half and at least 3.",
     )
     removal_confirmation_objects: ConfirmationMode = Field(
-        default=ConfirmationMode.WARN, description="Another object leaves a placement."
+        default=ConfirmationMode.WARN, description="Mode when any other object leaves a placement."
     )
     removal_confirmation_many_clusters: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,
-        description="A placement ends with no cluster, or loses, net of replacements, more than 10, or more than half "
-        "and at least 3.",
+        description=(
+            "Mode when a placement loses its last cluster, or, net of replacements, more than 10 clusters, or more "
+            "than half of them and at least 3."
+        ),
     )
     removal_confirmation_clusters: ConfirmationMode = Field(
-        default=ConfirmationMode.OFF, description="A placement leaves fewer clusters."
+        default=ConfirmationMode.OFF, description="Mode when a placement loses fewer clusters."
     )
     removal_confirmation_placement: ConfirmationMode = Field(
-        default=ConfirmationMode.CONFIRM, description="A placement with content on two or more clusters is deleted."
+        default=ConfirmationMode.CONFIRM,
+        description="Mode when a placement with content on two or more clusters is deleted.",
     )
     removal_confirmation_node_pool: ConfirmationMode = Field(
-        default=ConfirmationMode.CONFIRM, description="A NodePool with nodes is deleted. Checked only by admission."
+        default=ConfirmationMode.CONFIRM,
+        description="Mode when a NodePool with nodes is deleted. Checked only by admission.",
     )
     removal_confirmation_window_seconds: SecondsWithin = Field(
         default=3600,
@@ -170,6 +184,8 @@ class RolloutSettings(RemovalSettings):
     resource_collection_seconds: Seconds = Field(
         default=15,
         le=60,
-        description="Debounce interval: changes of selected objects within this time of the first change are coalesced "
-        "into one snapshot.",
+        description=(
+            "Debounce interval: changes of selected objects that follow the first change within this time are "
+            "coalesced into one snapshot."
+        ),
     )

@@ -80,8 +80,10 @@ class SignInSettings(Settings):
     )
     oidc_session_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one per line, the same for all replicas, reloaded when it changes. The first one "
-        "encrypts sessions of the page. All of them decrypt sessions.",
+        description=(
+            "File of secrets, one per line, the same for all replicas, reloaded when it changes. The first one "
+            "encrypts sessions of the page. All of them decrypt."
+        ),
     )
     oidc_page_url: str = Field(
         default="",
@@ -95,13 +97,13 @@ class SignInSettings(Settings):
     )
     oidc_scopes: Words = Field(
         default=("openid", "profile", EMAIL),
-        description="Requested scopes. Many providers issue groups only if `groups` is among them.",
+        description="Requested scopes. Many providers issue groups only if the scope `groups` is requested.",
     )
     oidc_username_claim: str = Field(
         default="sub",
         min_length=1,
         max_length=256,
-        description="Claim of the ID token with the user name. `email` counts only if it is verified.",
+        description="Claim of the ID token with the user name. The claim `email` is accepted only if it is verified.",
     )
     oidc_username_prefix: str = Field(
         default="",
@@ -115,8 +117,10 @@ class SignInSettings(Settings):
     oidc_groups_prefix: str = Field(
         default="",
         max_length=256,
-        description="Prefix of every group, such as `oidc:`. Without it, a group of the provider has the rights of the "
-        "group of that name on the hub. Empty: no prefix, and a warning. `-`: no prefix, no warning.",
+        description=(
+            "Prefix of every group, such as `oidc:`. Without a prefix, a group of the provider has the rights of the "
+            "group of the same name on the hub. Empty: no prefix, and a warning. `-`: no prefix, no warning."
+        ),
     )
     oidc_name: str = Field(
         default="",

@@ -70,12 +70,15 @@ class UpgraderSettings(Settings):
         default=15, ge=1, le=600, description="Poll interval for upgrades in flight."
     )
     upgrader_call_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=60, description="Timeout of one call of a back end."
+        default=10, ge=1, le=60, description="Timeout of one call to a back end."
     )
     handoff_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one per line, that sign messages to and from the upgrader of `handoff_url`. The "
-        "first one signs. All of them are accepted. Unset: reports to `/v1/upgrade/operations` are refused.",
+        description=(
+            "File of secrets, one per line, that sign messages to and from the upgrader at "
+            "`HARBORMASTER_HANDOFF_URL`. The first one signs. All of them are accepted. Unset: reports to "
+            "`/v1/upgrade/operations` are refused."
+        ),
     )
     handoff_unbound_reports: bool = Field(
         default=False,
@@ -85,12 +88,17 @@ class UpgraderSettings(Settings):
     handoff_url: str = Field(
         default="",
         max_length=2048,
-        description="URL that receives signed operations of the back end `handoff`. Empty: upgraders watch the "
-        "ClusterUpgradeRequests.",
+        description=(
+            "URL to which the back end `handoff` posts signed operations. Empty: upgraders watch "
+            "ClusterUpgradeRequests instead."
+        ),
     )
     handoff_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of that upgrader in PEM, read on every call. Unset: the system's.",
+        description=(
+            "Certificate authorities of the upgrader at `HARBORMASTER_HANDOFF_URL` in PEM, read on every call. "
+            "Unset: the system's."
+        ),
     )
 
     @field_validator("upgraders")
