@@ -142,7 +142,7 @@ class _Reading:
         for name in sorted(map(str, document.keys() - set(_FIELDS))):
             self._wrong(FieldPath.of(name), f"unknown field: must be one of {', '.join(_FIELDS)}")
         if not self.mistakes and not document.keys() & {"prices", "regions"}:
-            self._wrong(FieldPath.of("prices"), "is missing: the price per hour by SKU")
+            self._wrong(FieldPath.of("prices"), "must be set: the price per hour by SKU")
         return PriceList(
             self._prices(document.get("prices"), FieldPath.of("prices")),
             {
@@ -199,7 +199,7 @@ def csv_rows(text: str) -> list[JsonObject]:
     (first, columns), *rows = rows
     mistakes = [PriceMistake(FieldPath(), f"line {first}: {mistake}") for mistake in _column_mistakes(columns)]
     mistakes = mistakes or [
-        PriceMistake(FieldPath(), f"line {line}: {len(row)} cells, but there are {len(columns)} columns")
+        PriceMistake(FieldPath(), f"line {line}: has {len(row)} cells, must have {len(columns)}, one for each column")
         for line, row in rows
         if len(row) > len(columns)
     ]

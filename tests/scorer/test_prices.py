@@ -48,7 +48,7 @@ def test_an_instant_that_yaml_has_read():
     ("document", "found"),
     [
         pytest.param(None, ["null: must be rows or prices by SKU"], id="nothing"),
-        pytest.param({}, ["prices: is missing: the price per hour by SKU"], id="nothing-in-it"),
+        pytest.param({}, ["prices: must be set: the price per hour by SKU"], id="nothing-in-it"),
         pytest.param(
             {"prices": {}, "price": {}},
             ["price: unknown field: must be one of updatedAt, prices, regions"],
@@ -113,7 +113,7 @@ def test_any_document_is_read_or_refused(document):
         ),
         pytest.param("# prices\nname", "line 1: must have a column name. Columns are", id="comment"),
         pytest.param("name,price,price\n", 'line 1: column "price" is listed twice', id="column-twice"),
-        pytest.param("name,price\n\nd4,1,2\n", "line 3: 3 cells, but there are 2 columns", id="too-many-cells"),
+        pytest.param("name,price\n\nd4,1,2\n", "line 3: has 3 cells, must have 2", id="too-many-cells"),
         pytest.param(f"name\n{'x' * 200_000}\n", "not CSV: field larger than", id="huge-cell"),
     ],
 )

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-ELSEWHERE: Final = "choose another with --data"
+ELSEWHERE: Final = "Choose another with --data"
 _MOST_LINKS: Final = 40
 """The limit of the kernel."""
 
@@ -36,19 +36,20 @@ def check_folder(folder: Path) -> None:
         entries = {path: path.lstat().st_uid for path in sorted(resolved_folder.iterdir())}
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", "") or error
-        raise DataFolderError(f"data folder {folder}: {reason}; {ELSEWHERE}") from error
+        raise DataFolderError(f"data folder {folder}: {reason}. {ELSEWHERE}") from error
     if status.st_uid != os.geteuid():
         raise DataFolderError(
-            f"data folder {resolved_folder}: belongs to {name_of_owner(status.st_uid)} and not to you; {ELSEWHERE}"
+            f"data folder {resolved_folder}: belongs to {name_of_owner(status.st_uid)} and not to you. {ELSEWHERE}"
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise DataFolderError(
-            f"data folder {resolved_folder}: others can write it; chmod go-w {resolved_folder}, or {ELSEWHERE}"
+            f"data folder {resolved_folder}: others can write it. Run chmod go-w {resolved_folder}, "
+            "or choose another with --data"
         )
     for path, owner in entries.items():  # files left by others while they could write the folder
         if owner != os.geteuid():
             raise DataFolderError(
-                f"data folder {resolved_folder}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}"
+                f"data folder {resolved_folder}: {path} belongs to {name_of_owner(owner)}. {ELSEWHERE}"
             )
 
 
@@ -63,17 +64,19 @@ def check_file(file: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise DataFolderError(f"data folder {file.parent}: {file}: {error.strerror}; {ELSEWHERE}") from error
+        raise DataFolderError(f"data folder {file.parent}: {file}: {error.strerror}. {ELSEWHERE}") from error
     subject = f"data folder {file.parent}: {file}"
     if not stat.S_ISREG(status.st_mode):
-        raise DataFolderError(f"{subject} is no file of its own; remove it, or {ELSEWHERE}")
+        raise DataFolderError(f"{subject} is not a regular file. Remove it, or choose another with --data")
     if status.st_uid != os.geteuid():
         raise DataFolderError(
-            f"{subject} belongs to {name_of_owner(status.st_uid)} and not to you; remove it, or {ELSEWHERE}"
+            f"{subject} belongs to {name_of_owner(status.st_uid)} and not to you. "
+            "Remove it, or choose another with --data"
         )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise DataFolderError(
-            f"{subject} is open to others; remove it for a new one, or if no other user has read it: chmod go-rw {file}"
+            f"{subject} is open to others. Remove it to get a new one, "
+            f"or if no other user has read it: chmod go-rw {file}"
         )
 
 
@@ -102,16 +105,15 @@ def _check_on_the_way(folder: Path, path: Path) -> None:
     status = path.lstat()
     if status.st_uid not in (0, os.geteuid()):
         raise DataFolderError(
-            f"data folder {folder}: {path} belongs to {name_of_owner(status.st_uid)}, "
-            f"who can put another in its place; {ELSEWHERE}"
+            f"data folder {folder}: {path} belongs to {name_of_owner(status.st_uid)}, who can replace it. {ELSEWHERE}"
         )
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
         return
     others = stat.S_IWOTH if status.st_gid == os.getegid() == os.geteuid() else stat.S_IWOTH | stat.S_IWGRP
     if status.st_mode & others:  # a group with the number of its user is assumed to have no other member
         raise DataFolderError(
-            f"data folder {folder}: others can write {path}, and put another in its place; chmod go-w {path}, "
-            f"or {ELSEWHERE}"
+            f"data folder {folder}: others can write {path} and replace it. Run chmod go-w {path}, or choose another "
+            "with --data"
         )
 
 

@@ -47,7 +47,7 @@ from webhook.runtime.clock import utc_now
 CHART: Final = "charts/harbormaster-agent"
 
 _TOKEN_REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
-_LEAVE_FIRST: Final = "let it leave there first (harbormaster leave), or if that hub is lost, add --take-over"
+_LEAVE_FIRST: Final = "Run harbormaster leave for it first, or if that hub is lost, add --take-over"
 _NO_TOKEN: Final = "none-yet"  # noqa: S105 - placeholder of a dry run
 
 
@@ -146,9 +146,9 @@ class Join:
         space = self._options.namespace
         deployment = await self._cluster.find(DEPLOYMENT, AGENT, space)
         if deployment is None:
-            return f"; {self._cluster} has no Deployment {space}/{AGENT}"
+            return f". {self._cluster} has no Deployment {space}/{AGENT}"
         if not status_of(deployment).get("availableReplicas"):
-            return f"; no Pod of Deployment {space}/{AGENT} in {self._cluster} is available"
+            return f". No Pod of Deployment {space}/{AGENT} in {self._cluster} is available"
         return ""
 
     async def _check_hub(self) -> None:

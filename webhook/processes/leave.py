@@ -110,12 +110,12 @@ class Leave:
         internal = await self._hub.find(INTERNAL_MEMBER_CLUSTER, name, space)
         if internal is not None and not has_left(internal):
             return (
-                "its agent has not reported that it has let go of what was placed; the loop waits for that for 15 "
-                "minutes (HARBORMASTER_FORCE_DELETE_SECONDS)"
+                "its agent has not reported that it has released the placed objects. The loop waits for 15 minutes "
+                "(HARBORMASTER_FORCE_DELETE_SECONDS)"
             )
         if await self._hub.find(NAMESPACE, space) is not None:
-            return f"namespace {space} on the hub is not gone yet"
-        return "the loop has not released the MemberCluster: does `harbormaster reconcile` run on the hub?"
+            return f"namespace {space} on the hub is still being deleted"
+        return "the loop has not released the MemberCluster. Is `harbormaster reconcile` running on the hub?"
 
     async def clear(self, *, dry_run: bool) -> bool:
         """Remove the objects that ``join`` made. Return whether there were any.
@@ -144,7 +144,7 @@ class Leave:
         """Return the remaining steps for the caller, one per line. Raises `JoinError`."""
         options, cluster = self._options, self._cluster
         if cluster is None:
-            return ["nothing was removed from the member itself; to do that, add --member-context"]
+            return ["nothing was removed from the member itself. To clean up there, add --member-context"]
         remarks = []
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
         if record is not None and record.get("data"):

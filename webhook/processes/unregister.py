@@ -33,7 +33,7 @@ class Unregistered:
     def lines(self) -> Iterator[str]:
         """Yield the result as text."""
         for name, was_present in self.removed.items():
-            yield f"{name} {'removed' if was_present else 'was not there'}"
+            yield f"{name} {'removed' if was_present else 'not found'}"
         for kind, count in self.waiting.items():
             if count is None:
                 yield f"{kind}: you may not list them, so those with finalizers are not counted"

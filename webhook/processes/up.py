@@ -267,7 +267,7 @@ class Up:
         try:
             self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise DataFolderError(f"data folder {self.data}: {error.strerror}; {ELSEWHERE}") from error
+            raise DataFolderError(f"data folder {self.data}: {error.strerror}. {ELSEWHERE}") from error
         check_folder(self.data)
         try:
             (self.data / _FORMER_FILE).unlink(missing_ok=True)
@@ -283,7 +283,7 @@ class Up:
                 return secret
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else f"its {file.name} is not readable text"
-            raise DataFolderError(f"data folder {self.data}: {reason}; {ELSEWHERE}") from error
+            raise DataFolderError(f"data folder {self.data}: {reason}. {ELSEWHERE}") from error
         secret = secrets.token_urlsafe(32)
         _write_private(file, secret.encode())
         return secret
@@ -337,5 +337,5 @@ def _write_private(path: Path, content: bytes) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise DataFolderError(
-            f"data folder {path.parent}: cannot write {path}: {error.strerror}; {ELSEWHERE}"
+            f"data folder {path.parent}: cannot write {path}: {error.strerror}. {ELSEWHERE}"
         ) from error

@@ -117,7 +117,7 @@ class _Yaml:
         except (ValueError, RecursionError):
             self.document = self._parsed(text)
         if isinstance(self.document, str):
-            raise _invalid("is neither YAML nor JSON with rows; a price list in CSV has a name that ends in .csv")
+            raise _invalid("is neither YAML nor JSON with rows. For CSV, the name must end in .csv")
 
     def _parsed(self, text: str) -> Any:
         loader = _Loader(text)
@@ -145,7 +145,7 @@ class _Yaml:
 def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a name is listed twice")  # the YAML parser then reports it with its line
+        raise ValueError("a name must not be listed twice")  # the YAML parser then reports it with its line
     return members
 
 
@@ -214,7 +214,7 @@ class PriceFile(Generic[T]):
             await asyncio.to_thread(self._read)
         except PriceFileError as error:
             if str(error) != self.problem:
-                _log.warning("price list not usable, the last one is kept", extra={"error": str(error)})
+                _log.warning("price list not reloaded", extra={"error": str(error)})
             self.problem = str(error)
         return self._prices
 

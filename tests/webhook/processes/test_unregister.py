@@ -44,8 +44,8 @@ async def test_both_are_removed_and_a_second_time_finds_none(hub):
         "MutatingWebhookConfiguration/quay removed",
     ]
     assert await words(hub) == [
-        "ValidatingWebhookConfiguration/quay was not there",
-        "MutatingWebhookConfiguration/quay was not there",
+        "ValidatingWebhookConfiguration/quay not found",
+        "MutatingWebhookConfiguration/quay not found",
     ]
 
 

@@ -18,8 +18,8 @@ from webhook.cli.upgrades.run_client import UpgradeRuns
 HELP: Final = """Reject a pending approval request or upgrade gate, and stop the run.
 
 NAME is a run, an approval request or an upgrade gate. Changes already made remain: `harbormaster undo RUN` rolls back a
-staged update. `harbormaster run resume RUN` makes a staged update ask again, and `harbormaster upgrade start RUN` an
-upgrade run. The reason is recorded.
+staged update. To request the approval again, use `harbormaster run resume RUN` for a staged update, and `harbormaster
+upgrade start RUN` for an upgrade run.
 
 \b
 Examples:

@@ -55,7 +55,7 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     """
     name, stages = run.metadata.name, [stage.name for stage in run.status.stages]
     if stage and stage not in stages:
-        raise UserError(f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(stages)}")
+        raise UserError(f"run {name} has no stage {stage[:63]!r}. Its stages: {', '.join(stages)}")
     gates = [(place, gate) for place, gate in gates_of(run.status) if stage in ("", place.stage)]
     pending_gates = [gate for gate in gates if gate[1].state is UpgradeState.PENDING]
     approvals = [gate for gate in pending_gates if gate[1].type is GateType.APPROVAL]

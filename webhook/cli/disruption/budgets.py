@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 HELP = """Show the disruptions that budgets allow, now and on a calendar.
 
 A budget of a NodePool limits how many of its nodes may be disrupted at the same time, optionally only for certain
-reasons and hours. The strictest active budget applies. With -f, the answer comes from files (NodePools, plus Nodes and
-NodeClaims for the counts), otherwise from the running hub.
+reasons and hours. The strictest active budget applies. With -f, reads files (NodePools, plus Nodes and NodeClaims for
+the counts). Otherwise asks the running hub.
 
 \b
 Examples:
@@ -49,8 +49,8 @@ Exit codes:
 """
 LIST_HELP = """Show how many nodes may be disrupted now, per pool and reason.
 
-ALLOWED: further nodes that may be disrupted. USED: nodes that are being disrupted or are not ready. OPENS: when the
-next node may be disrupted.
+ALLOWED: number of nodes that may be disrupted now. USED: number of nodes that are being disrupted or are not ready.
+OPENS: when the next node may be disrupted.
 
 \b
 Examples:
@@ -124,8 +124,8 @@ class _CalendarOptions:
 pools_argument = click.argument("pools", nargs=-1, metavar="[POOL]...", shell_complete=tab("pools"))
 counts_of_files = count_options(
     "With -f: the number of nodes per pool.",
-    "With -f: how many of them are being deleted.",
-    "With -f: how many others are not ready.",
+    "With -f: the number of nodes that are being deleted.",
+    "With -f: the number of other nodes that are not ready.",
 )
 
 
@@ -251,7 +251,7 @@ def _bounds(first_day: datetime | date | None, days: int, zone: ZoneInfo, now: d
 
 def _only_with_files(counts: CountOptions) -> None:
     if counts:
-        raise click.UsageError("--total, --deleting and --not-ready need -f: the running hub counts its own nodes")
+        raise click.UsageError("--total, --deleting and --not-ready require -f: the running hub counts its own nodes")
 
 
 def _counts(counts: CountOptions) -> "NodeCounts | None":
@@ -327,7 +327,7 @@ def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
     if empty:
         few = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
         complain(
-            f"note: the files have no nodes of {few}, so a percentage allows no disruption: give the number of nodes "
+            f"note: the files have no nodes of {few}, so a percentage allows no disruption. Give the number of nodes "
             "with --total N"
         )
 

@@ -61,14 +61,14 @@ DUMPED: Final = (
 _MISSING: Final = {
     NODE_CLAIM: "no node can be disrupted, because that requires a NodeClaim",
     POD: "every node counts as empty",
-    POD_DISRUPTION_BUDGET: "none protects a pod",
+    POD_DISRUPTION_BUDGET: "no budget protects a pod",
     NAMESPACE: "namespace selectors match only by name",
-    DAEMON_SET: "only those that already run a pod add one to new nodes",
+    DAEMON_SET: "only DaemonSets that already run a pod add one to new nodes",
 }
 """Effect of a dump without objects of a kind."""
 _MISSING_FOR_DRAIN: Final = {
     NODE_CLAIM: "terminationGracePeriod is unknown",
-    POD: "nothing would move",
+    POD: "no pods would move",
     POD_DISRUPTION_BUDGET: _MISSING[POD_DISRUPTION_BUDGET],
     NAMESPACE: _MISSING[NAMESPACE],
 }
@@ -119,7 +119,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     kinds = (NODE, NODE_POOL) if pools_needed else (NODE,)
     for kind in kinds:
         if not by_kind[kind.group_kind]:
-            raise UserError(f"no {kind.kind} in {files}; create a dump with: {DUMP_LINE}")
+            raise UserError(f"no {kind.kind} in {files}. Create a dump with: {DUMP_LINE}")
     pools = _admitted(resolve(by_kind.pop(NODE_POOL.group_kind)), now)
     notes = [
         *_missing(by_kind, _MISSING if pools_needed else _MISSING_FOR_DRAIN),

@@ -60,7 +60,7 @@ Examples:
 {_CODES}"""
 DISRUPTION_HELP: Final = f"""Check whether nodes of a NodePool may be disrupted.
 
-POOL is a NodePool. NODE names the nodes to disrupt, in order of preference. --count gives their number instead. With
+POOL is a NodePool. NODE names the nodes to disrupt, in order of preference. To let the gate choose, use --count. With
 -f, the answer comes from files: the NodePool, and its Nodes, NodeClaims, Pods and PodDisruptionBudgets if the files
 have them.
 
@@ -110,7 +110,7 @@ Exit codes:
 """
 RELEASE_HELP: Final = """Release a reservation.
 
-Nodes that you named and have disrupted need no release: once they are being deleted, they are not counted twice.
+You need not release nodes that you named and have disrupted: once they are being deleted, they are not counted twice.
 `harbormaster gate list` shows the ids of your own reservations.
 
 \b
@@ -152,7 +152,7 @@ def command() -> None:
         "--reason", type=click.Choice(REASONS, case_sensitive=False), required=True, help="Reason for the disruption."
     ),
     click.option(
-        "--count", type=click.IntRange(min=0), metavar="K", help="Number of nodes, if any nodes of the pool will do."
+        "--count", type=click.IntRange(min=0), metavar="K", help="Number of nodes, if the gate may choose them."
     ),
     click.option(
         "--class",
@@ -160,19 +160,23 @@ def command() -> None:
         type=click.Choice(["graceful", "eventual"]),
         default="graceful",
         show_default=True,
-        help="eventual does not wait for pods if the NodeClaim has a terminationGracePeriod.",
+        help="Class of disruption. eventual ignores blocking pods if the NodeClaim has a terminationGracePeriod.",
     ),
-    click.option("--up-to", is_flag=True, help="Accept fewer nodes."),
+    click.option("--up-to", is_flag=True, help="Allow fewer nodes if not all of them may be disrupted."),
 )
 @reservation_options
 @grouped(
     "moment",
     _InstantOptions,
-    click.option("--now", type=Instant(), help="Time to check.  [default: now]"),
+    click.option("--now", type=Instant(), help="Time of the disruption.  [default: now]"),
     zone_option,
 )
 @repository_option
-@count_options("The number of nodes.", "How many of them are being deleted.", "How many others are not ready.")
+@count_options(
+    "With -f: the number of nodes of the pool.",
+    "With -f: the number of nodes that are being deleted.",
+    "With -f: the number of other nodes that are not ready.",
+)
 @output_option("text", "json", "yaml")
 @hub_options
 def disruption(

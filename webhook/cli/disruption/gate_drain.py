@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 SHORT: Final = "Show where a drain would move pods, and what blocks it."
 HELP: Final = f"""{SHORT}
 
-Nothing is drained. The named nodes are drained together. For each pod, the table shows which other node would take it,
-what blocks it and until when, or why no node takes it. No new nodes are created. The drain is that of a node that
-Karpenter disrupts. `kubectl drain` differs: it does not wait for do-not-disrupt, and skips pods of DaemonSets. The
-cluster is that of a kubeconfig (--kubeconfig, --context), read with your rights, or with -f that of a dump:
+Nothing is drained. The named nodes are drained together. For each pod, the table shows the node that would take it,
+what blocks it and until when, or why no node takes it. No new nodes are created. The drain is simulated as Karpenter
+does it. `kubectl drain` differs: it does not wait for do-not-disrupt, and skips pods of DaemonSets. Reads the cluster
+of a kubeconfig (--kubeconfig, --context) with your rights, or with -f a dump of it:
 
 \b
   {DUMP_LINE}
@@ -78,7 +78,7 @@ _WITHOUT: Final = {
 @click.command("drain", help=HELP, short_help=SHORT)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @file_option
-@click.option("--now", type=Instant(), help="Time to check.  [default: now, or with -f the time of the dump]")
+@click.option("--now", type=Instant(), help="Time of the drain.  [default: now, or with -f the time of the dump]")
 @zone_option
 @output_option("table", "json", "yaml")
 @hub_options

@@ -39,7 +39,7 @@ class CountOptions:
     def check_whole(self) -> None:
         """Raise `click.UsageError` if parts are given without the total."""
         if self and self.total is None:
-            raise click.UsageError("--deleting and --not-ready also need --total")
+            raise click.UsageError("--deleting and --not-ready require --total")
 
 
 def count_options(total: str, deleting_help: str, not_ready: str) -> Callable[[_Command], _Command]:
@@ -109,7 +109,7 @@ class _ReservationOptions:
     def check(self, files: Files | None = None) -> None:
         """Raise `click.UsageError` if only one of the two is given, or if the answer is computed from files."""
         if files and self.seconds is not None:
-            raise click.UsageError("--reserve needs a running hub: files (-f) hold no reservations")
+            raise click.UsageError("--reserve cannot be used with -f: only a running hub has reservations")
         if (self.seconds is None) != (self.holder is None):
             raise click.UsageError("--reserve and --holder must be given together")
 

@@ -52,8 +52,8 @@ The files are a dump of the cluster:
   {DUMP_LINE}
 
 For each pool, the table shows which nodes are disrupted, when and why, the savings per hour, the replacements, and what
-delayed the disruption. Without --prices nothing is consolidated. With --pools, today's pools and changed ones are
-compared.
+delayed the disruption. Without --prices nothing is consolidated. With --pools, compares the current pools with changed
+ones.
 
 Assumptions: a new node is ready after 90 s, a drain takes as long as its pods take to terminate, evicted pods are
 recreated elsewhere, no other pods are created, nothing fails, and prices do not change.
@@ -140,7 +140,7 @@ def command() -> None:
 @grouped(
     "choices",
     _SimulationOptions,
-    click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools to compare with today's."),
+    click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools to compare with the current ones."),
     click.option(
         "--prices",
         type=click.Path(path_type=Path),
@@ -162,7 +162,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
     from webhook.cli.disruption.simulate import check_prices, read_prices
 
     if not files:
-        raise click.UsageError(f"name a dump of the cluster: -f FILE, made with: {DUMP_LINE}")
+        raise click.UsageError(f"specify a dump of the cluster with -f FILE. Create it with: {DUMP_LINE}")
     display_zone = read_zone(period.zone)
     present = datetime.now(UTC).replace(microsecond=0)
     dump = read_dump(files, present)
@@ -177,7 +177,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
     if catalog is not None:
         notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *changed]))
     else:
-        notes.append("no prices: nothing is consolidated (see --prices), and new nodes are like existing ones")
+        notes.append("no prices: nodes are not consolidated (see --prices), and new nodes are like existing ones")
     notes += [
         f"NodePool {pool.name} is not in the dump: it has no nodes"
         for pool in changed

@@ -252,7 +252,7 @@ def _kind_mistakes(
     version_text, word = document["apiVersion"], document["kind"]
     if kind is None:
         others = [other for other in kinds.values() if other.kind.lower() == word.lower()]
-        hint = f"; did you mean {others[0].kind} of {others[0].api_version}?" if others else ""
+        hint = f". Did you mean {others[0].kind} of {others[0].api_version}?" if others else ""
         yield "kind", f"{quote(word)} of {quote(version_text)} is not a known kind{hint}"
     elif split_api_version(version_text)[1] not in kind.versions:
         versions = " and ".join(api_version(kind.group, version) for version in kind.versions)

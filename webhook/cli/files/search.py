@@ -140,7 +140,7 @@ class Search:
             yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
             return
         if path.startswith(("http://", "https://")):
-            raise UnreadableFileError(path, "URLs are not supported: download and inspect the file, then name it")
+            raise UnreadableFileError(path, "URLs are not supported: download the file, inspect it, and give its path")
         if is_ignored(path, "", self.files.ignored):
             self.ignored += 1
             return
@@ -251,7 +251,7 @@ def _fits(name: str, pattern: str) -> bool:
 def _check_within(file: Path, folder: Path) -> None:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise UnreadableFileError(
-            str(file), f"is a link to a file outside of {folder}; to read it, name the file itself"
+            str(file), f"is a link to a file outside of {folder}. To read it, give the path of the file itself"
         )
 
 

@@ -354,7 +354,7 @@ def _not_served(path: str) -> str:
     """Return the message for a 404 without a body: the API server does not serve the kind in *path*."""
     match path.split("/")[1:]:
         case ["apis", group, version, "namespaces", _, plural, *_] | ["apis", group, version, plural, *_]:
-            return f"the hub serves no {plural} of {group}/{version}; their CustomResourceDefinition is not installed"
+            return f"the hub serves no {plural} of {group}/{version}: their CustomResourceDefinition is not installed"
     return ""
 
 

@@ -68,7 +68,7 @@ async def login_to(connection: HubConnection) -> Login:
         raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
+        raise UserError(f"{connection.ca_file}: {reason}. {connection.advice}") from error
 
 
 async def open_server(connection: HubConnection) -> "ApiServer":
@@ -107,14 +107,14 @@ def unreachable(connection: HubConnection, error: Exception) -> UserError:
     match error:
         case ssl.SSLCertVerificationError():
             reason = error.verify_message or str(error)
-            return UserError(f"{connection}: its certificate is not trusted ({reason}); {_whom_to_trust(connection)}")
+            return UserError(f"{connection}: its certificate is not trusted ({reason}). {_whom_to_trust(connection)}")
         case TimeoutError():
             return UserError(f"{connection} did not answer within {SECONDS:g} s")
         case ConnectionResetError() | BrokenPipeError() | ConnectionAbortedError():
             return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
         case OSError():
             reason = (error.strerror or str(error)).lower()
-            return UserError(f"cannot reach {connection}: {reason}; {connection.advice}")
+            return UserError(f"cannot reach {connection}: {reason}. {connection.advice}")
     return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
 
 
@@ -135,11 +135,11 @@ def unauthorized_hint(connection: HubConnection, content: bytes) -> UserError:
         return UserError(f"{connection} does not accept the token: is it the token of this hub's data folder?")
     command = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
     reason = "does not accept the token: has it expired, or is it for another audience?"
-    return UserError(f"{connection} {reason} Make one with: {command}")
+    return UserError(f"{connection} {reason} Create one with: {command}")
 
 
 def _whom_to_trust(connection: HubConnection) -> str:
     file = connection.ca_file
     if file is None:
-        return "name the authority that signed it: --ca-file FILE"
-    return f"{file} did not sign it, or it is for another name: name another authority with --ca-file FILE"
+        return "Give the authority that signed it with --ca-file FILE"
+    return f"{file} did not sign it, or it is for another name. Give another authority with --ca-file FILE"

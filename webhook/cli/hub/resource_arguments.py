@@ -97,7 +97,7 @@ def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
     short = word.lower().partition(".")[0]
     kinds = {kind.group_kind: kind for kind in (*KINDS.values(), *others)}.values()
     suggestions = " or ".join(_suggestions(short, kinds))
-    return UserError(f"{word[:64]!r} is not a known kind" + (f"; did you mean {suggestions}?" if suggestions else ""))
+    return UserError(f"{word[:64]!r} is not a known kind" + (f". Did you mean {suggestions}?" if suggestions else ""))
 
 
 def _suggestions(word: str, choices: Iterable[Kind]) -> list[str]:
@@ -128,7 +128,7 @@ async def suggestion(client: Client, place: ResourcePath) -> str:
     except HubRefusedError:
         return ""
     close = get_close_matches(place.name, names, n=1, cutoff=_ALIKE)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f". Did you mean {close[0]}?" if close else ""
 
 
 def parse_reference(text: str) -> tuple[Kind, str, str]:
@@ -150,8 +150,8 @@ def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
     """Return a hint at the command that shows a run, or an empty string for other kinds."""
     if kind == UPGRADE_RUN:
         name = names[0] if names and names[0] else "NAME"
-        return f"; for an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"
+        return f". For an upgrade run: harbormaster upgrade status {name}, harbormaster upgrade plan {name}"
     if kind in {family.run for family in FAMILIES} and names and names[-1]:
         space = f" -n {names[0]}" if len(names) > 1 else ""
-        return f"; for a staged update: harbormaster run status {names[-1]}{space}"
+        return f". For a staged update: harbormaster run status {names[-1]}{space}"
     return ""

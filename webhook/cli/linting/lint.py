@@ -40,14 +40,14 @@ Foreign content is skipped and counted in notes: objects of unknown kinds, value
 kustomizations, and YAML and JSON of other tools. --ignore skips more. A file given with -f must hold an object of a
 known kind.
 
-An object may be in several environments, but not twice in one file or kustomization. An object with only generateName
-is validated under a name that the API server might generate.
+An object may occur in several environments, but not twice in one file or kustomization. An object with only
+generateName is validated with a name that the API server might generate.
 
-Errors are objects that admission would refuse, unknown fields, and unreadable files of ours. Warnings are objects that
-would be admitted with a warning, unknown fields of foreign kinds, such as NodePool, whose definition is not among the
-files, and workloads without harbormaster.dev/ignore-fields that are placed together with their HorizontalPodAutoscaler.
-Each finding has file, line, column, rule and field. If the budgets of a NodePool do not have the effect that they seem
-to have, the output includes corrected budgets, ready to paste.
+Errors are objects that admission would refuse, unknown fields, and files with our kinds that cannot be read. Warnings
+are objects that would be admitted with a warning, unknown fields of foreign kinds, such as NodePool, whose definition
+is not among the files, and workloads without harbormaster.dev/ignore-fields that are placed together with their
+HorizontalPodAutoscaler. Each finding has file, line, column, rule and field. If budgets of a NodePool do not have their
+apparent effect, the output includes corrected budgets, ready to paste.
 
 \b
 Output:

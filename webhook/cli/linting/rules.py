@@ -17,7 +17,7 @@ from webhook.cli.text.output import print_document, print_table
 HELP = """Print the admission rules.
 
 Without arguments, prints all rules. Arguments select rules (such as X-14), groups of rules (the letter before the dash)
-and kinds, as in `harbormaster get`. With both rules and kinds, prints those of the rules that apply to these kinds.
+and kinds, as in `harbormaster get`. With both rules and kinds, prints only the rules that apply to these kinds.
 
 \b
 Severity:
@@ -111,7 +111,7 @@ def _unknown(word: str, names: set[str], kinds: set[Kind]) -> str:
     groups = ", ".join(sorted(name for name in names if "-" not in name))
     words = [*names, *(alias for kind in kinds for alias in (kind.plural, kind.kind.lower(), *kind.short_names))]
     close = get_close_matches(word.upper(), words, n=1) or get_close_matches(word.lower(), words, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = f". Did you mean {close[0]}?" if close else ""
     return f"{word!r} is not a rule such as X-14, a group of rules ({groups}) or a kind{hint}"
 
 

@@ -37,7 +37,7 @@ Examples:
 \b
 Exit codes:
   0  all objects would be admitted
-  1  an object would be refused, or a file of ours cannot be read
+  1  an object would be refused, or a file with our kinds cannot be read
 """
 
 _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", "system:authenticated"}))

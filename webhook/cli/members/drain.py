@@ -19,8 +19,8 @@ HELP: Final = """Evict all placements from a member.
 Cordons the member, then evicts every ClusterResourcePlacement from it, within its disruption budget and when no other
 disruption blocks the member. Refused evictions are retried. Reports why placements remain. Placements of type PickFixed
 and namespaced placements cannot be evicted: remove the cluster from their policy, or change the policy. A placement
-that tolerates the taint cordon-key is not evicted, because it would return. --dry-run evaluates each placement in the
-same way for the present state.
+that tolerates the taint cordon-key is not evicted, because it would return. --dry-run makes the same checks once and
+changes nothing.
 
 \b
 Examples:

@@ -84,7 +84,7 @@ class Wish:
         "-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the MemberCluster. Repeatable."
     ),
     click.option(
-        "--hub-server", metavar="URL", help="Address of the hub as the member reaches it.  [default: the context's]"
+        "--hub-server", metavar="URL", help="Address at which the member reaches the hub.  [default: the context's]"
     ),
     click.option("--apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable."),
     click.option("--apply-rbac", is_flag=True, help="Allow the agent to apply roles and role bindings."),
@@ -199,7 +199,7 @@ async def _endpoint(hub: HubConnection, server: str | None) -> "ApiServerEndpoin
     except ValueError as error:
         server_mistake = f"--hub-server {endpoint.server[:64]!r}: {error}"
         kubeconfig_mistake = (
-            f"kubeconfig {hub.kubeconfig}: server {endpoint.server[:64]!r}: {error}; name another: --hub-server URL"
+            f"kubeconfig {hub.kubeconfig}: server {endpoint.server[:64]!r}: {error}. Give another with --hub-server URL"
         )
         raise UserError(kubeconfig_mistake if server is None else server_mistake) from error
     return endpoint

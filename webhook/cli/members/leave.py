@@ -85,11 +85,11 @@ async def _leave(leave: "Leave", name: str, *, dry_run: bool, seconds: float) ->
     was_registered = await leave.request_departure(dry_run=dry_run)
     if was_registered and not dry_run and (remainder := await wait_for(leave.waited_on, seconds)):
         raise UserError(
-            f"timed out after {seconds:g} s waiting for {name} to leave: {remainder}; run this again to continue"
+            f"timed out after {seconds:g} s waiting for {name} to leave: {remainder}. Run the command again to continue"
         )
     cleared = await leave.clear(dry_run=dry_run)
     if not was_registered and not cleared:
-        click.echo(f"member {name} not found, and no remains of it: nothing was changed")
+        click.echo(f"member {name} not found, and nothing of it remains: no changes made")
         return 0
     for remark in await leave.follow_up():
         complain(remark)

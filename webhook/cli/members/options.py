@@ -73,7 +73,7 @@ def sides_options(*, member_required: bool) -> Callable[[_Command], _Command]:
             "--member-kubeconfig",
             type=_file,
             metavar="FILE",
-            help="Kubeconfig with that context.  [default: where the hub's is]",
+            help="Kubeconfig with that context.  [default: the kubeconfig of the hub]",
         ),
         click.option(
             "--hub-namespace",

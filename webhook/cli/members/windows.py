@@ -37,9 +37,8 @@ Exit codes:
 NEXT_HELP: Final = """Show the maintenance windows of members: open or closed, and until when.
 
 The column FOR shows what the windows apply to: Updates are rolling and staged updates of placements, the others are
-types of upgrade runs. --for shows only one of them. For upgrades, windows with that target apply as well. A window that
-does not exist is ignored for upgrades, and counts as closed for updates. A member without windows may be changed at any
-time.
+types of upgrade runs. --for shows only one of them. For upgrades, windows with that target apply as well. A missing
+window is ignored for upgrades, and counts as closed for updates. A member without windows may be changed at any time.
 
 \b
 Examples:
@@ -100,7 +99,7 @@ def command() -> None:
     "--for",
     "purpose",
     type=click.Choice(PURPOSES, case_sensitive=False),
-    help="Only windows that apply to this.  [default: all]",
+    help="Show only windows that apply to this.  [default: all]",
 )
 @output_option("table", "json", "yaml")
 @hub_options

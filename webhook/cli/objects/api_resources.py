@@ -50,9 +50,12 @@ class _ResourceFilter:
 @grouped(
     "choice",
     _ResourceFilter,
-    click.option("--api-group", "group", metavar="GROUP", help="Only kinds of this group."),
+    click.option("--api-group", "group", metavar="GROUP", help="Show only kinds of this API group."),
     click.option(
-        "--namespaced", type=bool, metavar="true|false", help="Only namespaced, or only cluster-scoped, kinds."
+        "--namespaced",
+        type=bool,
+        metavar="true|false",
+        help="Show only namespaced (true) or only cluster-scoped (false) kinds.",
     ),
     click.option("--no-headers", "headers", flag_value=False, default=True, help="Omit the table headers."),
 )

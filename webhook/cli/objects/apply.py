@@ -21,7 +21,7 @@ other clients have set is left unchanged. All files are read and checked before 
 an object, the reasons are printed, and the other objects are still applied.
 
 On the hub of `harbormaster up`, the simulated agent of a MemberCluster reports the status given in the file. Fields
-that only a hub sets are omitted.
+that only a hub may set are not sent.
 
 \b
 Examples:

@@ -20,7 +20,7 @@ from webhook.cli.options.hub import HubOptions, hub_options
 
 HELP = """Delete objects.
 
-Select objects by KIND/NAME or KIND NAME..., by labels (-l), or by the files they came from. When a placement is
+Select objects by KIND/NAME or KIND NAME..., by labels (-l), or by files that contain them (-f). When a placement is
 deleted, the agents remove the objects it has placed from its clusters. The command waits until the objects are deleted.
 If the hub requires confirmation of a deletion, use `harbormaster confirm`.
 

@@ -44,8 +44,12 @@ _WIDTH: Final = len("Annotations:") + 2
 @click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...", shell_complete=tab("objects"))
 @hub_namespace_option
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
-@click.option("-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, …")
-@click.option("--show-events/--no-events", "events", default=True, help="Include their Events.  [default: include]")
+@click.option(
+    "-l", "--selector", default="", metavar="LABELS", help="Show only objects with these labels: key=value, …"
+)
+@click.option(
+    "--show-events/--no-events", "events", default=True, help="Include the Events of the objects.  [default: include]"
+)
 @hub_options
 def command(
     words: Sequence[str], namespace: str | None, everywhere: bool, selector: str, events: bool, hub: HubOptions

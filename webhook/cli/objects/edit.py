@@ -142,11 +142,11 @@ class _Session:
         except OSError as error:
             raise UserError(f"$EDITOR {words[0]!r}: {(error.strerror or str(error)).lower()}") from error
         if code:
-            raise UserError(f"$EDITOR {words[0]!r} ended with exit code {code}; nothing was changed")
+            raise UserError(f"$EDITOR {words[0]!r} ended with exit code {code}: nothing was changed")
         try:
             return self._file.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise UserError(f"the edited text is not UTF-8 at byte {error.start}; nothing was changed") from None
+            raise UserError(f"the edited text is not UTF-8 at byte {error.start}: nothing was changed") from None
 
     def _read(self, body: str) -> JsonObject:
         """Read the edited text. Raises `ValueError`."""

@@ -109,17 +109,27 @@ class _ViewOptions:
     hub_namespace_option,
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces."),
     click.option(
-        "-l", "--selector", default="", metavar="LABELS", help="Only with these labels: key=value, key!=value, …"
+        "-l",
+        "--selector",
+        default="",
+        metavar="LABELS",
+        help="Show only objects with these labels: key=value, key!=value, …",
     ),
     click.option(
-        "--field-selector", "fields", default="", metavar="FIELDS", help="Only with these fields: metadata.name=…, …"
+        "--field-selector",
+        "fields",
+        default="",
+        metavar="FIELDS",
+        help="Show only objects with these fields: metadata.name=…, …",
     ),
     click.option("-w", "--watch", is_flag=True, help="Keep running and show every change."),
     click.option("--ignore-not-found", is_flag=True, help="Treat a missing object as success."),
     click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, such as .metadata.creationTimestamp."),
     click.option("--no-headers", is_flag=True, help="Omit the table headers."),
-    click.option("-L", "--label-columns", multiple=True, metavar="LABEL", help="A column for this label. Repeatable."),
-    click.option("--show-labels", is_flag=True, help="A column with all labels."),
+    click.option(
+        "-L", "--label-columns", multiple=True, metavar="LABEL", help="Show a column for this label. Repeatable."
+    ),
+    click.option("--show-labels", is_flag=True, help="Show a column with all labels."),
 )
 @hub_options
 def command(words: Sequence[str], files: ObjectFiles, output: Format, view: _ViewOptions, hub: HubOptions) -> int:

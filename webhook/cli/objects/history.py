@@ -89,11 +89,11 @@ class _HistoryFilter:
         "types",
         multiple=True,
         type=click.Choice([str(entry_type) for entry_type in EntryType], case_sensitive=False),
-        help="Only of this type. Repeatable.",
+        help="Show only entries of this type. Repeatable.",
     ),
-    click.option("--reason", default="", metavar="WORD", help="Only for this reason, or by this rule of admission."),
-    click.option("--by", default="", metavar="USER", help="Only entries caused by this user."),
-    click.option("--since", type=Duration(), help="Only entries newer than this, such as 24h or 30m."),
+    click.option("--reason", default="", metavar="WORD", help="Show only entries with this reason or admission rule."),
+    click.option("--by", default="", metavar="USER", help="Show only entries caused by this user."),
+    click.option("--since", type=Duration(), help="Show only entries newer than this, such as 24h or 30m."),
     click.option(
         "--limit",
         type=click.IntRange(1, MOST_ITEMS),
@@ -155,7 +155,10 @@ def _show(page: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> N
     elif is_kept:
         complain("No entries found")
     else:
-        complain(f"no history in namespace {namespace}: nothing has happened yet, or it is not kept there")
+        complain(
+            f"no history in namespace {namespace}: nothing has happened yet, or harbormaster is installed in another "
+            "namespace"
+        )
     if page.more:
         complain(f"older entries exist: raise --limit (up to {MOST_ITEMS}), or filter with --since and --type")
     if page.unreadable:

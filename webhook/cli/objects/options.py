@@ -48,7 +48,7 @@ class ObjectFiles:
         if self.kustomization is None:
             return read(Files(self.paths, self.ignored))
         if self.paths:
-            raise click.UsageError("-f and -k: name either files or a kustomization")
+            raise click.UsageError("-f and -k cannot be used together")
         folder = self.kustomization
         return read_text(f"kustomization {folder}", _built(folder))
 
@@ -82,7 +82,7 @@ def file_options(command: _Command) -> _Command:
 def _built(folder: str) -> str:
     """Return the output of kustomize for a folder."""
     if "://" in folder:
-        raise UserError(f"-k {folder}: URLs are not supported: download the folder, then name it")
+        raise UserError(f"-k {folder}: URLs are not supported: download the folder, and give its path")
     if not Path(folder).is_dir():
         raise UserError(f"-k {folder}: no such folder")
     renderer = Renderer.find(KUSTOMIZE)

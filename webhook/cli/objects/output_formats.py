@@ -80,7 +80,7 @@ class FormatType(click.ParamType[Format]):
             self.fail(f"{word} (Go templates) is not supported: use jsonpath=…", param, ctx)
         if word not in WITH_ARGUMENT:
             close = get_close_matches(word, (*WORDS, *WITH_ARGUMENT), n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = f". Did you mean {close[0]}?" if close else ""
             self.fail(f"{word[:64]!r} is not one of {_METAVAR.replace('|', ', ')}{hint}", param, ctx)
         if not argument:
             self.fail(f"{word} needs a text, as in {_EXAMPLES[word]}", param, ctx)

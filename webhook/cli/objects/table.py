@@ -141,7 +141,7 @@ def sort_objects(documents: Sequence[JsonObject], path: str) -> list[JsonObject]
     except JsonPathError as error:
         raise UserError(f"--sort-by {printable(path)[:128]}: {error}") from error
     if documents and not any(values for values, _ in keyed_documents):
-        raise UserError(f"--sort-by {printable(path)[:128]}: no object has such a field")
+        raise UserError(f"--sort-by {printable(path)[:128]}: no object has this field")
 
     def compare(left: tuple[list[Any], JsonObject], right: tuple[list[Any], JsonObject]) -> int:
         if not left[0] or not right[0]:

@@ -161,7 +161,7 @@ async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[C
             kind = branches.placement.kind
             if branches.placement.name in error.message:
                 raise UserError(f"there is no placement {branches.ref}") from error
-            message = f"the hub does not serve {kind.plural}; install the definitions: harbormaster crds"
+            message = f"the hub does not serve {kind.plural}. Install the definitions: harbormaster crds"
             raise UserError(message) from error
 
 
@@ -373,7 +373,7 @@ def _only_news(draw: Draw) -> Draw:
 
 
 def _lost(trouble: str) -> str:
-    return f"watch failed: {printable(trouble)}; retrying"
+    return f"watch failed: {printable(trouble)}. Retrying"
 
 
 def _has_lines() -> bool:

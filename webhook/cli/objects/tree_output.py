@@ -157,7 +157,7 @@ def _condition(condition: Mapping[str, Any]) -> Iterator[Part]:
     yield Part(f"{_GAP}{condition['type']} ")
     yield Part(condition["status"], "red" if condition["status"] == "False" else "yellow")
     if not condition["current"]:
-        yield Part(" for an earlier generation", "dim")
+        yield Part(" of an earlier generation", "dim")
     elif condition["status"] != "True":
         yield Part(f" {condition['reason']}" + (f": {condition['message']}" if condition["message"] else ""))
 

@@ -27,7 +27,7 @@ from webhook.validation.framework.rule import rules_of
 from webhook.validation.guard_rails.writes import ReviewedWrite
 from webhook.validation.live.check import run_checks
 
-_REMEDY: Final = ", the CustomResourceDefinition with -f settles it"
+_REMEDY: Final = ": include its CustomResourceDefinition with -f"
 ANY_NAME: Final = "A-01"
 """The rule for names of all kinds."""
 

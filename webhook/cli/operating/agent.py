@@ -143,11 +143,11 @@ class AgentArguments:
     click.option(
         "--context", metavar="NAME", help="Context of the member's kubeconfig.  [default: its current context]"
     ),
-    click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]"),
+    click.option("--http-host", metavar="ADDRESS", help="Listen address for probes and metrics.  [default: 127.0.0.1]"),
     click.option(
         "--http-port",
         type=click.IntRange(0, 65535),
-        help="Port of probes and metrics; 0 takes any free one.  [default: 8081]",
+        help="Port for probes and metrics. 0: any free port.  [default: 8081]",
     ),
     click.option("--prices", type=_file, metavar="FILE", help="Price list. Without one, no cost is reported."),
     click.option(

@@ -58,7 +58,7 @@ ROTATE: Final = """Replace the certificate authority.
 
 The replicas do this automatically, so the command refuses unless a rollover is due. --force replaces the authority now.
 Clients that trust only the previous authority are served until that one expires. Clients that trust only the authority
-before it lose access. If there may be such clients, the command warns, and asks first on a terminal.
+before it lose access. If there may be such clients, the command warns, and on a terminal asks for confirmation.
 
 When a key is compromised, --distrust ends the trust in all previous authorities immediately. For some seconds, until
 every replica and every API server has picked up the change, writes to our kinds may be refused.
@@ -176,7 +176,7 @@ def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, out
     lineage = state.stored.lineage
     assert lineage is not None
     click.echo(
-        f"Secret {state.secret}: generation {lineage.generation}, {lineage.active.name}; replicas follow within seconds"
+        f"Secret {state.secret}: generation {lineage.generation}, {lineage.active.name}. Replicas follow within seconds"
     )
     return 0
 
@@ -241,7 +241,10 @@ def _warn(state: "CertificateState", lineage: "Lineage", *, distrust: bool) -> N
 
     warning = untrusting_clients(lineage, state.now)
     if distrust:
-        warning = "clients that do not trust the new authority yet lose access, for some seconds also the API server"
+        warning = (
+            "clients that do not trust the new authority yet lose access. For some seconds, this includes the API "
+            "server"
+        )
     if not warning:
         return
     complain(f"warning: {warning}")
@@ -262,8 +265,8 @@ class _Hub:
         self._connection = hub.find()
         if self._connection.ours:
             raise UserError(
-                "harbormaster up creates an authority at every start, and keeps it in memory: name another hub with "
-                "--kubeconfig FILE"
+                "harbormaster up creates an authority at every start, and keeps it in memory. Select another hub "
+                "with --kubeconfig FILE"
             )
         self._settings = settings
 

@@ -15,8 +15,9 @@ from webhook.cli.options.hub import HubOptions, hub_options
 HELP = """Serve the web page for a hub from this machine.
 
 Nothing is installed or written on the hub: it is read with your rights, until Ctrl-C. The page listens only on
-loopback, and its address contains a key, so that other users of this machine have no access. A key is valid once: for
-another tab, use the address that is printed then. `harbormaster up` and `harbormaster serve` have their own page.
+loopback, and its address contains a key, so that other users of this machine have no access. A key is valid once: to
+open another tab, use the next address that the command prints. `harbormaster up` and `harbormaster serve` have their
+own page.
 
 \b
 Examples:
@@ -31,8 +32,8 @@ Exit codes:
 
 
 @click.command("dashboard", help=HELP, short_help="Serve the web page for a hub from this machine.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any free one]")
-@click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: any free port]")
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 @hub_options
 def command(port: int, opens: bool, hub: HubOptions) -> int:
     """Show the page."""
@@ -88,5 +89,5 @@ def _tell_next(address: str) -> None:
 
 def _tell(connection: HubConnection, address: str, unread: list[str]) -> None:
     if unread:
-        complain(f"note: not shown: {', '.join(unread)}, which you may not read or the hub does not have")
+        complain(f"note: not shown, because you may not read them or the hub does not serve them: {', '.join(unread)}")
     click.echo(f"{connection}\n{address}\nPress Ctrl-C to stop.")

@@ -123,7 +123,7 @@ class _MemberOptions:
         "--member-kubeconfig",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Kubeconfig with that context.  [default: where the hub's is]",
+        help="Kubeconfig with that context.  [default: the kubeconfig of the hub]",
     ),
 )
 @output_option("table", "json", "yaml")
@@ -163,7 +163,7 @@ async def _examine(hub: HubOptions, place: _InstallationOptions, member: _Member
 
     connection, release, other = hub.find(), installed_version(), member.find(hub)
     if connection.ours:
-        raise UserError("harbormaster up needs no installation: name another hub with --kubeconfig FILE")
+        raise UserError("harbormaster up has no installation to check. Select another hub with --kubeconfig FILE")
     async with await open_server(connection) as server:
         examination = Examination(server, release, utc_now)
         try:

@@ -50,6 +50,6 @@ shards_option: Final = click.option(
     "--shards",
     type=click.IntRange(1, MOST_SHARDS),
     metavar="N",
-    help="Split the work among up to N active replicas. Must be the same in all of them.  [default: 1]",
+    help="Split the work among up to N active replicas. Must be the same in all replicas.  [default: 1]",
 )
 """Overrides the setting of the same name, for every process that reconciles a hub."""

@@ -191,7 +191,7 @@ server_options = grouped(
     click.option(
         "--upgrade-orders/--no-upgrade-orders",
         default=True,
-        help="Allow the server to execute orders to upgrade runs over HTTPS.  [default: allow]",
+        help="Allow the server to start, stop and change upgrade runs for callers over HTTPS.  [default: allow]",
     ),
     click.option(
         "--node-pools/--no-node-pools",
@@ -205,9 +205,17 @@ server_options = grouped(
 @click.option(
     "--select", "select", multiple=True, metavar="KIND", help="A kind that placements may select. Repeatable."
 )
-@click.option("--select-everything", is_flag=True, help="All kinds (`*`), including Secrets.")
-@click.option("--secrets", is_flag=True, help="Allow the loop to read all Secrets of the hub, to place some.")
-@click.option("--back-report", is_flag=True, help="Allow the loop to write back the status of placed objects.")
+@click.option(
+    "--select-everything", is_flag=True, help="Allow placements to select all kinds (`*`), including Secrets."
+)
+@click.option(
+    "--secrets",
+    is_flag=True,
+    help="Allow the loop to read all Secrets of the hub, so that placements can select Secrets.",
+)
+@click.option(
+    "--back-report", is_flag=True, help="Allow the loop to write the status of placed objects back to the hub."
+)
 @click.option("--serve", "with_server", is_flag=True, help="Add the roles of the server, for `serve --reconcile`.")
 @server_options
 @subject_options("that of the settings: harbormaster-reconcile")
@@ -263,7 +271,7 @@ def reconcile(
 
 
 @command.command("serve", help=SERVE, short_help="Print the roles of the HTTPS server on the hub.")
-@click.option("--networking-agents", is_flag=True, help="Members run networking agents too.")
+@click.option("--networking-agents", is_flag=True, help="Expect networking agents on members.")
 @server_options
 @subject_options(SERVE_ACCOUNT)
 @output_option("yaml", "json")
@@ -359,11 +367,11 @@ def _holder(namespace: str, subject: _SubjectOptions, usual: str) -> JsonObject:
         if subject.account is not None:
             raise click.UsageError("--user and --service-account cannot be used together")
         if not user_name or not user_name.isprintable() or user_name.startswith("system:"):
-            raise UserError(f"--user {user_name!r}: must be the name of a user, not starting with system:")
+            raise UserError(f"--user {user_name!r}: must be the name of a user, and must not start with system:")
         return user(user_name)
     name = usual if subject.account is None else subject.account
     if not _NAME.fullmatch(name):
-        raise UserError(f"--service-account {name!r}: is not the name of a ServiceAccount")
+        raise UserError(f"--service-account {name!r}: must be the name of a ServiceAccount")
     return service_account(namespace, name)
 
 

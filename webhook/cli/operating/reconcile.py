@@ -39,17 +39,17 @@ Exit codes:
 @click.command("reconcile", help=HELP, short_help="Run the reconcile loop of a hub.")
 @own_hub_options
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the Lease.  [default: harbormaster-system]")
-@click.option("--http-host", metavar="ADDRESS", help="Address of probes and metrics.  [default: 127.0.0.1]")
+@click.option("--http-host", metavar="ADDRESS", help="Listen address for probes and metrics.  [default: 127.0.0.1]")
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65535),
-    help="Port of probes and metrics; 0 takes any free one.  [default: 8081]",
+    help="Port for probes and metrics. 0: any free port.  [default: 8081]",
 )
 @click.option(
     "--identity",
     default="",
     metavar="NAME",
-    help="First part of the holder's name in the Lease.  [default: name of the machine]",
+    help="Prefix of the holder identity in the Lease.  [default: host name]",
 )
 @shards_option
 @log_format_option

@@ -49,17 +49,19 @@ Exit codes:
 )
 @own_hub_options
 @click.option("--host", metavar="ADDRESS", help="Address of the HTTPS listener.  [default: 127.0.0.1]")
-@click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
+@click.option("--https-port", type=click.IntRange(0, 65535), help="HTTPS port. 0: any free port.  [default: 9443]")
 @click.option("--http-host", metavar="ADDRESS", help="Address of the plain listener.  [default: 127.0.0.1]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for probes and metrics.  [default: 8081]")
-@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Certificate in PEM.")
-@click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key in PEM.")
-@click.option("--tls-ca", type=click.Path(path_type=Path), metavar="FILE", help="Its authority in PEM.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), metavar="FILE", help="Server certificate in PEM.")
+@click.option(
+    "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Private key of the certificate, in PEM."
+)
+@click.option("--tls-ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority of the certificate, in PEM.")
 @click.option(
     "--client-ca",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Authorities of client certificates in PEM.  [default: the hub's own]",
+    help="Authorities of client certificates in PEM.  [default: those of the hub]",
 )
 @click.option(
     "--workers",
@@ -69,7 +71,7 @@ Exit codes:
 )
 @click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
 @click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
-@click.option("--identity", default="", metavar="NAME", help="First part of the holder's name in the loop's Lease.")
+@click.option("--identity", default="", metavar="NAME", help="Prefix of the holder identity in the Lease of the loop.")
 @shards_option
 @log_format_option
 def command(hub: OwnHub, reconcile: bool, identity: str, **option_values: Any) -> int:
@@ -162,7 +164,7 @@ def _run_workers(settings: "ServeSettings", hub: OwnHub, reconcile_as: str | Non
 
     if settings.workers > processors():
         about = {"workers": settings.workers, "processors": processors()}
-        logging.getLogger(__name__).warning("more workers than CPUs use memory without benefit", extra=about)
+        logging.getLogger(__name__).warning("more workers than CPUs configured", extra=about)
 
     def work(errand: Errand) -> int:
         first = errand.place.seat.number == 1  # one loop is enough, as all others would wait for the lease

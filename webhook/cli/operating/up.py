@@ -72,7 +72,7 @@ _MOST_WAITS: Final = 3
 @click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder. Created if missing.")
 @file_option
 @click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
-@click.option("--https-port", type=click.IntRange(0, 65535), help="Port for HTTPS; 0 is any free one.  [default: 9443]")
+@click.option("--https-port", type=click.IntRange(0, 65535), help="HTTPS port. 0: any free port.  [default: 9443]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
 @click.option("--once", is_flag=True, help="Exit after the table.")
 @click.option(
@@ -82,7 +82,7 @@ _MOST_WAITS: Final = 3
     type=click.FloatRange(0),
     help="Seconds to wait for the fleet to settle.",
 )
-@click.option("--no-color", is_flag=True, help="No colours; NO_COLOR does the same.")
+@click.option("--no-color", is_flag=True, help="Disable colours, as NO_COLOR does.")
 def command(
     data: Path | None,
     files: Files,

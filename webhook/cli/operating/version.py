@@ -38,7 +38,9 @@ Exit codes:
 
 
 @click.command("version", help=HELP, short_help="Print the versions of the program, the hub and the agents.")
-@click.option("--client", "only_client", is_flag=True, help="Only the version of this program, without asking a hub.")
+@click.option(
+    "--client", "only_client", is_flag=True, help="Print only the version of this program, without contacting a hub."
+)
 @output_option()
 @hub_options
 def command(only_client: bool, output: str, hub: HubOptions) -> int:

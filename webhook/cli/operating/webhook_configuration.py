@@ -35,7 +35,9 @@ Exit codes:
 @click.option(
     "-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.  [default: harbormaster-system]"
 )
-@click.option("--service", default="harbormaster", show_default=True, metavar="NAME", help="Name of its Service.")
+@click.option(
+    "--service", default="harbormaster", show_default=True, metavar="NAME", help="Name of the Service of `serve`."
+)
 @click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
 @click.option("--url", default="", metavar="URL", help="https://HOST:PORT instead of a Service.")
 @click.option(
@@ -53,8 +55,8 @@ def command(
     """Print both objects: YAML documents, or one JSON list."""
     if (ca is None) is not no_ca:
         raise click.UsageError(
-            "name the authority that signed the certificate with --ca FILE, or give --no-ca: the API server refuses "
-            "every write if it does not trust the certificate"
+            "specify the authority of the certificate with --ca FILE, or use --no-ca: the API server refuses every "
+            "write if it does not trust the certificate"
             if ca is None
             else "--ca and --no-ca cannot be used together"
         )
@@ -95,7 +97,7 @@ def command(
 def _check_url(url: str) -> None:
     """Raise `UserError` for a URL that no API server can call. The paths of the hooks are appended to it."""
     if not url.isascii():
-        raise UserError(f"--url {url!a}: a host name of other letters is written in ASCII, as xn--…")
+        raise UserError(f"--url {url!a}: the host name must be in ASCII, as xn--…")
     expected = "must be https://HOST:PORT, without user, path, query or fragment"
     try:
         host = check_address(url, expected, schemes=("https",)).hostname or ""
@@ -115,9 +117,9 @@ def _trust(path: Path) -> bytes:
 
     content = read_bounded(path)
     if b"PRIVATE KEY" in content:
-        raise UserError(f"--ca {path}: holds a private key: give the certificate alone")
+        raise UserError(f"--ca {path}: must not have a private key: give only the certificate")
     try:
         x509.load_pem_x509_certificates(content)
     except ValueError as error:
-        raise UserError(f"--ca {path}: holds no certificate in PEM") from error
+        raise UserError(f"--ca {path}: must have a certificate in PEM") from error
     return content

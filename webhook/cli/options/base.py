@@ -121,10 +121,12 @@ selecting_options = (
         metavar="LABELS",
         # To a hub, a blank selector selects everything. Treat it as unset, as kubectl does.
         callback=lambda _context, _parameter, value: value.strip(),
-        help="Objects with these labels: key=value, …",
+        help="Select objects with these labels: key=value, …",
     ),
-    click.option("--all", "everything", is_flag=True, help="All objects of the kind."),
-    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: in all namespaces."),
+    click.option("--all", "everything", is_flag=True, help="Select all objects of the kind."),
+    click.option(
+        "-A", "--all-namespaces", "everywhere", is_flag=True, help="With -l or --all: select objects of all namespaces."
+    ),
 )
 """Selection of objects of a kind without names: ``selector``, ``everything`` and ``everywhere``."""
 

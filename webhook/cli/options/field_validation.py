@@ -188,4 +188,4 @@ def path_of_text(text: str) -> FieldPath:
 
 def _hint(path: FieldPath, schema: JsonObject) -> str:
     close = nearest_field(path, schema)
-    return f"; did you mean {close}?" if close and close != path[-1] else ""
+    return f". Did you mean {close}?" if close and close != path[-1] else ""

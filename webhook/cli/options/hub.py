@@ -92,7 +92,7 @@ class HubOptions:
         if self._of_kubectl or (plugin and not self._of_up):
             kubeconfig = find_kubeconfig(self.kubeconfig, self.context, environment)
             if not self and _another_of_up(environment, kubeconfig):
-                complain(f"asking {kubeconfig}. For the hub of harbormaster up: --data {default_data(environment)}")
+                complain(f"using {kubeconfig}. For the hub of harbormaster up: --data {default_data(environment)}")
             return kubeconfig
         try:
             connection = self._find_of_up(environment)
@@ -101,7 +101,7 @@ class HubOptions:
                 raise
             raise UserError([*error.lines[:-1], f"{error.lines[-1]}, or name another hub: --kubeconfig FILE"]) from None
         if not self and (other := _another_of_kubectl(environment, connection)):
-            complain(f"asking {connection}, the hub of harbormaster up. For {other}: --context {other.context}")
+            complain(f"using {connection}, the hub of harbormaster up. For {other}: --context {other.context}")
         return connection
 
     def _find_of_up(self, environment: Mapping[str, str]) -> HubConnection:
@@ -117,18 +117,18 @@ class HubOptions:
         if self.data is None:  # a folder named by the user selects the hub, regardless of the variable
             server = server or CommandVariables.read(environment).server
         folder = self.data or default_data(environment)
-        advice = f"start a hub with: harbormaster up{f' --data {folder}' if self.data else ''}"
+        advice = f"Start a hub with: harbormaster up{f' --data {folder}' if self.data else ''}"
         if server and self.token_file:
             return HubConnection(_checked(server), _token(self.token_file), self.ca_file, advice=advice)
         if server and not self.data and not (folder / FILE).exists():
-            raise UserError(f"--server {_checked(server)}: a token is missing: name its file with --token-file FILE")
+            raise UserError(f"--server {_checked(server)}: a token is required: give its file with --token-file FILE")
         connection = _known(folder / FILE, advice)
         if server and self.ca_file and not self.token_file:
             own = connection.server.rstrip("/")
             if _checked(server) != own and self.ca_file != connection.ca_file:
                 raise UserError(
-                    f"--server {_checked(server)}: a token is missing, the one in {folder} is for {own}; "
-                    "name the file it is in: --token-file FILE"
+                    f"--server {_checked(server)}: a token is required, and the one in {folder} is for {own}. Give "
+                    "its file with --token-file FILE"
                 )
         return replace(
             connection,
@@ -167,17 +167,17 @@ def _known(file: Path, advice: str) -> HubConnection:
     try:
         owner = file.stat().st_uid
     except FileNotFoundError:
-        raise UserError(f"{file}: no such file, so no hub is known; {advice}") from None
+        raise UserError(f"{file}: no such file, so no hub is known. {advice}") from None
     except OSError as error:
         raise UserError(f"{file}: {(error.strerror or str(error)).lower()}") from error
     if os.geteuid() not in (0, owner):  # another user's hub would receive this user's writes
-        raise UserError(f"{file}: belongs to {name_of_owner(owner)} and not to you; {advice}")
+        raise UserError(f"{file}: belongs to {name_of_owner(owner)} and not to you. {advice}")
     try:
         connection = find_kubeconfig(file, None, {})
     except UserError as error:
-        raise UserError(f"{error.message}; {advice}") from error
+        raise UserError(f"{error.message}. {advice}") from error
     if not connection.ours or not connection.token:
-        raise UserError(f"{file}: is not that of harbormaster up; {advice}")
+        raise UserError(f"{file}: does not belong to harbormaster up. {advice}")
     return replace(connection, kubeconfig=None, context="")  # the token is its only credential
 
 
@@ -187,9 +187,9 @@ def _token(file: Path) -> str:
     except OSError as error:
         raise UserError(f"--token-file {file}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError:
-        raise UserError(f"--token-file {file}: is not a token") from None
+        raise UserError(f"--token-file {file}: must contain a token") from None
     if not token or not token.isprintable() or " " in token:
-        raise UserError(f"--token-file {file}: is not a token")
+        raise UserError(f"--token-file {file}: must contain a token")
     return token
 
 

@@ -48,7 +48,9 @@ now_option = click.option(
 )
 
 
-zone_option = click.option("--tz", "zone", metavar="ZONE", help="Time zone to show times in. Default: this machine's.")
+zone_option = click.option(
+    "--tz", "zone", metavar="ZONE", help="Time zone of the output.  [default: that of this machine]"
+)
 
 
 def read_zone(name: str | None) -> ZoneInfo:

@@ -127,7 +127,7 @@ def _only(answer: Mapping[str, Any], clusters: Sequence[str]) -> Mapping[str, An
     for cluster in clusters:
         if cluster not in fleet:
             others = ", ".join(sorted(fleet)[:20]) or "none"
-            raise UserError(f"there is no member cluster {cluster!r}; the fleet: {others}")
+            raise UserError(f"there is no member cluster {cluster!r}. The fleet: {others}")
     if not clusters:
         return answer
     return {**answer, "items": [item for item in answer["items"] if item["cluster"] in clusters]}
@@ -143,7 +143,7 @@ def _print(reference: str, answer: Mapping[str, Any], *, in_detail: bool) -> Non
         return
     _echo([*lines, ""])
     print_table(*overview(items))
-    over = "Clusters that would exceed a limit of the spread (they rank after those that do not):"
+    over = "Clusters that would exceed a spread limit (ranked after all others):"
     for title, notes in (
         (over, limits(items)),
         ("Clusters that set the ranges:", ranges(items)),

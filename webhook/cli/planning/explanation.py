@@ -28,7 +28,7 @@ _MEMBERS: Final = re.compile(r"since the last run these members changed: (.+?)(?
 def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
     """Return the lines about the placement as a whole."""
     requested, count = answer.get("wanted"), answer.get("found")
-    asks = "takes every cluster that passes" if requested is None else f"wants {_clusters(requested)}"
+    asks = "picks every cluster that passes" if requested is None else f"wants {_clusters(requested)}"
     lines = [f"{reference} {asks}, has {count}. Evaluated at {answer.get('evaluatedAt')}."]
     snapshot = answer.get("snapshot") or "none yet"
     fleet = _clusters(answer.get("fleetSize") or 0)
@@ -45,7 +45,7 @@ def _rounds(answer: Mapping[str, Any]) -> str:
     if rounds := answer.get("batches"):
         return f", picked in {rounds} round{'' if rounds == 1 else 's'}"
     if answer.get("wanted") == answer.get("found"):
-        return "; it has all the clusters it wants, so none was evaluated again"
+        return ". It has all requested clusters, so none was evaluated again"
     return ""
 
 
@@ -164,7 +164,7 @@ def details(item: Mapping[str, Any]) -> Iterator[str]:
     if "gap" in item:
         gap = item["gap"]
         by = (
-            "the name that is later in the alphabet, all else being equal"
+            "the later name in alphabetical order, because the scores are equal"
             if gap["decidedBy"] == "name"
             else f"{gap['decidedBy']} {gap['difference']:+}"
         )

@@ -214,7 +214,7 @@ class _PlanOptions:
         "named",
         metavar="NAME",
         shell_complete=tab("updates"),
-        help="Only what this staged update run would do.",
+        help="Show only what this staged update run would do.",
     ),
     run_namespace_option,
     click.option(

@@ -10,7 +10,7 @@ from scorer.api.values.quoting import printable
 
 _SIGNS: Final = {"Added": "+", "Removed": "-", "Changed": "~"}
 _VERDICTS: Final = {
-    "Refused": "cannot be initialised",
+    "Refused": "cannot be initialized",
     "Aborted": "would be aborted",
     "Pending": "cannot start yet",
     "Over": "is finished",

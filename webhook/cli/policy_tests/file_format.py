@@ -232,7 +232,7 @@ class GateQuestion(_Shape):
     @model_validator(mode="after")
     def _asks_for_something(self) -> "GateQuestion":
         if (self.nodes is None) == (self.count is None):
-            raise ValueError("name the nodes, or give their number with count")
+            raise ValueError("must name the nodes, or give their number with count")
         return self
 
 
@@ -365,7 +365,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
     if every:
         raise UserError(every)
     if not (policy_tests or may_be_absent):
-        raise UserError(f"no tests in {files}: no file is called {FILE_NAMES}")
+        raise UserError(f"no tests in {files}: no file is named {FILE_NAMES}")
     return policy_tests
 
 
@@ -404,7 +404,7 @@ def _read(document: JsonObject, source: DocumentSource, positions: Positions, pr
 def _read_case(document: JsonObject, at: FieldPath, mistakes: list[FieldError]) -> Case | None:
     kinds = [kind for kind in _KINDS if kind in document]
     if len(kinds) != 1:
-        subject = f"asks about {' and '.join(kinds)}" if kinds else "has no question"
+        subject = f"asks about {' and '.join(kinds)}" if kinds else "must have a question"
         mistakes.append(FieldError(at, Cause.INVALID, f"a case {subject}: give one of {', '.join(_KINDS)}"))
         return None
     model = _CASES[kinds[0]]
@@ -431,7 +431,7 @@ def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
     for name, several in expectations_by_field.items():
         for position, expectation in enumerate(several):
             if expectation.rule is not None and expectation.rule not in texts:
-                reason = "no such rule; `harbormaster rules` lists all rules"
+                reason = "no such rule. `harbormaster rules` lists all rules"
                 yield invalid(at.below("expect", name, position, "rule"), expectation.rule, reason)
 
 
@@ -462,7 +462,7 @@ def _mistakes(error: ValidationError, model: type[BaseModel], at: FieldPath) -> 
         if mistake.field in strange:
             *parents, name = mistake.field
             close = get_close_matches(str(name), _fields_at(model, parents), n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = f". Did you mean {close[0]}?" if close else ""
             yield FieldError(path, Cause.FORBIDDEN, f"no such field{hint}")
         else:
             yield FieldError(path, mistake.cause, mistake.message)

@@ -21,8 +21,8 @@ from webhook.cli.policy_tests.runner import CaseOutcome, CaseResult
 from webhook.cli.text.output import print_table
 
 RULES: Final = {
-    "case-failed": "The engine answers as the case expects.",
-    "case-error": "The question of the case can be asked.",
+    "case-failed": "The result is as the case expects.",
+    "case-error": "The case can be evaluated.",
 }
 """Replace rules of admission in SARIF and annotations."""
 _NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

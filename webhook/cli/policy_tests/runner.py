@@ -160,7 +160,7 @@ class Scene:
         """Return the instant of a case that depends on one. Raises `UserError`."""
         now = self._now(case)
         if now is None:
-            raise UserError("now: required: the answer depends on the time: give it here or in the test")
+            raise UserError("now: must be set in the case or in the test: the answer depends on the time")
         return now
 
     def _plan(self, case: PlacementCase) -> JsonObject:

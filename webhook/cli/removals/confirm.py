@@ -33,8 +33,8 @@ you then delete the object. Shows the effect and asks first. With --digest, conf
 named.
 
 A confirmation is valid for 24 h, and only for the effect that is shown. It requires the verb confirmremoval on the
-placement, or delete and place on the namespace. If a namespace is removed, its volume claims and objects of other
-owners on the members are deleted too: they are shown as counted by the agents, with the age of the count, or as
+placement, or delete and place on the namespace. Removing a namespace also deletes its volume claims and the objects of
+other owners in it. The command shows their number as last counted by the agents, with the age of the count, or as
 unknown.
 
 \b
@@ -81,7 +81,7 @@ async def _confirm(
         if abandon:
             return await _abandon(client, place, resource, yes=yes)
         if digests and not is_placement and place.kind != NODE_POOL:
-            raise UserError(f"--digest: {resource} is not a placement: name the one in the refusal")
+            raise UserError(f"--digest: {resource} is not a placement. Give the placement that the refusal names")
         if digests:
             given = _parsed(digests)
             groups = [PendingGroup(resource, each, "as named by --digest") for each in sorted(given)]

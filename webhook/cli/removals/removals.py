@@ -54,7 +54,12 @@ class _Age(Duration):
 
 
 @click.command("removals", help=HELP, short_help="List removals of content that await confirmation.")
-@click.option("--older-than", type=_Age(), default="0s", help="Only removals pending for longer, such as 7d.")
+@click.option(
+    "--older-than",
+    type=_Age(),
+    default="0s",
+    help="Show only removals that have been pending for longer than this, such as 7d.",
+)
 @output_option("table", "json", "yaml")
 @hub_options
 def command(older_than: timedelta, output: str, hub: HubOptions) -> int:

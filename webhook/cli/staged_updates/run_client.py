@@ -146,7 +146,7 @@ class Runs(RunsOfKind[RunView]):
 
     def elsewhere(self) -> str:
         """Return the other places where a run may exist."""
-        return self._within() or "; for that of a namespace: -n NAMESPACE"
+        return self._within() or ". For a run of a namespace: -n NAMESPACE"
 
     def _within(self) -> str:
         return f" in namespace {self.namespace}" if self.namespace else ""

@@ -132,7 +132,7 @@ class _Reader:
         """Return a copy of the value that an alias refers to."""
         if event.anchor not in self.anchors:
             raise YamlError(
-                _line(event), f"*{event.anchor:.66}: nothing before it in this document is named &{event.anchor:.66}"
+                _line(event), f"*{event.anchor:.66}: the document has no anchor &{event.anchor:.66} before it"
             )
         return self._copy(self.anchors[event.anchor], event, depth)
 
@@ -140,7 +140,7 @@ class _Reader:
         self._room -= 1 + (len(value) if isinstance(value, str) else 0)
         if self._room < 0:
             raise YamlError(
-                _line(event), f"*{event.anchor:.66}: aliases repeat too much: over {LARGEST_REPETITION} in all"
+                _line(event), f"*{event.anchor:.66}: aliases repeat too much, more than {LARGEST_REPETITION} in total"
             )
         if not isinstance(value, dict | list):
             return value
@@ -198,7 +198,7 @@ def _is_merge(event: Any) -> bool:
 
 def _key(event: Any) -> str:
     if isinstance(event, yaml.AliasEvent):
-        raise YamlError(_line(event), f"*{event.anchor:.66}: an alias cannot be a key, write it out")
+        raise YamlError(_line(event), f"*{event.anchor:.66}: an alias must not be a key: write it out")
     if not isinstance(event, yaml.ScalarEvent):
         raise YamlError(_line(event), "a key must be text, not a list or an object")
     if event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL"):

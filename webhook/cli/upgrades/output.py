@@ -77,7 +77,7 @@ def expected_end(plan: JsonObject, phase: str, now: datetime) -> str:
         now: The current time.
     """
     if plan["eta"] is None:
-        return f"no end time can be predicted, for the reason run: {plan['command']}"
+        return f"no end time can be predicted. For the reason, run: {plan['command']}"
     remaining_time = parse_time(plan["eta"]) - now
     late = f", at the latest {plan['etaP90']}" if plan["etaP90"] else ""
     if phase in _NOT_GOING_ON:

@@ -72,7 +72,7 @@ PATIENCE_SECONDS: Final = 6.0
 def command(name: str, files: Files, validation: Validation, output: str, hub: HubOptions) -> int:
     """Show the plan of a run."""
     if not name and not files:
-        raise click.UsageError("name a run, or give files with -f")
+        raise click.UsageError("specify a run, or files with -f")
     return run(_plan_of_files(hub, name, files, validation, output) if files else _plan(hub, name, output))
 
 
@@ -117,7 +117,7 @@ def _unknown(question: JsonObject) -> Iterator[str]:
     if names := [name_of(member) for member in question.get("members", ()) if not annotation(member, OBSERVED)]:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         missing = ", ".join(names[:_MOST_NAMED]) + more
-        yield f"members in the files need their versions in annotation {OBSERVED}; it is missing from {missing}"
+        yield f"members in the files must have their versions in annotation {OBSERVED}, which is missing from {missing}"
 
 
 async def _background(client: Client, question: JsonObject) -> Background:
@@ -147,7 +147,7 @@ async def _plan(hub: HubOptions, name: str, output: str) -> int:
         reason = "the loop has not computed one: is it running?"
         if view.situation.is_over:
             status = command_line(["upgrade", "status", name], hub)
-            reason = f"it is {view.situation.phase.value}; for its result, run: {status}"
+            reason = f"it is {view.situation.phase.value}. For its result, run: {status}"
         raise UserError(f"run {name} has no plan: {reason}")
     if output == "table":
         print_plan(planned, name, utc_now(), Background.of(view.run))

@@ -281,10 +281,12 @@ def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
 
 @command.command("skip", help=SKIP_HELP, short_help="Skip members, groups, stages or waits.")
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
-@click.option("--member", "members", multiple=True, metavar="NAME", help="Member. Repeatable.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="Group. Repeatable.")
-@click.option("--stage", "stages", multiple=True, metavar="NAME", help="Stage. Repeatable.")
-@click.option("--wait-after", "waits", multiple=True, metavar="STAGE", help="The wait after this stage. Repeatable.")
+@click.option("--member", "members", multiple=True, metavar="NAME", help="Member to skip. Repeatable.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Group to skip. Repeatable.")
+@click.option("--stage", "stages", multiple=True, metavar="NAME", help="Stage to skip. Repeatable.")
+@click.option(
+    "--wait-after", "waits", multiple=True, metavar="STAGE", help="Stage after which to skip the wait. Repeatable."
+)
 @hub_options
 def skip(
     name: str,
@@ -302,7 +304,7 @@ def skip(
         SkipTargetType.AFTER_STAGE_WAIT: waits,
     }
     if any(not name for names in arguments.values() for name in names):
-        raise click.UsageError("'' is empty: a part of the run has a name")
+        raise click.UsageError("the name of a member, group or stage must not be empty")
     targets = [target for kind, names in arguments.items() for target in _targets(kind, names)]
     if not targets:
         raise click.UsageError("specify what to skip: --member, --group, --stage or --wait-after")
@@ -380,7 +382,7 @@ def status(name: str, watch: bool, output: str, wait_options: WaitOptions, hub: 
     wait_options.check()
     if not name:
         if watch or wait_options.wait:
-            raise click.UsageError("name the run to watch")
+            raise click.UsageError("specify the run to watch")
         return run(list_upgrades(hub, output))
     with suppress(KeyboardInterrupt):
         return run(_status(name, wait_options, Shown(VIEW, output, hub, watch=watch)))

@@ -85,7 +85,9 @@ class ApiServerEndpoint:
         try:
             trust = ssl.create_default_context(cadata=self.authorities or None)
         except (ssl.SSLError, ValueError) as error:
-            raise ConfigurationError(f"the authorities of {self.server} are no certificates in PEM: {error}") from error
+            raise ConfigurationError(
+                f"the authorities of {self.server} must be certificates in PEM: {error}"
+            ) from error
         proxy = self.proxy or environment_proxy(self.server)
         return Login(self.server, trust, credentials, proxy, self.server_name or None)
 

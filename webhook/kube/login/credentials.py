@@ -54,7 +54,9 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpo
     selected = await asyncio.to_thread(read_context, kubeconfig, context)
     server = selected.cluster["server"].rstrip("/")
     if selected.cluster.get("insecure-skip-tls-verify"):
-        reason = f" true: nothing vouches for {server}; name its authority instead: certificate-authority"
+        reason = (
+            f"  must not be true: the certificate of {server} would not be verified. Set certificate-authority instead"
+        )
         raise selected.error("cluster", "insecure-skip-tls-verify", reason)
     file, authorities = await asyncio.to_thread(_authorities, selected)
     if file is not None:
@@ -119,7 +121,7 @@ async def _library_login(context: KubeconfigContext | None) -> Login:
         reason = " ".join(str(error).split())
         if isinstance(error, OSError) and error.strerror:
             reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        location = context or "no --kubeconfig is given and this runs in no pod"
+        location = context or "no --kubeconfig is given, and the process does not run in a pod"
         raise ConfigurationError(f"{location}: {reason}") from error
 
 
@@ -184,7 +186,7 @@ def _decoded(context: KubeconfigContext, member: str, field: str) -> bytes:
     try:
         return base64.b64decode(fields[field])
     except ValueError as error:
-        raise context.error(member, field, " is not base64") from error
+        raise context.error(member, field, " must be base64") from error
 
 
 def _unusable(context: KubeconfigContext, member: str, field: str, error: Exception) -> ConfigurationError:

@@ -82,14 +82,16 @@ class KubeconfigContext:
                     raise self.error(member, field, f"{excerpt} must be text; put it in quotes")
         server = self.cluster.get("server")
         if not server:
-            raise self.error("cluster", "server", " is missing: the address of the API server")
+            raise self.error("cluster", "server", " must be set: the address of the API server")
         try:
             # With an optional path: several API servers may share a host.
             check_address(server, "expected a URL such as https://10.0.0.7:6443", bare=False)
         except ValueError as error:
             raise self.error("cluster", "server", f" {server[:_SHOWN]!r}: {error}") from error
         if (token := self.user.get("token")) and not (token.isascii() and token.isprintable()):
-            raise self.error("user", "token", " contains a line break or another character that no token has")
+            raise self.error(
+                "user", "token", " must not contain line breaks or other characters that are invalid in a token"
+            )
 
     def error(self, member: str, field: str, reason: str) -> ConfigurationError:
         """Return the error of a field.
@@ -138,7 +140,7 @@ class Kubeconfig:
         if document is None and not content.strip():
             document = {}
         if not isinstance(document, dict):
-            raise ConfigurationError(f"kubeconfig {file}: is no kubeconfig")
+            raise ConfigurationError(f"kubeconfig {file}: is not a kubeconfig")
         return cls(file, document)
 
     @property
@@ -168,8 +170,8 @@ class Kubeconfig:
             if entry is None and (member == "cluster" or part_name):
                 raise ConfigurationError(
                     f"kubeconfig {self.file}: the {member} {_shown(str(part_name))} of context {_shown(name)} is not "
-                    "in this file; merge the files into one: kubectl config view --flatten --minify > FILE, and name "
-                    "it: --kubeconfig FILE"
+                    "in this file. Merge the files into one (kubectl config view --flatten --minify > FILE), and use "
+                    "--kubeconfig FILE"
                 )
             fields = (entry or {}).get(member)
             if not isinstance(fields, dict) and not (member == "user" and not fields):
@@ -227,7 +229,7 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
     files = ", ".join(str(kubeconfig.file) for kubeconfig in kubeconfigs)
     context_name = name or next(filter(None, (kubeconfig.current_context for kubeconfig in kubeconfigs)), "")
     if not context_name:
-        raise ConfigurationError(f"kubeconfig {files}: has no current context; name one: --context NAME")
+        raise ConfigurationError(f"kubeconfig {files}: has no current context. Specify one with --context NAME")
     for position, kubeconfig in enumerate(kubeconfigs):
         if kubeconfig.has_context(context_name):
             context = kubeconfig.context(context_name)
@@ -235,7 +237,7 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
             return context
     names = [context_name for kubeconfig in kubeconfigs for context_name in kubeconfig.context_names()]
     names_text = ", ".join(map(printable, names[:20])) or "none"
-    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(context_name)}; available: {names_text}")
+    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(context_name)}, available: {names_text}")
 
 
 def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: KubeconfigContext) -> None:
@@ -251,8 +253,8 @@ def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: 
             if first is not None and first != own.part(section, member, names[member]):
                 raise ConfigurationError(
                     f"kubeconfig {own.file}: the {member} {_shown(names[member])} of context {_shown(context.name)} "
-                    f"also stands in {other.file}, with another content, and kubectl takes that one; name the file "
-                    "that you mean: --kubeconfig FILE"
+                    f"is also in {other.file} with different content, and kubectl uses that one. Select a file with "
+                    "--kubeconfig FILE"
                 )
 
 

@@ -116,7 +116,7 @@ def test_a_share_of_no_nodes_is_explained(cli, pools):
     result = cli("budgets", "list", "-f", pools)
     assert result.exit_code == 0
     assert result.stderr == (
-        "note: the files have no nodes of general, so a percentage allows no disruption: give the number of nodes "
+        "note: the files have no nodes of general, so a percentage allows no disruption. Give the number of nodes "
         "with --total N\n"
     )
 
@@ -228,7 +228,7 @@ def test_as_json_in_a_zone(cli, pools):
             "Invalid value for '--from': '0001-01-01T00:00:00+14:00'",
         ),
         (["list", "--total", "2147483648"], "Invalid value for '--total': 2147483648 is not in the range"),
-        (["list", "--deleting", "1"], "--deleting and --not-ready also need --total"),
+        (["list", "--deleting", "1"], "--deleting and --not-ready require --total"),
         (["list", "--total", "1", "--deleting", "2"], "--total 1, --deleting 2, --not-ready 0: total 1 does not hold"),
     ],
 )
@@ -254,7 +254,7 @@ def test_a_pool_of_the_wrong_shape_is_named(cli, tmp_path):
 def test_counts_are_for_files(cli):
     result = cli("budgets", "list", "--total", 5)
     assert result.exit_code == 1
-    assert "need -f" in result.stderr
+    assert "require -f" in result.stderr
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_what_is_missing_is_noted(cli, tmp_path):
     path.write_text(yaml.safe_dump_all([*make_worker("left"), *make_worker("right"), PODS[1]]), encoding="utf-8")
     result = cli("gate", "drain", "left", "-f", path)
     assert result.exit_code == 0
-    assert "note: no PodDisruptionBudget: none protects a pod" in result.stderr
+    assert "note: no PodDisruptionBudget: no budget protects a pod" in result.stderr
 
 
 def test_an_unknown_node(cli, files):
@@ -166,5 +166,5 @@ def test_what_is_missing_is_told_as_a_drain_needs_it(cli, tmp_path):
     path = tmp_path / "dump.yaml"
     path.write_text(yaml.safe_dump_all([*make_worker("left"), *make_worker("right")]), encoding="utf-8")
     result = cli("gate", "drain", "left", "-f", path)
-    assert "note: no Pod: nothing would move\n" in result.stderr
+    assert "note: no Pod: no pods would move\n" in result.stderr
     assert "DaemonSet" not in result.stderr

@@ -176,9 +176,9 @@ def test_a_list_as_kubectl_writes_it(simulate, tmp_path):
     [
         pytest.param([make_worker("w")[0]], "no NodeClaim: no node can be disrupted", id="claims"),
         pytest.param(make_worker("w"), "no Pod: every node counts as empty", id="pods"),
-        pytest.param(make_worker("w"), "no PodDisruptionBudget: none protects a pod", id="budgets"),
+        pytest.param(make_worker("w"), "no PodDisruptionBudget: no budget protects a pod", id="budgets"),
         pytest.param(make_worker("w"), "no Namespace: namespace selectors match only by name", id="namespaces"),
-        pytest.param(make_worker("w"), "no DaemonSet: only those that already run a pod", id="daemon-sets"),
+        pytest.param(make_worker("w"), "no DaemonSet: only DaemonSets that already run a pod", id="daemon-sets"),
         pytest.param(
             [
                 *make_worker("w"),
@@ -463,9 +463,7 @@ def test_a_table_that_does_not_say_what_pools_ask_for_is_noted(simulate, tmp_pat
         pytest.param("p.csv", "name;cpu\n", "line 1: must have a column name. Columns are separated", id="semicolons"),
         pytest.param("p.csv", PRICES + "\n\nlarge,4,16Gi,z2,x\n", 'line 6: price: "x" is not', id="blank-lines"),
         pytest.param("p.csv", f"name\n{'x' * 200_000}\n", "not CSV: field larger", id="huge-cell"),
-        pytest.param(
-            "p.txt", PRICES, "is neither YAML nor JSON with rows; a price list in CSV has a name", id="suffix"
-        ),
+        pytest.param("p.txt", PRICES, "is neither YAML nor JSON with rows. For CSV, the name", id="suffix"),
     ],
 )
 def test_what_is_no_table_of_prices(simulate, tmp_path, dump, name, text, mistake):

@@ -66,7 +66,7 @@ def mistakes(*paths):
         ),
         pytest.param(
             "apiVersion: v1\nkind: Deployment\nmetadata: {name: a}",
-            'document 1: kind: "Deployment" of "v1" is not a known kind; did you mean Deployment of apps/v1?',
+            'document 1: kind: "Deployment" of "v1" is not a known kind. Did you mean Deployment of apps/v1?',
             id="wrong-group",
         ),
         pytest.param(

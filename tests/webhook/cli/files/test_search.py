@@ -275,7 +275,8 @@ def test_a_folder_has_no_links_out_of_it(cli, tmp_path, checkout):
     write(tmp_path / "b.yaml", member("essen"))
     linked(checkout, "a.yaml", tmp_path / "b.yaml")
     result = cli("validate", "-f", checkout)
-    said = f"error: {checkout}/a.yaml: is a link to a file outside of {checkout}; to read it, name the file itself\n"
+    problem = f"is a link to a file outside of {checkout}. To read it, give the path of the file itself"
+    said = f"error: {checkout}/a.yaml: {problem}\n"
     assert (result.exit_code, result.stderr) == (1, said)
     assert cli("validate", "-f", checkout / "a.yaml").exit_code == 0
 

@@ -90,7 +90,7 @@ def test_a_rule_that_is_left_to_others(cli):
     [
         pytest.param("X-99", "'X-99' is not a rule such as X-14, a group of rules (A, B, C, D, ", id="rule"),
         pytest.param("Z", "'Z' is not a rule such as X-14, a group of rules (", id="group"),
-        pytest.param("nodepol", "or a kind; did you mean nodepool?", id="kind"),
+        pytest.param("nodepol", "or a kind. Did you mean nodepool?", id="kind"),
         pytest.param("deploy", "'deploy': there are no rules for Deployment.apps", id="kind-without-rules"),
         pytest.param("X-14/x", "'X-14/x' is not a rule", id="slash"),
     ],

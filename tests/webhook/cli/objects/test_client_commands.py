@@ -254,10 +254,10 @@ class TestGet:
         ("words", "mistake"),
         [
             (["crp/nope"], "NotFound: ClusterResourcePlacement nope not found\n"),
-            (["cluters"], "'cluters' is not a known kind; did you mean cluster?\n"),
-            (["mc"], "'mc' is not a known kind; did you mean memberclusters or imc?\n"),
-            (["MC/dover"], "'MC' is not a known kind; did you mean memberclusters or imc?\n"),
-            (["cur"], "'cur' is not a known kind; did you mean clusterupgraderuns or clusterupgraderequests"),
+            (["cluters"], "'cluters' is not a known kind. Did you mean cluster?\n"),
+            (["mc"], "'mc' is not a known kind. Did you mean memberclusters or imc?\n"),
+            (["MC/dover"], "'MC' is not a known kind. Did you mean memberclusters or imc?\n"),
+            (["cur"], "'cur' is not a known kind. Did you mean clusterupgraderuns or clusterupgraderequests"),
             (["zzzzzz"], "'zzzzzz' is not a known kind\n"),
             (["crp/web", "blue"], "'blue': expected KIND/NAME, like the other arguments"),
             (["crp/web/x"], "'crp/web/x': expected KIND/NAME"),
@@ -474,7 +474,7 @@ class TestReaching:
         result = cli("get", "crp", *arguments)
         assert result.exit_code == 1
         assert result.stderr == (
-            "error: cannot reach https://127.0.0.1:1: connection refused; start a hub with: harbormaster up\n"
+            "error: cannot reach https://127.0.0.1:1: connection refused. Start a hub with: harbormaster up\n"
         )
 
     def test_a_wrong_token(self, cli, hub, tmp_path):

@@ -316,16 +316,16 @@ class TestExplain:
             (["pod/web"], "'pod/web' is not a placement"),
             (
                 ["cuprun/spring"],
-                "'cuprun/spring' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME; for an upgrade run: "
+                "'cuprun/spring' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME. For an upgrade run: "
                 "harbormaster upgrade status spring, harbormaster upgrade plan spring",
             ),
             (
                 ["sur/shop/web-7"],
-                "'sur/shop/web-7' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME; for a staged update: "
+                "'sur/shop/web-7' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME. For a staged update: "
                 "harbormaster run status web-7 -n shop",
             ),
             (["crp/nope"], "there is no ClusterResourcePlacement 'nope' in the files, available: crp/web"),
-            (["crp/web", "atlantis"], "there is no member cluster 'atlantis'; the fleet: dover, faro, genoa, oslo"),
+            (["crp/web", "atlantis"], "there is no member cluster 'atlantis'. The fleet: dover, faro, genoa, oslo"),
         ],
     )
     def test_what_is_not_there_is_named(self, cli, fleet, words, mistake):

@@ -43,7 +43,7 @@ COMMANDS = [
 def test_a_kind_without_a_definition_is_a_warning(cli, tmp_path, command, others):
     result = cli(*command, write(tmp_path / "placement.yaml", issuers(), *others))
     assert result.exit_code == 0, result.output
-    assert 'cannot determine whether the hub has "ClusterIssuer", the CustomResourceDefinition with -f settles it' in (
+    assert 'cannot determine whether the hub has "ClusterIssuer": include its CustomResourceDefinition with -f' in (
         result.output
     )
 

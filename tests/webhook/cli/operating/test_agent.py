@@ -50,7 +50,7 @@ def test_what_cannot_be_used_is_named(cli, kubeconfig, words, complaint):
 def test_without_a_kubeconfig_of_the_hub_the_member_is_asked(cli, kubeconfig):
     done = cli("agent", "--cluster", "a", "--kubeconfig", kubeconfig)
     assert done.exit_code == 1
-    assert "error: the member does not say whose namespace this is: http://127.0.0.1:1 does not answer" in done.stderr
+    assert "error: cannot determine the namespace of the agent: http://127.0.0.1:1 does not answer" in done.stderr
     done = cli("agent", "--cluster", "a", "--kubeconfig", kubeconfig, "--hub-context", "x")
     assert "error: --hub-context 'x': requires --hub-kubeconfig FILE" in done.stderr
 
@@ -62,7 +62,7 @@ def test_a_missing_kubeconfig_is_named(cli, tmp_path, kubeconfig, monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     done = cli("agent", "--cluster", "a", "--hub-kubeconfig", kubeconfig)
     assert done.exit_code == 1
-    assert "no --kubeconfig is given and this runs in no pod" in done.stderr
+    assert "no --kubeconfig is given, and the process does not run in a pod" in done.stderr
 
 
 def test_a_mistake_in_the_price_list_is_named(cli, tmp_path, kubeconfig):

@@ -114,7 +114,7 @@ async def test_force_replaces_it_and_says_who_is_cut_off(call, hub, lineage):
     assert done.exit_code == 0
     assert "warning: clients that trust harbormaster-ca-1-" in done.stderr
     found = await stored(hub)
-    assert done.stdout == (f"Secret quay/ca: generation 3, {found.active.name}; replicas follow within seconds\n")
+    assert done.stdout == (f"Secret quay/ca: generation 3, {found.active.name}. Replicas follow within seconds\n")
     assert found.trusted()[1] == lineage.active.certificate
     assert found.cross is not None
 

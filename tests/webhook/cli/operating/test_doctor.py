@@ -79,7 +79,7 @@ def test_programs_get_json(cli, found):
 def test_the_hub_of_up_has_nothing_to_look_at(cli, hub):
     done = cli("doctor")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "name another hub with --kubeconfig FILE" in done.stderr
+    assert "Select another hub with --kubeconfig FILE" in done.stderr
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_hub_that_does_not_answer_is_an_error(cli, nowhere):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        pytest.param(["--member-context=paris"], "has no context 'paris'; available: hub", id="context"),
+        pytest.param(["--member-context=paris"], "has no context 'paris', available: hub", id="context"),
         pytest.param(["--member-kubeconfig=nowhere"], "kubeconfig nowhere: no such file or directory", id="kubeconfig"),
     ],
 )

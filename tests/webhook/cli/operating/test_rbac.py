@@ -14,11 +14,11 @@ kind: ClusterRole
 metadata:
   name: harbormaster-agent
 rules:
-# what was applied for which Work
+# AppliedWorks record what was applied for each Work
 - apiGroups: ["placement.kubernetes-fleet.io"]
   resources: ["appliedworks"]
   verbs: ["create", "delete", "get", "list", "update", "watch"]
-# which of its objects are applied
+# their status lists the applied objects
 - apiGroups: ["placement.kubernetes-fleet.io"]
   resources: ["appliedworks/status"]
   verbs: ["update"]
@@ -34,7 +34,7 @@ rules:
 - apiGroups: [""]
   resources: ["namespaces"]
   verbs: ["get", "list", "watch"]
-# which kinds the member serves
+# kinds that the member serves
 - apiGroups: ["apiextensions.k8s.io"]
   resources: ["customresourcedefinitions"]
   verbs: ["get", "list", "watch"]
@@ -42,14 +42,14 @@ rules:
 - apiGroups: ["events.k8s.io"]
   resources: ["events"]
   verbs: ["create"]
-# whether the member is healthy, and its version
+# health and version of the member
 - nonResourceURLs: ["/readyz", "/version"]
   verbs: ["get"]
-# what placements place on this member
+# objects that placements place on this member
 - apiGroups: ["apps"]
   resources: ["deployments"]
   verbs: ["create", "delete", "get", "list", "patch", "update", "watch"]
-# what placements place on this member too: all Secrets; leave this rule out if none is placed
+# objects that placements place on this member too: all Secrets; leave this rule out if none is placed
 - apiGroups: [""]
   resources: ["secrets"]
   verbs: ["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -73,16 +73,16 @@ metadata:
   name: harbormaster-agent
   namespace: fleet-system
 rules:
-# whose this member is: its hub, and its name there; create cannot be limited to a name
+# identity of this member: its hub, and its name there; create cannot be limited to a name
 - apiGroups: [""]
   resources: ["configmaps"]
   verbs: ["create"]
-# whose this member is: its hub, and its name there
+# identity of this member: its hub, and its name there
 - apiGroups: [""]
   resources: ["configmaps"]
   resourceNames: ["harbormaster-member"]
   verbs: ["get", "update"]
-# its token for the hub, which it renews
+# token for the hub, which the agent renews
 - apiGroups: [""]
   resources: ["secrets"]
   resourceNames: ["harbormaster-hub"]
@@ -242,7 +242,7 @@ def test_roles_for_another_account_than_admission_knows_come_with_a_word(cli, mo
         ),
         pytest.param(("serve", "--user", "a", "--service-account", "b"), "cannot be used together", id="two-subjects"),
         pytest.param(("serve", "--user", ""), "--user ''", id="no-user"),
-        pytest.param(("serve", "--user", "system:admin"), "not starting with system:", id="system-user"),
+        pytest.param(("serve", "--user", "system:admin"), "must not start with system:", id="system-user"),
         pytest.param(("serve", "--service-account", "A B"), "--service-account 'A B'", id="bad-account"),
         pytest.param(
             ("serve", "--service-account", "harbormaster-reconcile"), "rbac reconcile --serve", id="account-of-the-loop"

@@ -31,7 +31,7 @@ def kubeconfig(tmp_path):
 @pytest.mark.parametrize(
     ("environment", "words", "complaint"),
     [
-        pytest.param({}, [], "no --kubeconfig is given and this runs in no pod", id="no-pod"),
+        pytest.param({}, [], "no --kubeconfig is given, and the process does not run in a pod", id="no-pod"),
         pytest.param({}, ["--kubeconfig", "none"], "kubeconfig none: no such file or directory", id="no-kubeconfig"),
         pytest.param({}, ["--namespace", "A b"], "namespace: 'A b'", id="namespace"),
         pytest.param({}, ["--http-port", "70000"], "Invalid value for '--http-port'", id="port"),

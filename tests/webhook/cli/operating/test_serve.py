@@ -36,7 +36,7 @@ def test_a_configuration_that_would_have_every_write_refused_is_not_printed(cli)
     """Without an authority the API server takes its machine's word, which knows nothing of a private one."""
     done = cli("webhook-configuration")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: name the authority that signed the certificate with --ca FILE,")
+    assert done.stderr.startswith("error: specify the authority of the certificate with --ca FILE,")
     both = cli("webhook-configuration", "--ca", "ca.crt", "--no-ca")
     assert (both.exit_code, both.stdout) == (1, "")
 
@@ -107,15 +107,15 @@ def test_a_file_without_a_secret_is_named(cli, tmp_path, monkeypatch):
                 ("https://a..b", "must be https://HOST:PORT"),
             )
         ),
-        pytest.param(["--url", "https://h\udcff"], "--url 'https://h\\udcff': a host name", id="bytes-in-url"),
+        pytest.param(["--url", "https://h\udcff"], "--url 'https://h\\udcff': the host name", id="bytes-in-url"),
         pytest.param(["--service", "\udcff"], "--service '\\udcff': ", id="bytes-in-service"),
         pytest.param(["--service", "A b"], "--service 'A b': ", id="service"),
         pytest.param(["--port", "0"], "Invalid value for '--port'", id="port"),
         pytest.param(["--namespace", "A b"], "namespace: 'A b'", id="namespace"),
-        pytest.param(["--ca", "tls.key"], "tls.key: holds a private key", id="key-for-authority"),
+        pytest.param(["--ca", "tls.key"], "tls.key: must not have a private key", id="key-for-authority"),
         pytest.param(["--ca", "nothing.crt"], "nothing.crt: No such file or directory", id="no-file"),
         pytest.param(["--ca", "/dev/zero"], "/dev/zero: larger than 1048576 bytes", id="file-without-end"),
-        pytest.param(["--ca", "text.crt"], "text.crt: holds no certificate in PEM", id="no-certificate"),
+        pytest.param(["--ca", "text.crt"], "text.crt: must have a certificate in PEM", id="no-certificate"),
     ],
 )
 def test_wrong_words_are_named(cli, files, monkeypatch, words, complaint):
@@ -131,7 +131,7 @@ def test_wrong_words_are_named(cli, files, monkeypatch, words, complaint):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        pytest.param([], "serve needs a certificate: --tls-cert and --tls-key", id="no-certificate"),
+        pytest.param([], "serve requires a certificate: set --tls-cert and --tls-key", id="no-certificate"),
         pytest.param(["--tls-cert", "tls.crt"], "tls_cert and tls_key: must be set together", id="no-key"),
         pytest.param(
             ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--kubeconfig", "none"],
@@ -177,7 +177,7 @@ def test_more_workers_than_processors_are_said_and_their_mistake_is_said_once(fi
     warning, error = done.stderr.splitlines()
     about = json.loads(warning)
     assert (about["level"], about["workers"], about["processors"]) == ("warning", many, processors())
-    assert error.startswith("error: serve needs a certificate")
+    assert error.startswith("error: serve requires a certificate")
 
 
 def test_a_port_in_use_is_named_before_there_are_workers(cli, files, monkeypatch):

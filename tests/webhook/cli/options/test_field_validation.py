@@ -71,7 +71,7 @@ def stored(hub):
 def test_an_unknown_field_is_refused_without_a_hub(cli, tmp_path, command, document, field, near):
     file = write(tmp_path / "a.yaml", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}, document)
     result = cli(*command, file)
-    said = f"{field}: Forbidden: unknown field" + (f"; did you mean {near}?" if near else "")
+    said = f"{field}: Forbidden: unknown field" + (f". Did you mean {near}?" if near else "")
     assert (result.exit_code, said in result.output) == (1, True), result.output
     assert f"{file}: document 2" in result.output or f"{file}:" in result.stdout  # lint has line and column instead
 
@@ -87,7 +87,7 @@ def test_an_unknown_field_is_refused_by_the_hub(cli, stored, tmp_path, command, 
     before = stored(kind, document["metadata"]["name"])
     file = write(tmp_path / "a.yaml", document)
     result = cli(*command, file)
-    said = "unknown field" + (f"; did you mean {near}?" if near else "")
+    said = "unknown field" + (f". Did you mean {near}?" if near else "")
     assert result.exit_code == REFUSED.get(command[0], 1), result.output
     (line,) = result.stderr.splitlines()
     assert line.removeprefix("error: ").startswith(f"{file}: document 1: {field}: ")
@@ -128,7 +128,7 @@ def test_the_editor_opens_again_for_an_unknown_field(cli, stored, tmp_path, monk
     monkeypatch.setenv("EDITOR", f"sh {script}")
     result = cli("edit", "crp/web")
     assert (result.exit_code, "polcy" in stored(PLACEMENT, "web")["spec"]) == (1, False)
-    assert "# spec.polcy: unknown field; did you mean policy?\n" in (tmp_path / "again").read_text()
+    assert "# spec.polcy: unknown field. Did you mean policy?\n" in (tmp_path / "again").read_text()
     (tmp_path / "once").unlink()
     assert cli("edit", "crp/web", "--validate=ignore").exit_code == 0
 
@@ -138,7 +138,7 @@ def test_a_plan_on_a_dump_refuses_what_would_be_applied_but_not_the_dump(cli, tm
     base = write(tmp_path / "hub.yaml", typo(member("dover"), ("spec", "fromAnotherRelease")))
     refused = cli("plan", "--on", base, "-f", odd)
     assert refused.exit_code == 1, refused.output
-    assert f"{odd}: document 1: spec.polcy: Forbidden: unknown field; did you mean policy?" in refused.stderr
+    assert f"{odd}: document 1: spec.polcy: Forbidden: unknown field. Did you mean policy?" in refused.stderr
     assert "fromAnotherRelease" not in refused.stderr
     assert cli("plan", "--on", base, "--validate=warn", "-f", odd).exit_code == 2
 
@@ -188,7 +188,7 @@ def definition(kind, **properties):
                 ),
             ],
             1,
-            "spec.startupBoost.cpuu: Forbidden: unknown field; did you mean cpu?",
+            "spec.startupBoost.cpuu: Forbidden: unknown field. Did you mean cpu?",
             id="deeper-in-a-definition-that-knows-more",
         ),
         pytest.param(
@@ -284,7 +284,7 @@ def test_all_kinds_but_the_foreign_one_are_strict(kind):
         pytest.param(
             'Boat in version "v1" cannot be handled as a Boat: strict decoding error: unknown field "spec.polcy", '
             'duplicate field "spec.a[0].b"',
-            ["spec.polcy: unknown field; did you mean policy?", "spec.a[0].b: duplicate field"],
+            ["spec.polcy: unknown field. Did you mean policy?", "spec.a[0].b: duplicate field"],
             id="body",
         ),
         pytest.param(

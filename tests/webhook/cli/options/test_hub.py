@@ -51,16 +51,16 @@ def test_a_data_folder_that_is_named_outranks_the_server_of_the_environment(tmp_
 def test_a_server_without_a_token_needs_one(tmp_path, server):
     with pytest.raises(UserError) as caught:
         HubOptions(server=server).find({"HARBORMASTER_DATA": str(tmp_path)})
-    words = "a token is missing: name its file with --token-file FILE"
+    words = "a token is required: give its file with --token-file FILE"
     assert caught.value.lines == (f"--server {server}: {words}",)
 
 
 @pytest.mark.parametrize(
     ("content", "mistake"),
     [
-        pytest.param(None, "no such file, so no hub is known; start a hub with: harbormaster up --data", id="missing"),
+        pytest.param(None, "no such file, so no hub is known. Start a hub with: harbormaster up --data", id="missing"),
         pytest.param("{", "is not YAML: ", id="not-yaml"),
-        pytest.param("[]", "is no kubeconfig; start a hub with: harbormaster up --data", id="no-object"),
+        pytest.param("[]", "is not a kubeconfig. Start a hub with: harbormaster up --data", id="no-object"),
         pytest.param("{}", "has no current context", id="empty"),
         pytest.param("{}".ljust(2**20 + 1), "larger than 1048576 bytes", id="too-large"),
     ],
@@ -83,7 +83,7 @@ def test_a_kubeconfig_that_up_has_not_written_is_refused(tmp_path, lost):
     for part in (document["clusters"][0]["cluster"], document["users"][0]["user"]):
         part.pop(lost, None)
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(document))
-    with pytest.raises(UserError, match="kubeconfig: is not that of harbormaster up; start a hub with"):
+    with pytest.raises(UserError, match=r"kubeconfig: does not belong to harbormaster up\. Start a hub with"):
         HubOptions(data=tmp_path).find({})
 
 
@@ -120,7 +120,7 @@ def test_what_kubectl_makes_of_the_kubeconfig_is_read(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"two words", b"\xff"])
 def test_a_bad_token_file_is_told_in_one_line(tmp_path, content):
     (tmp_path / "token").write_bytes(content)
-    with pytest.raises(UserError, match="is not a token"):
+    with pytest.raises(UserError, match="must contain a token"):
         HubOptions(data=tmp_path, server="https://hub", token_file=tmp_path / "token").find({})
 
 
@@ -144,7 +144,7 @@ def test_the_token_of_a_folder_is_not_sent_to_whom_another_authority_vouches_for
     known(tmp_path)
     data, variables = (tmp_path, {}) if named else (None, {"HARBORMASTER_DATA": str(tmp_path)})
     with pytest.raises(
-        UserError, match=r"hub:2: a token is missing, the one in .* is for https://127\.0\.0\.1:1; name"
+        UserError, match=r"hub:2: a token is required, and the one in .* is for https://127\.0\.0\.1:1. Give"
     ):
         HubOptions(data=data, server="https://hub:2", ca_file=tmp_path / "other").find(variables)
     for server, authority in (("https://127.0.0.1:1/", tmp_path / "other"), ("https://hub:2", Path("/ca"))):

@@ -57,7 +57,7 @@ def test_the_plugin_shows_what_is_on_the_hub_of_the_context(cli, hub, theirs):
     words = ("get", "crp", "web", "-o", "yaml")
     shown = cli(*words, called=PLUGIN)
     assert yaml.safe_load(shown.stdout)["spec"]["policy"]["numberOfClusters"] == 2
-    assert shown.stderr.startswith(f'asking {theirs.url} (context "prod" of ')
+    assert shown.stderr.startswith(f'using {theirs.url} (context "prod" of ')
     assert f"For the hub of harbormaster up: --data {hub.data}" in shown.stderr
     other = cli(*words, "--context", "ours", called=PLUGIN)
     assert yaml.safe_load(other.stdout)["spec"]["policy"]["numberOfClusters"] == 1
@@ -94,7 +94,7 @@ def test_by_its_own_name_the_program_asks_the_hub_of_up_and_says_so(cli, hub, th
     done = cli("delete", "crp/web")
     assert (wanted(hub), wanted(theirs)) == (None, 2)
     assert done.stderr == (
-        f'asking {hub.url}, the hub of harbormaster up. For {theirs.url} (context "prod" of '
+        f'using {hub.url}, the hub of harbormaster up. For {theirs.url} (context "prod" of '
         f"{hub.data.parent / 'config'}): --context prod\n"
     )
 
@@ -139,10 +139,10 @@ def test_no_command_falls_back_on_the_hub_of_up_when_kubectl_knows_none(cli, hub
     assert (done.exit_code, done.stdout) == (1, "")
     missing = tmp_path / "home" / ".kube" / "config"
     assert done.stderr == (
-        f"error: kubeconfig {missing}: no such file or directory, name another with --kubeconfig FILE\n"
+        f"error: kubeconfig {missing}: no such file or directory. Give another with --kubeconfig FILE\n"
     )
     unknown = cli(*words, "--kubeconfig", kubeconfig(tmp_path / "config", ("a", hub, "")), "--context", "b")
-    assert unknown.stderr == f"error: kubeconfig {tmp_path / 'config'}: has no context 'b'; available: a\n"
+    assert unknown.stderr == f"error: kubeconfig {tmp_path / 'config'}: has no context 'b', available: a\n"
 
 
 class TestSeveralFiles:
@@ -175,7 +175,7 @@ class TestSeveralFiles:
         document["contexts"][0]["name"] = "prod"
         (tmp_path / "2").write_text(yaml.safe_dump(document))
         files = {"KUBECONFIG": f"{tmp_path / '1'}:{tmp_path / '2'}"}
-        words = "the cluster 'kubernetes' of context 'prod' also stands in .*/1, with another content"
+        words = "the cluster 'kubernetes' of context 'prod' is also in .*/1, with another content"
         with pytest.raises(UserError, match=words):
             HubOptions(context="prod").find(files, plugin=True)
         named = HubOptions(context="prod", kubeconfig=tmp_path / "2").find(files, plugin=True)
@@ -194,7 +194,7 @@ def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
 @pytest.mark.parametrize(
     ("cluster", "user", "complaint"),
     [
-        pytest.param({}, {}, "cluster 'c': server: is missing", id="no-server"),
+        pytest.param({}, {}, "cluster 'c': server: must be set", id="no-server"),
         pytest.param(["x"], {}, "cluster 'c': must be an object", id="no-object"),
         pytest.param({"server": 7}, {}, "cluster 'c': server: '7': must be text", id="number-as-server"),
         pytest.param({"server": "https://[::1"}, {}, "server: 'https://[::1': Invalid IPv6 URL", id="open-bracket"),
@@ -202,7 +202,7 @@ def test_a_hub_that_would_not_be_asked_is_refused(cli, tmp_path):
         pytest.param({"server": "not a url"}, {}, "server: 'not a url': expected a URL", id="no-url"),
         pytest.param({"proxy-url": 5}, {}, "cluster 'c': proxy-url: '5': must be text", id="proxy"),
         pytest.param({"tls-server-name": 7}, {}, "cluster 'c': tls-server-name: '7': must be text", id="tls-name"),
-        pytest.param({}, {"token": "hush\n"}, "user 'u': token: contains a line break", id="token-of-lines"),
+        pytest.param({}, {"token": "hush\n"}, "user 'u': token: must not contain line breaks", id="token-of-lines"),
         pytest.param({}, {"token": 4711}, "user 'u': token: must be text", id="token-of-digits"),
         pytest.param({}, {"username": "a", "password": 4711}, "user 'u': password: must be text", id="password"),
     ],

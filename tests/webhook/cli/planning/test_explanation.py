@@ -30,7 +30,7 @@ SCORE = "scores.harbormaster.dev/latency"
             "policy snapshot a-0 → a-1: affinity, tolerations changed",
             id="no-members",
         ),
-        pytest.param("no change was seen except the time", "no change was seen except the time", id="nothing"),
+        pytest.param("no change except the time", "no change except the time", id="nothing"),
     ],
 )
 def test_why_there_was_a_decision(message, words):

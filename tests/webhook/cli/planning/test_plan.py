@@ -290,9 +290,9 @@ class TestOnFiles:
     [
         (
             ["--lost", "atlantis"],
-            '--lost atlantis: there is no member cluster "atlantis"; the fleet: dover, faro, genoa\n',
+            '--lost atlantis: there is no member cluster "atlantis". The fleet: dover, faro, genoa\n',
         ),
-        (["--drained", "atlantis"], '--drained atlantis: there is no member cluster "atlantis"; the fleet: '),
+        (["--drained", "atlantis"], '--drained atlantis: there is no member cluster "atlantis". The fleet: '),
         (["--lost", "dover", "--drained", "dover"], '--drained dover: member cluster "dover" is also in --lost dover'),
         (["--lost", "dover", "--lost", "dover"], '--lost dover: member cluster "dover" is also in --lost dover'),
         (["--hub"], "--on cannot be used with a running hub: it reads the hub from files"),
@@ -451,7 +451,7 @@ class TestTheRunningHub:
         document["spec"]["polcy"] = document["spec"].pop("policy")
         file = write(tmp_path / "typo.yaml", document)
         refused = cli("plan", "--data", hub, "-f", file)
-        said = f"error: {file}: document 1: spec.polcy: Forbidden: unknown field; did you mean policy?"
+        said = f"error: {file}: document 1: spec.polcy: Forbidden: unknown field. Did you mean policy?"
         assert (refused.exit_code, refused.stdout, said in refused.stderr) == (1, "", True), refused.stderr
         warned = cli("plan", "--data", hub, "-f", file, "--validate=warn")
         assert (warned.exit_code, 'unknown field "spec.polcy"' in warned.stderr) == (2, True), warned.stderr

@@ -275,17 +275,17 @@ def test_every_mistake_in_a_file_is_told_with_its_place(cli, fleet):
     result = cli("test")
     assert (result.exit_code, result.stdout) == (1, "")
     assert [line.removeprefix("error: harbormaster-test.yaml:") for line in result.stderr.splitlines()] == [
-        "3:1: nam: Forbidden: no such field; did you mean name?",
+        "3:1: nam: Forbidden: no such field. Did you mean name?",
         "4:1: settings: Invalid value: guard_rial: unknown setting",
-        "8:12: cases[0].expect.pickd: Forbidden: no such field; did you mean picked?",
+        "8:12: cases[0].expect.pickd: Forbidden: no such field. Did you mean picked?",
         '8:24: cases[0].expect.satisfied: Invalid value: "yes": must be true or false',
         '10:19: cases[1].gate.reason: Unsupported value: "Drift": supported values: "Underutilized", "Empty", '
         '"Drifted", "Unhealthy", "Expired"',
         "11:3: cases[1].expect: Invalid value: {}: must have an expectation",
-        "12:3: cases[2]: Invalid value: a case has no question: give one of placement, admission, gate, budget",
+        "12:3: cases[2]: Invalid value: a case must have a question: give one of placement, admission, gate, budget",
         "15:48: cases[3].expect.warnings[0]: Invalid value: 3: must be an object",
         "18:24: cases[4].expect.notPicked[0].cluster: Required value",
-        "18:25: cases[4].expect.notPicked[0].cluser: Forbidden: no such field; did you mean cluster?",
+        "18:25: cases[4].expect.notPicked[0].cluser: Forbidden: no such field. Did you mean cluster?",
     ]
 
 
@@ -314,7 +314,7 @@ def test_where_there_is_no_test_nothing_passes(cli, fleet):
     result = cli("test", "--ignore", "x")
     assert (result.exit_code, result.stderr) == (
         1,
-        "error: no tests in .: no file is called harbormaster-test.yaml or *.harbormaster-test.yaml\n",
+        "error: no tests in .: no file is named harbormaster-test.yaml or *.harbormaster-test.yaml\n",
     )
 
 

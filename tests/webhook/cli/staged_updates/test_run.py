@@ -314,7 +314,9 @@ class TestApprove:
 
     def test_a_run_that_waits_for_none(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
-        assert "run spring waits for no approval now, but for a user to start it" in refused(cli("approve", "spring"))
+        assert "run spring is not waiting for an approval, but for a user to start it" in refused(
+            cli("approve", "spring")
+        )
 
     def test_a_run_that_is_over(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
@@ -327,7 +329,7 @@ class TestApprove:
         assert "run spring waits for another approval: spring-after-test" in refused(
             cli("approve", "spring", "--stage", "live")
         )
-        assert "has no stage 'sea'; its stages: test, live" in refused(cli("approve", "spring", "--stage", "sea"))
+        assert "has no stage 'sea'. Its stages: test, live" in refused(cli("approve", "spring", "--stage", "sea"))
 
     def test_a_name_that_is_that_of_a_run_and_of_a_request_is_not_guessed_at(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
@@ -340,7 +342,7 @@ class TestApprove:
         assert "spring-after-test approved: run spring continues" in ok(cli("approve", "spring", "--stage", "test"))
 
     def test_nothing_of_that_name(self, cli, opened):
-        assert "there is no run and no approval request nobody; for that of a namespace: -n NAMESPACE" in refused(
+        assert "there is no run and no approval request nobody. For a run of a namespace: -n NAMESPACE" in refused(
             cli("approve", "nobody")
         )
 
@@ -438,7 +440,7 @@ def test_the_kinds_of_a_namespace_are_meant_where_one_is_named(cli, opened):
     opened.until(lambda: True)
     out = ok(cli(*START, "-n", "shop", "--wait", "--timeout", "2m"), 2)
     assert out.splitlines()[-1] == "  harbormaster approve spring --stage test -n shop"
-    assert "there is no ClusterStagedUpdateRun spring; for that of a namespace: -n NAMESPACE" in refused(
+    assert "there is no ClusterStagedUpdateRun spring. For a run of a namespace: -n NAMESPACE" in refused(
         cli("run", "status", "spring")
     )
     ok(cli("reject", "spring", "-n", "shop", "--reason", "not yet"))

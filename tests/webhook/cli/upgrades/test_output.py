@@ -31,7 +31,7 @@ def plan(eta):
         pytest.param(
             "Pending",
             None,
-            "no end time can be predicted, for the reason run: harbormaster upgrade plan r",
+            "no end time can be predicted. For the reason, run: harbormaster upgrade plan r",
             id="no-end",
         ),
     ],

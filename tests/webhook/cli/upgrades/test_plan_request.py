@@ -70,7 +70,7 @@ def test_a_strategy_takes_the_place_of_that_of_a_run_on_the_hub(written):
 @pytest.mark.parametrize(
     ("name", "documents", "says"),
     [
-        ("", [make_window("w", "10:00")], "no ClusterUpgradeRun in the files: name a run of the hub"),
+        ("", [make_window("w", "10:00")], "no ClusterUpgradeRun in the files. To plan a run of the hub"),
         ("", [make_upgrade_run("r"), make_upgrade_run("s")], "2 upgrade runs in the files: name one of r, s"),
         ("r", [make_upgrade_strategy(name="a"), make_upgrade_strategy(name="b")], "2 strategies"),
     ],
@@ -98,4 +98,4 @@ def test_a_bad_name_is_one_mistake(written):
 
 def test_a_plan_is_of_something():
     result = CliRunner().invoke(root, ["upgrade", "plan"])
-    assert (result.exit_code, "name a run, or give files with -f" in result.stderr) == (1, True)
+    assert (result.exit_code, "specify a run, or files with -f" in result.stderr) == (1, True)

@@ -253,7 +253,7 @@ def test_a_version_that_cannot_be_resolved_is_found_out_by_the_start(cli, opened
 def test_a_run_may_be_named_in_place_of_its_only_gate(cli, opened):
     opened.add(make_upgrade_run())
     gate = the_gate(opened)
-    assert "has no stage 'sea'; its stages: test, live" in refused(cli("approve", "r", "--stage", "sea"))
+    assert "has no stage 'sea'. Its stages: test, live" in refused(cli("approve", "r", "--stage", "sea"))
     assert "is not waiting for an approval at stage live" in refused(cli("approve", "r", "--stage", "live"))
     assert f"gate {gate} belongs to stage test, not to live" in refused(cli("approve", gate, "--stage", "live"))
     assert ok(cli("reject", "r", "--reason", "too slow")) == f"{gate} rejected: run r stops\n"
@@ -296,7 +296,7 @@ def test_without_a_name_all_runs_are_listed(cli, opened):
     assert done.split()[:2] == ["done", "Skipped"]
     items = json.loads(ok(cli("upgrade", "status", "-o", "json")))["items"]
     assert [each["run"]["name"] for each in items] == ["later", "done"]
-    assert "name the run to watch" in refused(cli("upgrade", "status", "-w"))
+    assert "specify the run to watch" in refused(cli("upgrade", "status", "-w"))
 
 
 def test_a_plan_that_the_loop_is_about_to_make_is_waited_for(cli, opened):
@@ -326,7 +326,7 @@ def test_status_shows_members_and_what_they_wait_for(cli, opened):
     row = next(line for line in lines if line.split()[:2] == ["t1", "Pending"])
     assert "MemberOnHold: member t1 is on hold" in row
     assert any(line.startswith("waits for t1: MemberOnHold: member t1 is on hold, since ") for line in lines)
-    assert lines[-1] == "no end time can be predicted, for the reason run: harbormaster upgrade plan r"
+    assert lines[-1] == "no end time can be predicted. For the reason, run: harbormaster upgrade plan r"
     document = json.loads(ok(cli("upgrade", "status", "r", "-o", "json")))
     assert document["run"]["counts"]["pending"] == 1
     assert document["waits"][0]["members"] == ["t1"]
@@ -353,7 +353,7 @@ MISTAKES = [
     (("upgrade", "retry", "nobody"), "there is no ClusterUpgradeRun nobody"),
     (("upgrade", "stop", "r"), "run r has not started"),
     (("upgrade", "skip", "r"), "specify what to skip"),
-    (("upgrade", "skip", "r", "--member", ""), "'' is empty"),
+    (("upgrade", "skip", "r", "--member", ""), "must not be empty"),
     (("upgrade", "skip", "r", "--member", "nobody"), "run r has no Member 'nobody'"),
     (("upgrade", "start", "r", "--timeout", "3s"), "--timeout: requires --wait"),
     (("approve", "nobody"), "there is no run and no approval request nobody"),

@@ -78,7 +78,7 @@ async def test_what_another_client_is_told_has_the_authorities_and_no_credential
     assert isinstance(login.trust, ssl.SSLContext)
     assert len(login.trust.get_ca_certs()) == 1
     with pytest.raises(
-        ConfigurationError, match="insecure-skip-tls-verify: true: nothing vouches for https://hub:6443"
+        ConfigurationError, match="insecure-skip-tls-verify: must not be true: the certificate of https://hub:6443"
     ):
         await read_endpoint(write(**{"insecure-skip-tls-verify": True}), None)
 
@@ -110,5 +110,5 @@ async def test_authorities_without_end_are_told_to_no_other_client(write, tmp_pa
 
 
 async def test_without_a_kubeconfig_this_has_to_be_a_pod():
-    with pytest.raises(ConfigurationError, match="no --kubeconfig is given and this runs in no pod"):
+    with pytest.raises(ConfigurationError, match="no --kubeconfig is given, and the process does not run in a pod"):
         await read_login(None, None)

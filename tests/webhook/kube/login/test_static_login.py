@@ -85,7 +85,7 @@ async def test_the_login_is_that_of_the_library(write, cluster, user):
             {"certificate-authority": "none.crt"}, {}, {}, "cluster 'c': certificate-authority: .*none.crt: ", id="file"
         ),
         pytest.param({"certificate-authority-data": "!"}, {}, {}, "authority-data: is empty", id="no-base64"),
-        pytest.param({"certificate-authority-data": "a"}, {}, {}, "authority-data: is not base64", id="cut-base64"),
+        pytest.param({"certificate-authority-data": "a"}, {}, {}, "authority-data: must be base64", id="cut-base64"),
         pytest.param(
             {"certificate-authority-data": encoded(b"x")}, {}, {}, "certificate-authority-data: ", id="no-pem"
         ),
@@ -109,9 +109,9 @@ async def test_an_error_names_the_file_the_context_and_the_field(write, cluster,
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        pytest.param({"current-context": "y"}, "has no context 'y'; available: x", id="no-such-context"),
+        pytest.param({"current-context": "y"}, "has no context 'y', available: x", id="no-such-context"),
         pytest.param({"current-context": None}, "has no current context", id="no-current-context"),
-        pytest.param({"contexts": []}, "has no context 'x'; available: none", id="no-context"),
+        pytest.param({"contexts": []}, "has no context 'x', available: none", id="no-context"),
         pytest.param({"clusters": []}, "the cluster 'c' of context 'x' is not in this file", id="no-cluster"),
     ],
 )
