@@ -506,7 +506,7 @@ def test_budgets_are_those_of_seed_002(name):
     [
         pytest.param(
             "weekend-as-published",
-            "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens; "
+            "spec.disruption.budgets[1]: allows nothing and has no schedule: the pool never opens, and "
             "budgets[0] never matters",
             "weekend-corrected",
             id="weekend",

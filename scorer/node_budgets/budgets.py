@@ -122,12 +122,12 @@ def allowed_disruptions(budget: Budget, total: int) -> int:
 def _number(nodes: str) -> int:
     """Return the number of nodes, or the percentage. Raises like `allowed_disruptions`."""
     if len(nodes) > LONGEST_NODES or not _NODES.fullmatch(nodes):
-        raise ValueError(f"nodes {nodes[:64]!r} is neither a number nor a percentage of 0% to 100%")
+        raise ValueError(f"nodes {nodes[:64]!r} must be a number or a percentage from 0% to 100%")
     if nodes.endswith("%"):
         return int(nodes[:-1])
     digits = nodes.lstrip("0") or "0"
     if len(digits) > len(str(UNLIMITED)) or int(digits) > UNLIMITED:
-        raise ValueError(f"nodes {nodes[:64]!r} is more than {UNLIMITED}")
+        raise ValueError(f"nodes {nodes[:64]!r} must be at most {UNLIMITED}")
     return int(digits)
 
 

@@ -83,7 +83,7 @@ def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end
     """
     start, end = start.astimezone(UTC), end.astimezone(UTC)
     if end <= start:
-        raise ValueError(f"the end {end.isoformat()} is not after the start {start.isoformat()}")
+        raise ValueError(f"the end {end.isoformat()} must be after the start {start.isoformat()}")
     pool = parse_budgets(budgets)
     windows = {index: reading.window for index, reading in enumerate(pool.readings) if reading.window is not None}
     values = {

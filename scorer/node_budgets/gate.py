@@ -197,7 +197,7 @@ class _Case:
             case _ if opening.searched_until is not None:
                 return f"{message}{disruptions}. No opening was found until {format_time(opening.searched_until)}"
             case _:
-                return f"{message}{disruptions}. This does not change until the budgets or the nodes of the pool change"
+                return f"{message}{disruptions}. Nothing changes until the budgets or the nodes of the pool change"
 
     def _budgets_text(self, positions: Sequence[int]) -> str:
         """Return budgets in words, or the pool without any."""
@@ -223,7 +223,7 @@ class _Case:
             f" and {len(reservations) - MOST_NAMED} more reservations" if len(reservations) > MOST_NAMED else ""
         )
         return (
-            f", and {count} {is_or_are(count)} being disrupted or not ready already{names_note}{holders}{more_holders}"
+            f", and {count} {is_or_are(count)} already being disrupted or not ready{names_note}{holders}{more_holders}"
         )
 
     def _answer(

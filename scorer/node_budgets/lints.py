@@ -227,7 +227,7 @@ def _read_budget(index: int, budget: Budget) -> _Known | None:
 def _lint_reasons(index: int, budget: Budget) -> Iterator[Lint]:
     """Yield a finding if the list of reasons is empty, which means no reason instead of every reason (K-34)."""
     if budget.reasons == ():
-        message = "is empty, so that the budget applies to no reason. Remove it to cover every reason"
+        message = "is empty, so the budget applies to no reason. Remove the field to cover every reason"
         yield Lint("K-34", (index, "reasons"), message, REASONS)
 
 
@@ -243,7 +243,7 @@ def _lint_window(budget: _Known) -> Iterator[Lint]:
         message = f"{_quote(budget.schedule.text)} never fires, so the budget is always in force"
         yield Lint("K-32", (budget.index, "schedule"), message, reasons)
     elif budget.always and text is not None:
-        message = f"in {_quote(text)} the next window starts, so the budget is always in force"
+        message = f"{_quote(text)} is not shorter than the time to the next window, so the budget is always in force"
         yield Lint("K-32", (budget.index, "duration"), message, reasons)
 
 
@@ -256,7 +256,9 @@ def _lint_zero(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[tu
         if moot:
             reason = "has no schedule" if zero.schedule is None else "has a window that never closes"
             matter = "never matters" if len(moot) == 1 else "never matter"
-            message = f"allows nothing and {reason}: the pool never opens{_for(zero.reasons)}; {_names(moot)} {matter}"
+            message = (
+                f"allows nothing and {reason}: the pool never opens{_for(zero.reasons)}, and {_names(moot)} {matter}"
+            )
             fix = _give_way(budgets, zero, moot)
             yield (
                 Lint("K-30", (zero.index,), message, _sort_reasons(zero.reasons), fix),

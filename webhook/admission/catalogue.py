@@ -83,16 +83,18 @@ CHANGE_RULES: Final = (
 )
 """Rules for every kind whose updates are only reviewed for what they change."""
 
-_LOSSES: Final = (warn(impact.RULE, "Warns of the clusters and objects that an update removes.", on=UPDATE),)
-_ONE_GROUP: Final = warn("C-42", "Every member of a run is in one group of it.")
+_LOSSES: Final = (warn(impact.RULE, "Warns about clusters and objects that an update removes.", on=UPDATE),)
+_ONE_GROUP: Final = warn("C-42", "Every member of a run is in exactly one of its groups.")
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
     taking_over.warn_about_taking_over: (
-        warn(taking_over.RULE, "Warns of existing objects on members that would later be removed with the placement."),
+        warn(
+            taking_over.RULE, "Warns about existing objects on members that would later be removed with the placement."
+        ),
     ),
     live_placement.warn_about_number: (
-        warn("X-05", "As many clusters as numberOfClusters have joined and fit the terms and tolerations."),
+        warn("X-05", "At least numberOfClusters clusters have joined and match the terms and tolerations."),
     ),
     live_placement.warn_about_unknown_clusters: (warn("X-07", "The clusters of clusterNames are member clusters."),),
     live_placement.warn_about_unknown_properties: (warn("X-08", "A property is well known, or reported by a member."),),
@@ -107,7 +109,7 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("X-37", "A selected Job has no ttlSecondsAfterFinished, or runs once per manifest."),
     ),
     live_staged_update.warn_about_stages: (
-        warn("X-35", "Every member cluster is in exactly one stage and can be sorted there."),
+        warn("X-35", "Every member cluster is in exactly one stage and has a valid sorting label."),
     ),
     live_staged_update.warn_about_use: (
         warn("X-36", "No unfinished run uses a strategy that is changed or deleted.", on=UPDATE | DELETE),
@@ -116,17 +118,17 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("X-41", "Placement, strategy and snapshot of a run exist, and the placement is External.", on=CREATE),
     ),
     live_staged_update.warn_about_analysis: (
-        warn("X-54", "The analysis of a run names stages of its strategy that wait for an Approval after them."),
+        warn("X-54", "The analysis of a run names stages of its strategy with an Approval in afterStageTasks."),
     ),
     live_staged_update.warn_about_other_runs: (warn("X-43", "No other run of the placement is unfinished."),),
     live_upgrade.warn_about_groups: (
-        warn("C-40", "A group without a memberSelector is the group label of some member."),
-        warn("C-41", "The group label of every member is a group of the strategy."),
+        warn("C-40", "A group without a memberSelector is named by the group label of at least one member."),
+        warn("C-41", "The group label of every member names a group of the strategy."),
         _ONE_GROUP,
     ),
     live_upgrade.warn_about_run: (
         _ONE_GROUP,
-        warn("C-43", "No member of a run has a higher version already."),
+        warn("C-43", "No member of a run already has a higher version."),
         warn("C-44", "No member of a run is more than one minor version behind."),
         warn("C-45", "The version of a run is not a preview."),
         warn("C-46", "The version of a run is in the catalog of every member's region."),
@@ -147,10 +149,10 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     live_eviction.warn_about_idle_budget: (warn("X-81", "A placement of the budget's name exists."),),
     live_eviction.warn_about_closed_budget: (warn("X-82", "A budget can allow an eviction."),),
     live_member_cluster.warn_about_taints: (
-        warn("X-92", "The placements on a member tolerate a new taint. It does not evict them.", on=UPDATE),
+        warn("X-92", "The placements on a member tolerate a new taint, which does not evict them.", on=UPDATE),
     ),
     live_member_cluster.warn_about_deletion: (
-        warn("D-05", "Warns of the placements on a member that is deleted: see X-93.", on=DELETE),
+        warn("D-05", "Warns about placements on a member that is deleted: see X-93.", on=DELETE),
         warn("X-93", "A member that is deleted has no placements.", on=DELETE),
     ),
 }

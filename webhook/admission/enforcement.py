@@ -276,7 +276,7 @@ def _deletion(kind: Kind, name: str, old: JsonObject, node: str, deed: str, user
 
 def _unguarded(why: str) -> Judgement:
     log.warning("budgets not enforced", extra={"reason": why[:256]})
-    return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {why}"]))
+    return Judgement(warnings=as_warnings([f"disruption budgets are not enforced: {why}"]))
 
 
 def _is_held(disruption: _Disruption, held: Held) -> bool:

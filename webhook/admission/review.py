@@ -69,7 +69,7 @@ def parse_review(body: bytes) -> JsonObject:
     review = parse_object(body, MOST_VALUES)
     if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
         review_kind = f"{quote(review.get('apiVersion'))}, {quote(review.get('kind'))}"
-        raise InvalidReviewError(400, f"the body must be of {API_VERSION}, {KIND}, not of {review_kind}")
+        raise InvalidReviewError(400, f"the body must be {API_VERSION}, {KIND}, not {review_kind}")
     request = review.get("request")
     if not isinstance(request, dict):
         raise InvalidReviewError(400, f"request must be an object, not {quote(request)}")
@@ -79,7 +79,7 @@ def parse_review(body: bytes) -> JsonObject:
             400, f"request.uid must be a string of 1 to {LONGEST_UID} characters, not {quote(uid)}"
         )
     if not uid.isprintable() and any(character < " " or "\x7f" <= character <= "\x9f" for character in uid):
-        raise InvalidReviewError(400, f"request.uid has control characters: {quote(uid)}")
+        raise InvalidReviewError(400, f"request.uid must not have control characters: {quote(uid)}")
     return review
 
 

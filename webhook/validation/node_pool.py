@@ -77,7 +77,7 @@ RULES: Final = (
         f"{_NODE}.requirements.*.key",
     ),
     deny("K-05", "Requirements and labels use no key that belongs to Karpenter or the node itself.", _CEL),
-    schema("K-06", "The operator of a requirement is a known one.", _CRD, f"{_NODE}.requirements.*.operator"),
+    schema("K-06", "The operator of a requirement is known.", _CRD, f"{_NODE}.requirements.*.operator"),
     deny("K-07", "A requirement with In has a value.", _CEL),
     deny("K-08", "A requirement with Gt, Lt, Gte or Lte has one whole number of at least 0.", _CEL),
     deny("K-09", "The values of a requirement are label values.", _RUNTIME, f"{_NODE}.requirements.*.values"),
@@ -106,7 +106,7 @@ RULES: Final = (
         f"{_NODE}.taints",
         f"{_NODE}.startupTaints",
     ),
-    deny("K-14", "No two of taints and startupTaints together have the same key and effect.", _RUNTIME),
+    deny("K-14", "No two taints, including startupTaints, have the same key and effect.", _RUNTIME),
     schema(
         "K-15",
         "Durations are whole hours, minutes and seconds, such as 1h30m. expireAfter and consolidateAfter may be Never.",
@@ -115,15 +115,15 @@ RULES: Final = (
         f"{_NODE}.terminationGracePeriod",
         "spec.disruption.consolidateAfter",
     ),
-    schema("K-16", "consolidationPolicy is a known one.", _CRD, "spec.disruption.consolidationPolicy"),
+    schema("K-16", "consolidationPolicy is known.", _CRD, "spec.disruption.consolidationPolicy"),
     schema("K-17", "There are at most 50 budgets.", _CRD, "spec.disruption.budgets"),
     schema(
         "K-18",
-        "The nodes of a budget are the text of a number up to 2147483647 or of a percentage up to 100%.",
+        "The nodes of a budget are a number up to 2147483647 or a percentage up to 100%, as a string.",
         f"{_CRD}; {OURS} on the largest number",
         f"{_BUDGET}.nodes",
     ),
-    schema("K-19", "The reasons of a budget are known ones, each once, at most 50.", _CRD, f"{_BUDGET}.reasons"),
+    schema("K-19", "A budget has at most 50 reasons, all of them known and distinct.", _CRD, f"{_BUDGET}.reasons"),
     schema(
         "K-20",
         "A schedule has five fields or is a macro, and is in UTC, without a time zone.",
@@ -139,7 +139,9 @@ RULES: Final = (
     warn(
         "K-30", "No budget is always in force and allows 0 disruptions, which would make the others pointless.", _SEED
     ),
-    warn("K-31", "Some budget is always in force. Otherwise disruption is unlimited outside the windows.", _SEED),
+    warn(
+        "K-31", "At least one budget is always in force. Otherwise disruption is unlimited outside the windows.", _SEED
+    ),
     warn("K-32", "The window of a budget closes: a budget with a schedule is not always in force.", OURS),
     warn("K-33", "The window of a budget opens: its duration is longer than 0.", OURS),
     warn("K-34", "The reasons of a budget are not an empty list, which means no reason at all.", OURS),
@@ -157,7 +159,7 @@ RULES: Final = (
         on=UPDATE,
     ),
     warn("K-38", "No budget is redundant because a stricter one for its reasons is in force whenever it is.", OURS),
-    warn("K-39", "Windows that allow 0 disruptions leave some time between them.", OURS),
+    warn("K-39", "Windows that allow 0 disruptions do not cover all of the time.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""

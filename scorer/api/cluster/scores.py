@@ -68,7 +68,7 @@ def score_names(annotations: Mapping[str, str]) -> list[str]:
 def _parse_bounded(text: str) -> ExternalScore | str:
     """Return the score, or why the text is not one."""
     if len(text) > LONGEST:  # before the cache, so that long texts cannot fill it
-        return f"has {len(text)} characters, at most {LONGEST} are read"
+        return f"has {len(text)} characters, must have at most {LONGEST}"
     return _parse(text)
 
 
@@ -86,7 +86,7 @@ def _parse(text: str) -> ExternalScore | str:
         return "is not a JSON object"
     unknown = sorted(document.keys() - {"value", "validUntil"})
     if unknown:
-        return f"has the unknown member {unknown[0][:64]!r}"
+        return f"has the unknown field {unknown[0][:64]!r}"
     value, until = document.get("value"), document.get("validUntil")
     if not isinstance(value, str):
         return '"value" must be a quantity in quotes'

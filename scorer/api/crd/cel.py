@@ -207,7 +207,7 @@ _STAGED_RUN: RulesByField = {
         CelRule(
             "!(oldSelf.state == 'Initialize' && self.state == 'Stop')"
             " && !(oldSelf.state in ['Run', 'Stop'] && self.state == 'Initialize')",
-            "state may change from Initialize to Run, from Run to Stop and from Stop to Run only",
+            "state may change only from Initialize to Run, from Run to Stop and from Stop to Run",
             ("R-08",),
             "state",
         ),

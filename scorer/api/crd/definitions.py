@@ -215,15 +215,15 @@ def metadata_schema(*, described: bool = True) -> JsonObject:
     document = ObjectMeta.model_json_schema(schema_generator=_Described if described else _Generator)
     schema = _structural(document, document.get("$defs", {}))
     if described:
-        schema["description"] = "Name, labels and what else every object has."
+        schema["description"] = "Standard object metadata, such as name and labels."
         add_facts(schema)
     return schema
 
 
 OTHER_METADATA: Final[JsonObject] = {
-    "generateName": {"type": "string", "description": "Beginning of a name that the server completes."},
+    "generateName": {"type": "string", "description": "Prefix of a name that the server generates."},
     "deletionGracePeriodSeconds": {"type": "integer", "description": "Seconds until a deletion is forced."},
-    "managedFields": {"type": "array", "description": "Which client owns which field, written by the server."},
+    "managedFields": {"type": "array", "description": "Fields that each client manages. Written by the server."},
     "selfLink": {"type": "string", "description": "No longer used."},
 }
 """The members of ``metadata`` that harbormaster does not read, as in `metadata_schema`."""

@@ -137,7 +137,7 @@ RUN_RULES: Final[_Rules] = {
         CelRule(
             "!(oldSelf.state == 'Initialize' && self.state == 'Stop')"
             " && !(oldSelf.state in ['Run', 'Stop'] && self.state == 'Initialize')",
-            "state may change from Initialize to Run, from Run to Stop and from Stop to Run only",
+            "state may change only from Initialize to Run, from Run to Stop and from Stop to Run",
             ("C-13",),
             "state",
             says="self.state + ': cannot follow ' + oldSelf.state",
@@ -247,7 +247,7 @@ REQUEST_RULES: Final[_Rules] = {
         CelRule(
             "!has(oldSelf.phase) || (has(self.phase) && (self.phase == oldSelf.phase || oldSelf.phase == 'Accepted'"
             " || (oldSelf.phase == 'InProgress' && self.phase != 'Accepted')))",
-            "phase only moves forward: Accepted, InProgress, then Succeeded, Failed or Cancelled",
+            "phase may only advance: from Accepted to InProgress, then to Succeeded, Failed or Cancelled",
             ("C-25",),
             "phase",
             says="(has(self.phase) ? self.phase : 'no phase') + ': cannot follow ' + oldSelf.phase",

@@ -60,9 +60,9 @@ def pointer_segments(pointer: object) -> list[str]:
 def _apply(value: Any, segments: list[str], operation: Mapping[str, Any]) -> Any:
     op = operation.get("op")
     if op not in {"add", "remove", "replace"}:
-        raise PatchError(f"operation {op!r} is none of add, remove, replace")
+        raise PatchError(f"operation {op!r} must be add, remove or replace")
     if op != "remove" and "value" not in operation:
-        raise PatchError(f"operation {op!r} lacks its value")
+        raise PatchError(f"operation {op!r} must have a value")
     if not segments:
         if op == "remove":
             raise PatchError("the whole document cannot be removed")

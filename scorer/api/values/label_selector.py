@@ -91,12 +91,12 @@ def requirement_error(requirement: LabelSelectorRequirement) -> str:
     match requirement.operator:
         case "In" | "NotIn":
             if not requirement.values:
-                return f"operator {requirement.operator} needs at least one value"
+                return f"operator {requirement.operator} must have at least one value"
         case "Exists" | "DoesNotExist":
             if requirement.values:
-                return f"operator {requirement.operator} takes no values"
+                return f"operator {requirement.operator} must not have values"
         case other:
-            return f"operator {other[:64]!r} is none of In, NotIn, Exists, DoesNotExist"
+            return f"operator {other[:64]!r} must be In, NotIn, Exists or DoesNotExist"
     for value in requirement.values:
         if error := label_value_error(value):
             return f"value {value[:64]!r}: {error}"

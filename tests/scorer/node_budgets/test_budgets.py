@@ -232,7 +232,7 @@ def test_what_is_understood_is_still_the_list_of_budgets():
     found = parse_budgets(pool)
     assert found == pool
     assert parse_budgets(found) is found
-    assert found.mistakes == ((1, "nodes 'x' is neither a number nor a percentage of 0% to 100%"),)
+    assert found.mistakes == ((1, "nodes 'x' must be a number or a percentage from 0% to 100%"),)
     with pytest.raises(ValueError, match="has no time zone"):
         found.at(datetime(2026, 6, 10))
 

@@ -168,7 +168,7 @@ def test_times_are_utc_and_exact_whatever_was_given():
 
 @pytest.mark.parametrize("end", [NOW, NOW - DAY])
 def test_the_end_is_after_the_start(end):
-    with pytest.raises(ValueError, match="is not after the start 2026-06-10"):
+    with pytest.raises(ValueError, match="must be after the start 2026-06-10"):
         calendar((), NodeCounts(1), NOW, end)
 
 

@@ -120,8 +120,8 @@ class TestVerdicts:
         found = ask(pool([Budget(nodes="2")], 10, deleting=1), count=2)
         assert (found.verdict, found.limit) == (GateVerdict.IN_FLIGHT, 2)
         assert found.message == (
-            'budgets[0] (nodes "2") allows 2 of 10 nodes to be disrupted for Drifted, 2 requested, and 1 is being '
-            "disrupted or not ready already (n0). Retry when they are done"
+            'budgets[0] (nodes "2") allows 2 of 10 nodes to be disrupted for Drifted, 2 requested, and 1 is already '
+            "being disrupted or not ready (n0). Retry when they are done"
         )
 
     def test_nodes_that_are_not_ready_do_not_hold_back_their_own_repair(self):

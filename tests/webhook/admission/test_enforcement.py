@@ -422,7 +422,7 @@ async def test_where_nothing_can_be_reserved_the_write_goes_on_with_a_warning(ha
         verdict = await replica.delete(kinds.NODE, "n1")
     assert verdict.allowed
     [warning] = verdict.warnings
-    assert warning.startswith("disruption budgets were not enforced: may not keep reservations")
+    assert warning.startswith("disruption budgets are not enforced: not allowed to write reservations")
 
 
 async def test_a_lease_that_does_not_tell_holds_nobody(harbour):
@@ -435,7 +435,7 @@ async def test_a_lease_that_does_not_tell_holds_nobody(harbour):
     async with harbour(pool(ONE), *members("n1"), lease) as replica:
         verdict = await replica.delete(kinds.NODE, "n1")
     assert verdict.allowed
-    assert verdict.warnings[0].startswith(f"disruption budgets were not enforced: the Lease {NAMESPACE}/hb-res-")
+    assert verdict.warnings[0].startswith(f"disruption budgets are not enforced: the Lease {NAMESPACE}/hb-res-")
 
 
 async def test_when_time_is_up_the_write_goes_on_with_a_warning(harbour):
@@ -444,7 +444,7 @@ async def test_when_time_is_up_the_write_goes_on_with_a_warning(harbour):
         asked = {"operation": "DELETE", "resource": {"resource": "nodes"}, "name": "n1", "oldObject": old}
         verdict = await replica.enforcement.judge(asked, asyncio.get_running_loop().time() + 0.02)
     assert verdict.allowed
-    assert verdict.warnings == ("disruption budgets were not enforced: timed out",)
+    assert verdict.warnings == ("disruption budgets are not enforced: timed out",)
 
 
 @pytest.mark.parametrize(

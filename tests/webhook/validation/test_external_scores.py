@@ -42,7 +42,7 @@ def warnings(new, old=None):
         pytest.param("fast", "unreadable: is not JSON such as", id="no-json"),
         pytest.param('{"value":42}', 'unreadable: "value" must be a quantity in quotes', id="number"),
         pytest.param('{"value":"fast"}', "unreadable: value: 'fast' is not a quantity", id="no-quantity"),
-        pytest.param('{"value":"1","until":"x"}', "unreadable: has the unknown member 'until'", id="unknown-member"),
+        pytest.param('{"value":"1","until":"x"}', "unreadable: has the unknown field 'until'", id="unknown-member"),
         pytest.param(
             '{"value":"1","validUntil":"noon"}',
             "unreadable: validUntil: 'noon' is not an RFC 3339 instant",

@@ -38,7 +38,7 @@ def warnings(new, old=None):
         ),
         pytest.param(
             ",".join(f"w{place}" for place in range(21)),
-            ["invalid and ignored: names 21 windows, more than 20"],
+            ["invalid and ignored: names 21 windows, must name at most 20"],
             id="too-many",
         ),
     ],

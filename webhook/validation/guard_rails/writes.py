@@ -254,15 +254,15 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
     trusted = is_trusted(context.user, context)
     if not _fleet_annotations(old):
         if _fleet_annotations(new):
-            yield f"annotations of {_FLEET_ANNOTATION} cannot be added to an existing member cluster"
+            yield f"annotations of {_FLEET_ANNOTATION} must not be added to an existing member cluster"
         if not _equal_without_nulls(new.get("status"), old.get("status")) and not trusted:
             yield "only trusted users may change the status of a member cluster"
         return
     if not _fleet_annotations(new):
-        yield f"the annotations of {_FLEET_ANNOTATION} cannot all be removed"
+        yield f"at least one annotation of {_FLEET_ANNOTATION} must remain"
     locked = context.settings.deny_member_label_changes and "system:masters" not in context.user.groups
     if locked and _user_labels(new) != _user_labels(old):
-        yield "the labels of a managed member cluster cannot be changed"
+        yield "the labels of a managed member cluster must not be changed"
     touched = (
         not _equal_without_nulls(_without_taints(new), _without_taints(old))
         or not _equal_without_nulls(new.get("status"), old.get("status"))

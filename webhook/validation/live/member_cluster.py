@@ -46,7 +46,7 @@ def warn_about_taints(document: JsonObject | None, old: JsonObject | None, conte
         names = {name for name, tolerations in on_cluster if tolerations.untolerated([read]) is not None}
         if names:
             text = (
-                f"does not evict existing placements, not tolerated by {format_count(len(names), 'placement')} on "
+                f"does not evict existing placements. Not tolerated by {format_count(len(names), 'placement')} on "
                 "this cluster"
             )
             at = TAINTS / i

@@ -177,7 +177,7 @@ def warn_about_unknown_properties(
             continue
         context.check_time()
         close = _closest(name, sorted(reported | WELL_KNOWN)[:_MOST_CANDIDATES])
-        yield FieldWarning(at, f"no cluster reports it{f'; did you mean {close}?' if close else ''}", "X-08")
+        yield FieldWarning(at, f"no cluster reports it{f'. Did you mean {close}?' if close else ''}", "X-08")
 
 
 @lru_cache(maxsize=MOST_KNOWN)

@@ -70,7 +70,7 @@ def _warn_about_several(strategy: StrategySpec, members: Collection[Member], at:
     try:
         select(strategy, None, members)
     except MemberInMultipleGroupsError:
-        yield FieldWarning(at, "a member is in several groups: a run does not start", "C-42")
+        yield FieldWarning(at, "a member is in several groups, so a run does not start", "C-42")
     except MemberSelectionError as error:
         raise UnknownStateError("memberSelector") from error
 

@@ -81,10 +81,10 @@ def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: C
             continue
         if spec.max_unavailable is not None:
             message = (
-                f"must not be set for the PickAll placement {quote(name)}, which requests no number of "
-                "clusters. Use an integer minAvailable"
+                f"must not be set for the PickAll placement {quote(name)}, which has no number of clusters. Set "
+                "minAvailable to an integer"
             )
             yield FieldError(SPEC / "maxUnavailable", Cause.FORBIDDEN, message, "B-03")
         if isinstance(spec.min_available, str):
-            reason = f"must be an integer for the PickAll placement {quote(name)}, which requests no number of clusters"
+            reason = f"must be an integer for the PickAll placement {quote(name)}, which has no number of clusters"
             yield invalid(SPEC / "minAvailable", spec.min_available, reason, "B-04")

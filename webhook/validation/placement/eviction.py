@@ -24,9 +24,12 @@ RULES: Final = (
     schema("V-01", "placementName and clusterName are set and have at most 255 characters.", CRD, "spec"),
     deny("V-02", "placementName and clusterName do not change.", CEL, on=UPDATE),
     deny("V-03", "The placement is not being deleted.", _VALIDATOR, on=CREATE),
-    deny("V-04", "The placement is not PickFixed, where clusterNames is edited instead.", _VALIDATOR, on=CREATE),
+    deny("V-04", "The placement is not PickFixed: clusterNames is edited instead.", _VALIDATOR, on=CREATE),
     allow(
-        "V-05", "The placement may not exist. The eviction then becomes invalid.", "KubeFleet pkg/webhook", on=CREATE
+        "V-05",
+        "The placement need not exist. Without it, the eviction becomes invalid.",
+        "KubeFleet pkg/webhook",
+        on=CREATE,
     ),
 )
 SHAPE_RULES: Final = shape_rules(RULES)

@@ -84,7 +84,8 @@ RULES: Final = (
     schema("O-17", "A patch adds, removes or replaces.", CRD, f"{_PATCHES}.*.op"),
     deny(
         "O-18",
-        "The path of a patch is a field that may differ. Of metadata, only labels and annotations.",
+        "The path of a patch is a field that may differ between clusters. In metadata, only labels and annotations "
+        "may.",
         _VALIDATOR,
         f"{_PATCHES}.*.path",
     ),
@@ -98,7 +99,7 @@ RULES: Final = (
     warn("X-62", "An override names a placement, and that placement exists.", f"{OURS}; KubeFleet issue 846"),
     deny(
         "X-64",
-        "In a path, ~ is followed by 0 or 1, and a list position has neither sign nor leading zeros. - only appends.",
+        "In a path, ~ is followed by 0 or 1, a list position has neither sign nor leading zeros, and - only appends.",
         f"{OURS}; RFC 6901, RFC 6902",
     ),
     deny("X-65", "A label variable in a value is closed, and names a label key.", OURS),
@@ -334,7 +335,7 @@ def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
     elif segments[0] in _PROTECTED:
         yield FieldError(at, Cause.FORBIDDEN, f"/{segments[0]} cannot be overridden", "O-18")
     elif segments[0] == "metadata" and (len(segments) < 2 or segments[1] not in {"labels", "annotations"}):
-        yield FieldError(at, Cause.FORBIDDEN, "of metadata, only labels and annotations can be overridden", "O-18")
+        yield FieldError(at, Cause.FORBIDDEN, "only labels and annotations of metadata can be overridden", "O-18")
     if not _BROKEN_ESCAPE.fullmatch(path):
         yield invalid(at, path, "~ must be followed by 0 or 1", "X-64")
 
@@ -353,9 +354,7 @@ def validate_positions(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Fiel
             why = f"{quote(segment)}: a list position must be a number without sign and leading zeros"
             yield invalid(at, patch.path, why, "X-64")
         elif segment == "-" and (from_last < 0 or patch.op != "add"):
-            yield invalid(
-                at, patch.path, "must not end with - unless op is add: - is the position after the last item", "X-64"
-            )
+            yield invalid(at, patch.path, "must not end with - unless op is add", "X-64")
 
 
 def validate_rbac(

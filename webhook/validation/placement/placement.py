@@ -137,7 +137,7 @@ def _judge(
     yield from warn_about_reserved_keys(new.metadata, old.metadata if old else None, context)
     yield from validate_ignored_overrides(new.metadata, namespaced=namespaced)
     if namespaced and never_placed.is_of_the_fleet(new.metadata.namespace, context):
-        message = f"namespace {quote(new.metadata.namespace)} belongs to the fleet itself: nothing in it is placed"
+        message = f"namespace {quote(new.metadata.namespace)} belongs to the fleet itself: no object in it is placed"
         yield FieldError(NAMESPACE_FIELD, Cause.FORBIDDEN, message, "X-01")
     yield from validate_spec(new.spec, context, namespaced=namespaced)
     if old is not None:

@@ -123,7 +123,7 @@ def validate_namespace_with_selectors(
     if positions:
         for i, term in enumerate(terms):
             if i not in positions and _is_namespace(term):
-                message = "must not select a Namespace besides a term with NamespaceWithResourceSelectors"
+                message = "must not select a Namespace when another term has NamespaceWithResourceSelectors"
                 yield FieldError(SELECTORS / i, Cause.FORBIDDEN, message, "P-13")
 
 

@@ -59,11 +59,15 @@ RULES: Final = (
         "P-05", "The labelSelector of a selector is well formed.", _VALIDATOR, "spec.resourceSelectors.*.labelSelector"
     ),
     deny("P-06", "The hub serves the selected kind, in that version.", _VALIDATOR),
-    warn("P-09", "A kind that cannot be discovered passes, and may not exist.", f"{OURS}, where KubeFleet refuses"),
+    warn(
+        "P-09",
+        "A selector of a kind that cannot be discovered is admitted. The kind may not exist.",
+        f"{OURS}, where KubeFleet refuses",
+    ),
     schema("P-10", "selectionScope has one of its three values.", CRD, "spec.resourceSelectors.*.selectionScope"),
     deny("P-11", "At most one Namespace selector has NamespaceWithResourceSelectors.", CEL),
     deny("P-12", "A selector with NamespaceWithResourceSelectors takes one namespace by name.", CEL),
-    deny("P-13", "There is no other Namespace selector besides one with NamespaceWithResourceSelectors.", CEL),
+    deny("P-13", "A selector with NamespaceWithResourceSelectors is the only Namespace selector.", CEL),
     schema(
         "P-14", "statusReportingScope is ClusterScopeOnly or NamespaceAccessible.", CRD, "spec.statusReportingScope"
     ),
@@ -97,7 +101,7 @@ RULES: Final = (
     schema("P-32", "A property is compared by Gt, Ge, Lt, Le, Eq or Ne.", _VALIDATOR, f"{_REQUIREMENT}.operator"),
     schema("P-33", "A property is compared with exactly one value.", f"{CRD}, {_VALIDATOR}", f"{_REQUIREMENT}.values"),
     deny("P-34", "The value that a property is compared with is a quantity.", _VALIDATOR),
-    deny("P-35", "The comparisons of one property in one term do not exclude each other.", _VALIDATOR),
+    deny("P-35", "The comparisons of one property in one term do not contradict each other.", _VALIDATOR),
     schema(
         "P-36",
         "A sorter has a well-formed property name and is Ascending or Descending.",
@@ -177,7 +181,7 @@ RULES: Final = (
         f"{OURS}; seed 000",
     ),
     deny("X-28", f"A policy has at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
-    warn("X-19", "The node count is spelled by its present name.", f"{OURS}; seed 000"),
+    warn("X-19", "The node count has its current name.", f"{OURS}; seed 000"),
     deny("X-69", f"The annotation {IGNORE_RESOURCE_OVERRIDES} is true or false, on a cluster-scoped placement.", OURS),
     *removal_annotations.RULES,
 )
@@ -196,8 +200,12 @@ NAMESPACED_RULES: Final = (
     warn("X-17", "statusReportingScope is not set: it has no effect."),
 )
 DELETION_RULES: Final = (
-    warn("D-03", "Warns of the effect of deleting a placement on its placed objects: see X-23.", on=DELETE),
-    warn("X-23", "Warns on how many clusters a deletion removes or abandons the placed objects.", on=DELETE),
+    warn("D-03", "Warns about the effect of deleting a placement on its placed objects: see X-23.", on=DELETE),
+    warn(
+        "X-23",
+        "Warns about the number of clusters on which a deletion removes or abandons the placed objects.",
+        on=DELETE,
+    ),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""

@@ -20,7 +20,9 @@ from webhook.validation.framework.metadata import METADATA
 from webhook.validation.framework.rule import OURS, deny
 
 READABLE: Final = deny("X-52", f"The annotation {ANALYSIS} is a map of checks by stage.", OURS)
-OF_STAGES: Final = deny("X-53", f"The annotation {ANALYSIS} names stages that wait for an Approval after them.", OURS)
+OF_STAGES: Final = deny(
+    "X-53", f"The annotation {ANALYSIS} names only stages with an Approval in afterStageTasks.", OURS
+)
 
 _AT: Final = METADATA / "annotations" / ANALYSIS
 _STAGES: Final = FieldPath.of("spec", "stages")

@@ -22,7 +22,7 @@ RULES: Final = (
     deny("Q-02", "The spec does not change.", CEL, on=UPDATE),
 )
 STATUS_RULES: Final = (
-    warn("X-51", "An approval has the present generation of the request. Otherwise it is ignored.", on=UPDATE),
+    warn("X-51", "An approval has the current generation of the request. Otherwise it is ignored.", on=UPDATE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

@@ -20,7 +20,7 @@ from webhook.validation.upgrade.shape import GENERATED, VERSIONS, WRITTEN_BY_RUN
 RULES: Final = (
     *WRITTEN_BY_RUNS,
     VERSIONS,
-    deny("C-24", "Of the spec of a request, only cancelRequested changes.", OURS, on=UPDATE),
+    deny("C-24", "In the spec of a request, only cancelRequested changes.", OURS, on=UPDATE),
     deny("C-55", "nodeImages have one entry for each family.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)

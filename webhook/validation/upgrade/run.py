@@ -48,7 +48,7 @@ RULES: Final = (
         OURS,
         on=UPDATE,
     ),
-    deny("C-11", "Of a finished run, only ttlSecondsAfterFinished changes.", OURS, on=UPDATE),
+    deny("C-11", "In a finished run, only ttlSecondsAfterFinished changes.", OURS, on=UPDATE),
     deny("C-12", "strategy and strategyRef are not both set.", OURS),
     deny("C-13", "state changes only from Initialize to Run, from Run to Stop and from Stop to Run.", OURS, on=UPDATE),
     deny("C-14", "Skip targets are only appended, and existing ones do not change.", OURS, on=UPDATE),

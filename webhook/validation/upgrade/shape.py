@@ -59,7 +59,7 @@ TIMES: Final = schema(
         for field in ("startTime", "utcOffset")
     ),
 )
-SELECTORS: Final = deny("C-32", "A memberSelector is a valid query for labels.", OURS)
+SELECTORS: Final = deny("C-32", "A memberSelector is a valid label selector.", OURS)
 VERSIONS: Final = schema(
     "C-35",
     "A Kubernetes version is X.Y.Z, or X.Y for its newest patch.",

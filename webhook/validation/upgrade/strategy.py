@@ -49,7 +49,7 @@ SCHEDULED: Final = deny(
 )
 SEQUENCE_RULES: Final = (
     SCHEDULED,
-    deny("C-05", "A gate of type ScheduledStart stands before a stage or group, never after it.", OURS),
+    deny("C-05", "A gate of type ScheduledStart is in beforeGates.", OURS),
     deny("C-06", "No two stages have the same name.", OURS),
     deny("C-07", "A stage has groups or a memberSelector.", OURS),
     deny("C-08", f"The maxConcurrency of a stage is at most {LARGEST_STAGE_CONCURRENCY}, or a percentage.", OURS),
@@ -111,7 +111,7 @@ def validate_sequence(sequence: StrategySpec, at: FieldPath) -> Iterator[Finding
     last = len(sequence.stages) - 1
     if last >= 0 and sequence.stages[last].after_stage_wait_seconds:
         field = stages / last / "afterStageWaitSeconds"
-        yield FieldWarning(field, "has no effect but a delay: no stage follows", "C-33")
+        yield FieldWarning(field, "only delays the end of the run: no stage follows", "C-33")
 
 
 def _validate_names(stages: Sequence[StrategyStage], at: FieldPath) -> Iterator[FieldError]:
@@ -178,7 +178,7 @@ def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) ->
         yield invalid(at / "maxConcurrency", group.max_concurrency, reason, "C-29")
     failures = count_of(group.max_allowed_failures)
     if failures is not None and failures >= 2 and stage.max_allowed_failures is None:
-        message = "has no effect: the stage allows no failure, so that the first one ends the run"
+        message = "has no effect: the stage allows no failures, so the first one ends the run"
         yield FieldWarning(at / "maxAllowedFailures", message, "C-34")
 
 

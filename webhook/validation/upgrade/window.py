@@ -74,7 +74,7 @@ def _judge(new: ClusterMaintenanceWindow, old: ClusterMaintenanceWindow | None, 
         if dates.end < dates.start:
             yield invalid(NOT_ALLOWED / i, f"{dates.start} to {dates.end}", "end must not be before start", "C-23")
     if spec.duration_hours < DEFAULT_DURATION_HOURS:
-        message = f"upgrades start only while the window is open, which is {spec.duration_hours} h"
+        message = f"upgrades start only while the window is open, which is for {spec.duration_hours} h"
         yield FieldWarning(SPEC / "durationHours", message, "C-49")
 
 

@@ -46,8 +46,8 @@ def test_operations_see_what_the_ones_before_have_done():
         pytest.param({"op": "add", "path": "/x~1y/z", "value": 1}, "does not exist", id="below-a-number"),
         pytest.param({"op": "add", "path": "/t~2", "value": 1}, "not a JSON Pointer", id="broken-escape"),
         pytest.param({"op": "add", "path": "/t~", "value": 1}, "not a JSON Pointer", id="open-escape"),
-        pytest.param({"op": "add", "path": "/n"}, "lacks its value", id="no-value"),
-        pytest.param({"op": "move", "path": "/n", "from": "/a"}, "'move' is none of", id="unknown"),
+        pytest.param({"op": "add", "path": "/n"}, "must have a value", id="no-value"),
+        pytest.param({"op": "move", "path": "/n", "from": "/a"}, "'move' must be add, remove or replace", id="unknown"),
         pytest.param({"op": "add"}, "not a JSON Pointer", id="no-path"),
     ],
 )

@@ -42,9 +42,13 @@ def test_matches(selector, matches):
     [
         pytest.param(expression("env", "In"), "at least one value", id="in-without-values"),
         pytest.param(expression("env", "NotIn"), "at least one value", id="not-in-without-values"),
-        pytest.param(expression("env", "Exists", "x"), "takes no values", id="exists-with-values"),
-        pytest.param(expression("env", "DoesNotExist", "x"), "takes no values", id="does-not-exist-with-values"),
-        pytest.param(expression("env", "in", "x"), "'in' is none of", id="operator-is-case-sensitive"),
+        pytest.param(expression("env", "Exists", "x"), "must not have values", id="exists-with-values"),
+        pytest.param(expression("env", "DoesNotExist", "x"), "must not have values", id="does-not-exist-with-values"),
+        pytest.param(
+            expression("env", "in", "x"),
+            "'in' must be In, NotIn, Exists or DoesNotExist",
+            id="operator-is-case-sensitive",
+        ),
         pytest.param(expression("a b", "Exists"), "key 'a b'", id="bad-key"),
         pytest.param(expression("env", "In", "-x"), "value '-x'", id="bad-value"),
         pytest.param(LabelSelector(match_labels={"env": "a b"}), "value 'a b'", id="bad-match-label"),

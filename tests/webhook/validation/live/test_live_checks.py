@@ -187,7 +187,7 @@ def test_x07_a_listed_cluster_that_is_not_there(new, old, hub, paths):
         pytest.param(
             pick_n(1, measured("harbor.example.org/slot")),
             FLEET,
-            ["no cluster reports it; did you mean harbor.example.org/slots?"],
+            ["no cluster reports it. Did you mean harbor.example.org/slots?"],
             id="close",
         ),
         pytest.param(pick_n(1, measured("berths")), FLEET, ["no cluster reports it"], id="nothing-close"),
@@ -567,7 +567,7 @@ def test_x92_a_taint_that_placements_do_not_tolerate(before, placement, binding,
     new, old = make_member("bravelion", taints=[GPU]), make_member("bravelion", taints=before)
     hub = [placement, binding, make_binding("x", "elsewhere", namespace="dock")]
     found = of("X-92", findings(new, old, hub))
-    wanted = f"does not evict existing placements, not tolerated by {message}"
+    wanted = f"does not evict existing placements. Not tolerated by {message}"
     assert found == ([("spec.taints[0]", wanted)] if message else [])
 
 

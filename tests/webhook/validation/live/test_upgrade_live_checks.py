@@ -84,7 +84,7 @@ TWICE = [make_stage("a"), make_stage("b", groups=[{"name": "g", "memberSelector"
 
 def test_a_member_in_several_groups_is_not_named():
     member = make_member("secret-name")
-    said = "a member is in several groups: a run does not start"
+    said = "a member is in several groups, so a run does not start"
     assert told(make_strategy(*TWICE), member) == [f"spec.stages: {said}"]
     assert told(make_run(strategy={"stages": TWICE}), member) == [f"spec.strategy: {said}"]
     by_name = make_run(strategyRef={"name": "x"})
