@@ -78,10 +78,10 @@ class HubMember:
 class AppliedWorkOwnership(Enum):
     """The owner of an AppliedWork, from the point of view of the member that finds it."""
 
-    OURS = "it is ours"
-    UNMARKED = "it may be ours: no hub is recorded on it"
-    LET_GO = "its member has released it: another may take it over"
-    ANOTHERS = "it is another member's"
+    OURS = "it belongs to this member"
+    UNMARKED = "it may belong to this member: it records no hub"
+    LET_GO = "its member has released it: another member may take it over"
+    ANOTHERS = "it belongs to another member"
 
 
 def placed_by(applied_work: Mapping[str, Any]) -> HubMember:

@@ -81,9 +81,9 @@ def silence(
     last_contact = since if heartbeat is None else heartbeat if latest == FALSE else max(heartbeat, since)
     late = min(2 * period + LATENESS, LIMIT)
     message = f"its agent has not reported since {text or 'it joined'}"
-    hint = f": it must run, reach this hub, and be the {identity} of spec.identity"
+    hint = f". The agent must run, reach this hub, and authenticate as the {identity} of spec.identity"
     if now - last_contact > LIMIT:
-        message += f", so that the member gets no new placements{hint}"
+        message += f", so the member gets no new placements{hint}"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
     # Heartbeats that were missed during an earlier process still count.
     if now - (heartbeat if heartbeat is not None and latest == UNKNOWN else last_contact) > late:

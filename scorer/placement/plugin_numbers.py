@@ -223,7 +223,7 @@ def _add_range(entry: SorterPoints, term: PreferredTerm, batch: Round, row: int)
     entry["min"], entry["max"] = (_extreme(extreme, term.sorter.name, batch) for extreme in column.extremes)
     bounds = observed_range(column)
     if bounds is None:
-        entry["note"] = "all values are equal, so that no cluster gets points"
+        entry["note"] = "all values are equal, so no cluster gets points"
         return
     value = float(column.double[row])
     if np.isnan(value):

@@ -95,7 +95,7 @@ def reason_category(decision: Mapping[str, Any]) -> str:
 def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str, str]:
     """Return status, reason and message of the snapshot's ``Scheduled`` condition."""
     if schedule.invalid:
-        suffix = f"; {schedule.selected_count} clusters stay as they are" if schedule.selected_count else ""
+        suffix = f". {schedule.selected_count} clusters remain unchanged" if schedule.selected_count else ""
         return FALSE, INVALID, f"the policy cannot be evaluated: {schedule.invalid}{suffix}"
     if schedule.satisfied:
         return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.selected_count)}"

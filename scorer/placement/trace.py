@@ -358,7 +358,7 @@ def _loss(run: ScheduleResult, trace: ClusterTrace) -> str:
     if _is_unlisted(run, trace.cluster):
         return "spec.policy.clusterNames no longer lists it"
     if not trace.binding.current:
-        return "it was picked under an earlier policy, and the present one has all requested clusters"
+        return "it was picked under an earlier policy, and the current policy has all requested clusters"
     return "the placement requests fewer clusters, and this one was recorded with the lowest score"
 
 

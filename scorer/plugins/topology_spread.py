@@ -114,8 +114,8 @@ class TopologySpread:
         emptiest = min(column.values[domain] for domain in np.flatnonzero(counts == low).tolist())
         worse = skew + int(change[code])
         message = (
-            f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would make the skew"
-            f" {worse}, maxSkew {constraint.max_skew}; fewest are in {constraint.key}={emptiest} ({low})"
+            f"one more in {constraint.key}={column.values[code]} ({counts[code]} placed) would raise the skew to "
+            f"{worse}, above maxSkew {constraint.max_skew}. {constraint.key}={emptiest} has the fewest ({low})"
         )
         single = f"maxSkew {worse} for {constraint.key}" if len(violations) == 1 else ""
         return FilterRejection(self.name, Category.TOPOLOGY_SPREAD_VIOLATED, message, single)

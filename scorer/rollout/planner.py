@@ -107,7 +107,7 @@ class RollingUpdateLimits:
 
 def _period(seconds: object) -> timedelta:
     if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST_PERIOD_SECONDS:
-        raise ValueError(f"unavailablePeriodSeconds {seconds!r} is not an integer from 0 to {LONGEST_PERIOD_SECONDS}")
+        raise ValueError(f"unavailablePeriodSeconds {seconds!r} must be an integer from 0 to {LONGEST_PERIOD_SECONDS}")
     return timedelta(seconds=seconds)
 
 

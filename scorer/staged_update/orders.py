@@ -83,7 +83,7 @@ def order_start(run: JsonObject, situation: RunSituation, order: RunOrder) -> Ru
     ):
         own = text_at(spec_of(run), field)
         if text and text != own:
-            subject = f"spec.{field} is {own[:255]!r} and not {text[:255]!r}"
+            subject = f"spec.{field} is {own[:255]!r}, not {text[:255]!r}"
             raise RunOrderRefusedError(f"run {order.name} already exists, and its {subject}. Choose another name")
     _check_not_over(run, situation, "choose another name")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
@@ -167,12 +167,12 @@ def _no_approval_reason(run: JsonObject, situation: RunSituation, waits: list[Ru
     name = name_of(run)
     names = [stage_name(entry) for entry in stages_of(run)]
     if stage and names and stage not in names:
-        return f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(names)}"
+        return f"run {name} has no stage {stage[:63]!r}. Its stages: {', '.join(names)}"
     if waits:
         return f"run {name} waits for another approval: {', '.join(wait.request for wait in waits)}"
     if any(wait.kind is RunWaitKind.STATE for wait in situation.waits):
-        return f"run {name} waits for no approval now, but for {situation.waits[0].message}"
-    word = "is finished" if situation.is_over else "does not wait for an approval"
+        return f"run {name} is not waiting for an approval, but for {situation.waits[0].message}"
+    word = "is finished" if situation.is_over else "is not waiting for an approval"
     detail = f"{situation.phase}: {situation.message}" if situation.message else situation.phase
     return f"run {name} {word} ({detail})"
 

@@ -67,12 +67,12 @@ def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
     elif annotation(run, PREVIOUS_INDEX):
         message = f"its clusters had no earlier resource snapshot than {index_used(run)}"
     else:
-        message = f"it has no annotation {PREVIOUS_INDEX}, so that the previous resource snapshot is unknown"
-    raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(indices)}")
+        message = f"it has no annotation {PREVIOUS_INDEX}, so the previous resource snapshot is unknown"
+    raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}. {_choices(indices)}")
 
 
 def _choices(indices: Sequence[int]) -> str:
-    return f"existing ones: {', '.join(map(str, indices[-10:]))}" if indices else "none exist"
+    return f"Existing snapshots: {', '.join(map(str, indices[-10:]))}" if indices else "No snapshots exist"
 
 
 def _check_newest(run: JsonObject, other_runs: Iterable[JsonObject]) -> None:
@@ -84,7 +84,7 @@ def _check_newest(run: JsonObject, other_runs: Iterable[JsonObject]) -> None:
         f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else ""
     )
     message = f"the placement was changed since then by {names_text}, which would be undone as well"
-    raise RunOrderRefusedError(f"run {name_of(run)} is not the newest: {message}; with --force it is")
+    raise RunOrderRefusedError(f"run {name_of(run)} is not the newest: {message}. To undo them too, use --force")
 
 
 def _newer(run: JsonObject, other_runs: Iterable[JsonObject]) -> list[str]:

@@ -44,9 +44,7 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
     if state in STOPPED:
         return {"spec": {"state": UpgradeRunState.RUN.value, "restartToken": token}}
     if run.spec.state is UpgradeRunState.STOP and run.status.start_time is not None:
-        reason = (
-            f"has been ordered to stop and is still {state.value}: it can be started again when it is Stopped or Failed"
-        )
+        reason = f"is stopping and still {state.value}: it can be started again when it is Stopped or Failed"
         raise UpgradeOrderRefusedError(f"run {name} {reason}")
     return None if run.spec.state is UpgradeRunState.RUN else {"spec": {"state": UpgradeRunState.RUN.value}}
 
@@ -59,7 +57,7 @@ def order_stop(run: ClusterUpgradeRun) -> JsonObject | None:
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
-        raise UpgradeOrderRefusedError(f"run {name} is {state.value}")
+        raise UpgradeOrderRefusedError(f"run {name} is {state.value}: nothing to stop")
     if run.status.start_time is None:
         raise UpgradeOrderRefusedError(f"run {name} has not started")
     if run.spec.state is UpgradeRunState.STOP or state in STOPPED or state is UpgradeState.STOPPING:
@@ -75,7 +73,7 @@ def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObj
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
-        raise UpgradeOrderRefusedError(f"run {name} is {state.value}")
+        raise UpgradeOrderRefusedError(f"run {name} is {state.value}: nothing to skip")
     parts = set(parts_of(run))
     for target in targets:
         if parts and (target.type.value, target.name) not in parts:

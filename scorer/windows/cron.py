@@ -361,13 +361,13 @@ def _parse(text: str) -> CronSchedule:
         if trimmed.startswith(_EVERY):
             return CronSchedule(text, every=_parse_every(trimmed.removeprefix(_EVERY)))
         if trimmed not in MACROS:
-            raise ValueError(f"macro {_quote(trimmed)} is none of {', '.join(MACROS)}")
+            raise ValueError(f"macro {_quote(trimmed)} must be one of {', '.join(MACROS)}")
         return _read_fields(text, MACROS[trimmed].split())
     words = [word[0] for word in islice(_WORD.finditer(trimmed), _COUNTED)]
     if len(words) != len(_FIELDS):
         titles = ", ".join(field.title for field in _FIELDS)
         count = f"{len(words)} or more" if len(words) == _COUNTED else len(words)
-        raise ValueError(f"5 fields are needed ({titles}), not {count}: {_quote(text)}")
+        raise ValueError(f"must have 5 fields ({titles}), not {count}: {_quote(text)}")
     return _read_fields(text, words)
 
 
@@ -440,7 +440,7 @@ def _parse_item(item: str, field: _Field) -> tuple[range, bool]:
     if first < field.low or last > field.high:
         raise _wrong(field, item, f"outside {field.low} to {field.high}")
     if first > last:
-        raise _wrong(field, item, "a range cannot run backwards")
+        raise _wrong(field, item, "a range must not end before it starts")
     step = _parse_number(step_text) if slash else 1
     if not step:
         raise _wrong(field, item, "the step must be a whole number of at least 1")

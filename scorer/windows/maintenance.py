@@ -90,7 +90,8 @@ class MaintenanceWindow:
         if len(schedules) != 1:
             message = ", ".join(schedules) or "nothing"
             raise ValueError(
-                f"spec.schedule: must have one of daily, weekly, absoluteMonthly, relativeMonthly, has {message}"
+                "spec.schedule: must have exactly one of daily, weekly, absoluteMonthly and relativeMonthly, has "
+                f"{message}"
             )
         offset = _offset(spec.utc_offset)
         closures = sorted(_blocked_interval(place, days, offset) for place, days in enumerate(spec.not_allowed_dates))
@@ -280,7 +281,7 @@ def _merge(stretches: Iterable[OpenInterval]) -> tuple[OpenInterval, ...]:
 def _blocked_interval(place: int, days: DateRange, offset: int) -> OpenInterval:
     """Return the minutes of whole local days, both ends included."""
     if days.end < days.start:
-        raise ValueError(f"spec.notAllowedDates[{place}]: end {days.end} is before start {days.start}")
+        raise ValueError(f"spec.notAllowedDates[{place}]: end {days.end} must not be before start {days.start}")
     return (days.start.toordinal() - 1) * DAY_MINUTES - offset, days.end.toordinal() * DAY_MINUTES - offset
 
 

@@ -119,7 +119,7 @@ def parse_windows(text: str) -> tuple[str, ...]:
     """
     names = tuple(dict.fromkeys(name for item in text.split(",") if (name := item.strip())))
     if len(names) > MOST_NAMED:
-        raise ValueError(f"names {len(names)} windows, more than {MOST_NAMED}")
+        raise ValueError(f"names {len(names)} windows, must name at most {MOST_NAMED}")
     for name in names:
         if len(name) > LONGEST_NAME or not re.fullmatch(NAME_PATTERN, name, re.ASCII):
             raise ValueError(f"{name[:64]!r} is not the name of a window")

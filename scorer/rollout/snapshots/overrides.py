@@ -65,7 +65,10 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     """
     name = name_of(override)
     if len(name) > LABEL_LIMIT:
-        text = f"metadata.name {name!r} has {len(name)} characters, at most {LABEL_LIMIT} can have effect"
+        text = (
+            f"metadata.name {name!r} has {len(name)} characters, must have at most {LABEL_LIMIT}: the override has no "
+            "effect"
+        )
         return OverrideSnapshotPlan(error=text)
     names = {name_of(snapshot) for snapshot in snapshots}
     sorted_snapshots = sorted(

@@ -339,14 +339,18 @@ class _Reporter:
                 message = str(started_condition.get("message") or "")
                 yield self._own(ROLLOUT_STARTED, FALSE, CONDITION_WORDS[ROLLOUT_STARTED].no, message)
             else:
-                message = "not known yet whether the rollout of the latest content has started"
+                message = "it is not known yet whether the rollout of the latest content has started"
                 yield self._own(ROLLOUT_STARTED, UNKNOWN, CONDITION_WORDS[ROLLOUT_STARTED].unknown, message)
             return
         for word in self._expected:
             condition = current_condition(binding, word)
             if not condition or condition.get("status") not in (TRUE, FALSE):
                 waits = self._external and word == ROLLOUT_STARTED
-                message = "waiting for a staged update run" if waits else f"not known yet: {CONDITION_WORDS[word].good}"
+                message = (
+                    "waiting for a staged update run"
+                    if waits
+                    else f"it is not known yet whether {CONDITION_WORDS[word].good}"
+                )
                 yield self._own(word, UNKNOWN, CONDITION_WORDS[word].unknown, message)
                 return
             yield self._own(
@@ -371,7 +375,7 @@ class _Reporter:
             statuses = [_status(entry, word) for entry in entries]
             unknown, bad = statuses.count(UNKNOWN), statuses.count(FALSE)
             if unknown:
-                message = f"on {_clusters(unknown)} it is not known yet: {words.good}"
+                message = f"it is not known yet on {_clusters(unknown)} whether {words.good}"
                 yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
                 return
             if bad:
@@ -381,7 +385,7 @@ class _Reporter:
                     else 0
                 )
                 restore = (
-                    f"; hub restored: on {_clusters(held_count)} Works are held; {NEXT_STEP}" if held_count else ""
+                    f". Hub restored: Works are held on {_clusters(held_count)}. {NEXT_STEP}" if held_count else ""
                 )
                 yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}{restore}", len(entries))
                 return
@@ -393,7 +397,7 @@ class _Reporter:
     def _summary(self, word: str, status: ConditionStatus, reason: str, message: str, placed_count: int) -> JsonObject:
         requested = self._wanted.number
         if word == ROLLOUT_STARTED and requested is not None and placed_count < requested:
-            message += f"; only {placed_count} of {requested} placed"
+            message += f". Only {placed_count} of {requested} clusters are picked"
         return placement_condition(self._placement, word, status, reason, message, self._now)
 
     def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
@@ -410,7 +414,7 @@ class _Reporter:
             return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
         unknown = [_status(entry, ROLLOUT_STARTED) for entry in entries].count(UNKNOWN)
         if unknown:
-            message = f"on {_clusters(unknown)} it is not known yet whether an update run has started"
+            message = f"it is not known yet on {_clusters(unknown)} whether an update run has started"
             return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
         return self._conditions(entries)
 

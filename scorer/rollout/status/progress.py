@@ -91,7 +91,7 @@ def _open_step(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | No
         rank = _WAITING
     else:
         rank = _FAILED if condition.get("status") == FALSE else _STARTED
-    reason = failed_object(entry) or condition.get("message") or condition.get("reason") or "nothing has happened yet"
+    reason = failed_object(entry) or condition.get("message") or condition.get("reason") or "no progress yet"
     return rank, str(entry.get("clusterName")), str(reason)
 
 

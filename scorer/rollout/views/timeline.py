@@ -339,7 +339,7 @@ def _bar(binding: JsonObject) -> Bar:
     cluster = text_at(binding, "spec", "targetCluster")
     started_condition = _current(binding, ROLLOUT_STARTED)
     if started_condition.get("status") != TRUE:
-        return Bar(cluster, BarState.WAITING, detail=_words(started_condition) or "nothing has happened yet")
+        return Bar(cluster, BarState.WAITING, detail=_words(started_condition) or "no progress yet")
     start = _start_time(binding, started_condition)
     for kind in (AVAILABLE, DIFF_REPORTED):
         outcome = _current(binding, kind)

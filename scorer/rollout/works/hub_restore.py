@@ -49,8 +49,8 @@ the generations of its Works. Only a Work that was recreated in that time is mis
 """
 
 NEXT_STEP: Final = (
-    f"to accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, "
-    f"at most {LONGEST_ACCEPTANCE.days} days ahead"
+    f"To accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, at most {LONGEST_ACCEPTANCE.days} "
+    "days ahead"
 )
 
 
@@ -156,7 +156,7 @@ def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> st
     old_words, current = _words(applied_work_revision), _words(work_revision(work))
     return (
         f"this Work ({current}) is older than what was applied ({old_words}), as on a hub restored from a backup: "
-        f"nothing on the member is changed; {NEXT_STEP}"
+        f"nothing on the member is changed. {NEXT_STEP}"
     )
 
 

@@ -87,7 +87,7 @@ def unproven_works(cluster: str, works: Iterable[JsonObject]) -> Event:
     names = ", ".join(sorted(map(name_of, works)))
     message = (
         f"ignored on cluster {quote(cluster)}: Works {quote(names)} carry the labels of this placement but no valid "
-        f"annotation {PROVENANCE}; if this placement did not write them, delete them"
+        f"annotation {PROVENANCE}. If this placement did not write them, delete them"
     )
     return Event("UnprovenWorks", message, "Warning")
 

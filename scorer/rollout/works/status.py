@@ -287,7 +287,10 @@ def _trim(
                 summary = {**detail_fields, field: [_summary(detail_fields[field])]}
                 short[details] = _with_observation_time(summary, previous.get(details), now)
         entries.append(short)
-    message = f"details are left out: the object would have {size} bytes, the limit is {OBJECT_SIZE_LIMIT}"
+    message = (
+        f"details are omitted: with them, the object would have {size} bytes, more than the limit of "
+        f"{OBJECT_SIZE_LIMIT}"
+    )
     condition = make_condition("StatusTrimmed", TRUE, "Oversized", message, generation=generation_of(work), now=now)
     conditions = [*full["conditions"], *merge_conditions(conditions_of(work), [condition])]
     return {"conditions": conditions, "manifestConditions": entries}

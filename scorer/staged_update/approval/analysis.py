@@ -160,9 +160,9 @@ class _Query(_Strict):
         if len(self._limits()) != 1:
             raise PydanticCustomError("limits", "must have exactly one of above, below and equals")
         if parse_wait_time(self.hold) > LONGEST_HOLD:
-            raise PydanticCustomError("for", "for is {given}, longer than 720h", {"given": self.hold})
+            raise PydanticCustomError("for", "for is {given}, must be at most 720h", {"given": self.hold})
         if not MOST_OFTEN <= parse_wait_time(self.every) <= LEAST_OFTEN:
-            raise PydanticCustomError("every", "every is {given}, not between 5s and 1h", {"given": self.every})
+            raise PydanticCustomError("every", "every is {given}, must be from 5s to 1h", {"given": self.every})
         return self
 
     def _limits(self) -> list[tuple[ThresholdComparison, float]]:
@@ -219,7 +219,7 @@ def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:
         AnalysisError: It is invalid.
     """
     if len(text) > LONGEST_TEXT:
-        raise AnalysisError(f"has {len(text)} characters, more than {LONGEST_TEXT}")
+        raise AnalysisError(f"has {len(text)} characters, must have at most {LONGEST_TEXT}")
     try:
         stages = _STAGES.validate_json(text)
     except ValidationError as error:

@@ -126,14 +126,12 @@ def read_answer(answer: object, now: datetime) -> Observation:
     kind, result = text_at(data, "resultType"), list_at(data, "result")
     if text_at(answer, "status") != "success" or kind not in ("scalar", "vector"):
         subject = f"a result of type {printable(kind[:_LONGEST_WORDS])}" if kind else "something else"
-        return NotSeen("AnswerUnreadable", f"the result must be a scalar or vector, is {subject}", failed=True)
+        return NotSeen("AnswerUnreadable", f"the result must be a scalar or a vector, not {subject}", failed=True)
     if kind == "scalar":
         return _read_sample(result, now)
     if len(result) != 1:
-        message = (
-            f"the query must return one series, returned {len(result)}" if result else "the query returned no series"
-        )
-        return NotSeen("SeveralSeries" if result else "NoData", f"the query gives {message}")
+        message = f"the query must return one series, not {len(result)}" if result else "the query returned no series"
+        return NotSeen("SeveralSeries" if result else "NoData", f"{message}")
     return _read_sample(list_at(result[0], "value"), now)
 
 
@@ -273,7 +271,7 @@ def _aim(check: Check) -> str:
     if isinstance(check, ObjectCheck):
         return f"{check.condition} of {_object_name(check)} is {check.status}"
     verb = str(check.comparison) if check.comparison != "equals" else "equal to"
-    return f"what {check.endpoint} gives is {verb} {check.limit:.6g}"
+    return f"the result of {check.endpoint} is {verb} {check.limit:.6g}"
 
 
 def _words(check: Check, value: Number | Reached) -> str:

@@ -105,7 +105,7 @@ def _record_creation(record: StagedUpdateRecord, task: JsonObject, name: str) ->
 def _check_owner(request: JsonObject, run: str, stage: str) -> None:
     owner, target = text_at(request, "spec", "parentStageRollout"), text_at(request, "spec", "targetStage")
     if (owner, target) != (run, stage):
-        message = f"approval request {name_of(request)} is of stage {target[:64]!r} of run {owner[:64]!r}"
+        message = f"approval request {name_of(request)} belongs to stage {target[:64]!r} of run {owner[:64]!r}"
         raise RunFailedError(RunFailureCause.APPROVAL_REQUEST_TAKEN, message)
 
 

@@ -252,4 +252,4 @@ def _record_stop(work: StagePass, stage: JsonObject) -> None:
         # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.
         work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
         work.record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
-    work.set_run_progress(FALSE, "UpdateRunStopped", "nothing is in flight: state Run resumes it")
+    work.set_run_progress(FALSE, "UpdateRunStopped", "nothing is in flight. Set spec.state to Run to resume")

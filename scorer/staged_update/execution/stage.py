@@ -139,7 +139,7 @@ def execute_stage(work: StagePass) -> None:
         _skip(work)
     elif not _is_approved_to_start(work):
         name = work.planned.name
-        work.set_stage_progress(FALSE, "StageUpdatingWaiting", "waiting for its approval before it starts")
+        work.set_stage_progress(FALSE, "StageUpdatingWaiting", "waiting for approval to start")
         work.set_run_progress(FALSE, "UpdateRunWaiting", f"waiting for the approval before stage {name}")
         work.waits.append(APPROVAL_RECHECK)
     elif _update_clusters(work):
@@ -233,7 +233,7 @@ def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
     """
     success = status(entry, SUCCEEDED)
     if success == FALSE and policy is None:
-        raise RunFailedError(RunFailureCause.PREEMPTED, f"cluster {cluster_name(entry)} has failed earlier in this run")
+        raise RunFailedError(RunFailureCause.PREEMPTED, f"cluster {cluster_name(entry)} failed earlier in this run")
     return success != ""
 
 
@@ -378,7 +378,7 @@ def _tell_progress(work: StagePass, waiting_entries: list[JsonObject]) -> None:
     name = work.planned.name
     work.set_stage_progress(TRUE, "StageUpdatingStarted", "")
     if work.stuck:
-        message = f"clusters of stage {name} are in flight for more than 5 minutes: {_join_names(work.stuck)}"
+        message = f"clusters of stage {name} have been in flight for more than 5 minutes: {_join_names(work.stuck)}"
         work.set_run_progress(FALSE, "UpdateRunStuck", message)
     elif waiting_entries and not any(is_in_flight(entry) for entry in clusters_of(work.stage)):
         cluster, wait_message = (

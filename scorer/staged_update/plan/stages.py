@@ -111,7 +111,7 @@ def _before_problem(tasks: Sequence[StageTask]) -> str:
 
 def _after_problem(tasks: Sequence[StageTask]) -> str:
     if len({task.type for task in tasks}) != len(tasks):
-        return "two tasks of one type"
+        return "two tasks of the same type"
     return next(filter(None, map(_after_task_problem, tasks)), "")
 
 

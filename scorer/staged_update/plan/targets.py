@@ -75,7 +75,7 @@ def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
         )
     kind = text_at(placement, "spec", "strategy", "type") or StrategyType.ROLLING_UPDATE
     if kind != StrategyType.EXTERNAL:
-        message = f"the strategy of placement {name} is {kind}; only External leaves its rollout to runs"
+        message = f"the strategy of placement {name} is {kind}, must be External for a run"
         raise RunFailedError(RunFailureCause.PLACEMENT_NOT_EXTERNAL, message)
     return placement
 
@@ -122,7 +122,7 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
     targets = Targets(label(snapshot, POLICY_INDEX), _fixed_count(snapshot), selected, removals, awaited_reasons)
     if not targets.clusters and not removals and (fresh or expected):
         raise RunFailedError(
-            RunFailureCause.NO_BINDINGS, "the placement is on no cluster, and no cluster has been picked"
+            RunFailureCause.NO_BINDINGS, "the placement is not on any cluster, and no cluster has been picked"
         )
     if targets.fixed_count not in (None, len(targets.clusters)):
         message = f"the policy requests {targets.fixed_count} clusters, but {len(targets.clusters)} have been picked"

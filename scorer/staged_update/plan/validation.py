@@ -97,7 +97,7 @@ def _check_stages(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) ->
         raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
     for stage_record, stage in zip(record.stages, stages, strict=True):
         if stage_name(stage_record) != stage.name:
-            message = f"stage {stage_name(stage_record)} of the record is called {stage.name} now"
+            message = f"stage {stage_name(stage_record)} of the record is now named {stage.name}"
             raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
         if problem := _difference(cluster_names(stage_record), stage.clusters):
             raise RunFailedError(RunFailureCause.STAGES_CHANGED, f"stage {stage.name} {problem}")

@@ -37,7 +37,7 @@ def parse_inventory_annotation(text: str) -> Inventory:
 
 def _parse(text: str) -> UpgradeRequestStatus:
     if len(text) > LONGEST_OBSERVED:
-        raise ValueError(f"has {len(text)} characters, more than {LONGEST_OBSERVED}")
+        raise ValueError(f"has {len(text)} characters, must have at most {LONGEST_OBSERVED}")
     try:
         return UpgradeRequestStatus.model_validate_json(text)
     except pydantic.ValidationError as error:

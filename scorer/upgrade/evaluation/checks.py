@@ -28,7 +28,7 @@ from scorer.upgrade.versions.images import ImageTargets, outdated_families, outd
 REJECTED_RETRY: Final = timedelta(minutes=1)
 """Backoff after a retryable refusal by a back end."""
 
-_ASKED_AGAIN: Final = "; it is asked again at "
+_ASKED_AGAIN: Final = ". Next attempt at  "
 _LARGEST_SKEW: Final = 3
 _LARGEST_OLD_SKEW: Final = 2
 _OLD_KUBELET: Final = (1, 25)
@@ -126,7 +126,7 @@ def unsupported(ev: Evaluation, member: Member) -> StartVerdict | None:
     if able is None:
         return StartVerdict(StartOutcome.FAIL, "UnsupportedByUpgrader", f"there is no upgrader {member.upgrader}")
     if not able.supports(ev.type):
-        message = f"the upgrader {member.upgrader} cannot do upgrades of type {ev.type}"
+        message = f"the upgrader {member.upgrader} does not support upgrades of type {ev.type}"
         return StartVerdict(StartOutcome.FAIL, "UnsupportedByUpgrader", message)
     return None
 

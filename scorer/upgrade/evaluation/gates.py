@@ -119,7 +119,7 @@ def complete_scheduled_gates(ev: Evaluation, position: Position) -> None:
     for index, gate in enumerate(position.gates.reports):
         due_time = gate.absolute_start_time
         if gate.state is UpgradeState.PENDING and due_time is not None and due_time <= ev.now:
-            _complete(ev, position, index, "its scheduled time is reached")
+            _complete(ev, position, index, "its scheduled time has been reached")
 
 
 def _complete(ev: Evaluation, position: Position, index: int, reason: str) -> None:

@@ -243,7 +243,7 @@ def _skip_removed(ev: Evaluation) -> None:
 def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
     later = sorted(ev.facts.members.keys() - names)
     if later and (new_members := _would_belong(ev, later)):
-        message = f"not part of this run, because they joined after its start: {format_names(new_members)}"
+        message = f"members that joined after the start and are not part of this run: {format_names(new_members)}"
         set_condition(ev, DRIFTED, is_true=True, reason="MembersChanged", message=message)
     else:
         set_condition(ev, DRIFTED, is_true=False, reason="NoChange")

@@ -140,7 +140,7 @@ def _(change: ApprovalChange, inputs: Planned) -> Planned:
 def _(change: DurationChange, inputs: Planned) -> Planned:
     factor = inputs.assumed.duration_factor * change.value
     if factor > LARGEST_FACTOR:
-        reason = f"all changes together make every upgrade {factor:g} times as long, more than {LARGEST_FACTOR:g}"
+        reason = f"all changes together make every upgrade {factor:g} times as long, must be at most {LARGEST_FACTOR:g}"
         raise ChangeError(f"{change.value:g}: {reason}", "value")
     return replace(inputs, assumed=replace(inputs.assumed, duration_factor=factor))
 

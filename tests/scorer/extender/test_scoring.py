@@ -157,7 +157,7 @@ def test_no_candidates_no_scores():
         pytest.param([prefer(1, "a", "Up")], "neither Ascending nor Descending", id="order"),
         pytest.param(
             [{"weight": 1, "preference": {"labelSelector": {"matchExpressions": [in_list("a")]}}}],
-            "needs at least one value",
+            "must have at least one value",
             id="label",
         ),
         pytest.param("all", "valid tuple", id="text"),

@@ -66,8 +66,8 @@ def test_a_member_that_is_not_heard_names_the_last_heartbeat_and_the_identity_un
         status(200), NOW - timedelta(hours=1), 1, NOW, period=timedelta(minutes=1), identity="User edge"
     ).condition
     assert unheard({"conditions": [missed]}) == (
-        "its agent has not reported since 2026-03-01T11:56:40Z: it must run, reach this hub, and be the User edge of "
-        "spec.identity"
+        "its agent has not reported since 2026-03-01T11:56:40Z. The agent must run, reach this hub, and "
+        "authenticate as the User edge of spec.identity"
     )
     assert not unheard(status(10, "True"))
     assert not unheard({})

@@ -51,7 +51,7 @@ def test_t2(constraint, expected):
     if len(expected) == 3:
         refusal = judged.last.reject(judged.fleet.row("cork"))
         assert refusal.category == "TopologySpreadViolated"
-        assert all(word in refusal.message for word in ("region=n", "skew 2", "maxSkew 1", "region=s"))
+        assert all(word in refusal.message for word in ("region=n", "skew to 2", "above maxSkew 1", "region=s"))
 
 
 def test_t3():

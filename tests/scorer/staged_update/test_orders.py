@@ -136,10 +136,10 @@ def test_of_several_approvals_one_has_to_be_named():
 @pytest.mark.parametrize(
     ("run", "named", "message"),
     [
-        pytest.param(waiting("x"), {"stage": "sea"}, "has no stage 'sea'; its stages: try, all", id="no such stage"),
+        pytest.param(waiting("x"), {"stage": "sea"}, "has no stage 'sea'. Its stages: try, all", id="no such stage"),
         pytest.param(waiting("x"), {"stage": "all"}, "waits for another approval: x", id="another stage"),
         pytest.param(run_in("Run", conditions=OVER), {}, r"is finished \(Succeeded", id="over"),
-        pytest.param(run_in("Run"), {}, r"does not wait for an approval \(Running", id="running"),
+        pytest.param(run_in("Run"), {}, r"is not waiting for an approval \(Running", id="running"),
         pytest.param(
             run_in("Initialize", conditions=["Initialized"]), {}, "but for a user to start it", id="not started"
         ),

@@ -42,13 +42,13 @@ def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
 @pytest.mark.parametrize(
     ("previous", "retained", "message"),
     [
-        ("2", {3, 5}, "had resource snapshot 2, which no longer exists; existing ones: 3, 5"),
-        ("2", (), "which no longer exists; none exist"),
-        ("none", {3, 5}, "had no earlier resource snapshot than 5; existing ones: 3, 5"),
+        ("2", {3, 5}, "had resource snapshot 2, which no longer exists. Existing snapshots: 3, 5"),
+        ("2", (), "which no longer exists. No snapshots exist"),
+        ("none", {3, 5}, "had no earlier resource snapshot than 5. Existing snapshots: 3, 5"),
         (
             "",
             {3, 5},
-            "has no annotation harbormaster.dev/previous-index, so that the previous resource snapshot is unknown",
+            "has no annotation harbormaster.dev/previous-index, so the previous resource snapshot is unknown",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_stop_that_a_run_has_not_noticed_is_not_taken_back():
     told = run.model_copy(update={"spec": run.spec.model_copy(update={"state": UpgradeRunState.STOP})})
     with pytest.raises(
         UpgradeOrderRefusedError,
-        match=r"has been ordered to stop and is still Running: .* when it is Stopped or Failed",
+        match=r"is stopping and still Running: .* when it is Stopped or Failed",
     ):
         order_start(told, "t")
     early = prepared(member("a")).hub.run

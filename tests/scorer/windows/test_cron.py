@@ -61,7 +61,7 @@ def test_accepts_what_the_reference_accepts(text):
         pytest.param("0 0 0 * *", "day of month '0'", id="day-0"),
         pytest.param("0 0 * 13 *", "month '13'", id="month-13"),
         pytest.param("0 0 * * 7", "day of week '7': outside 0 to 6", id="sunday-is-0-only"),
-        pytest.param("0 22-6 * * *", "hour '22-6': a range cannot run backwards", id="wrapping-range"),
+        pytest.param("0 22-6 * * *", "hour '22-6': a range must not end before it starts", id="wrapping-range"),
         pytest.param("0 0 * * fri-mon", "day of week 'fri-mon'", id="wrapping-names"),
         pytest.param("0 0 * * monday", "day of week 'monday'", id="full-name"),
         pytest.param("0 0 * * feb", "day of week 'feb'", id="name-in-the-wrong-field"),

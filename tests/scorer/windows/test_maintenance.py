@@ -149,15 +149,16 @@ def test_the_ends_of_the_calendar_are_no_errors(now):
         ({"utcOffset": "Europe/Berlin"}, "spec.utcOffset: 'Europe/Berlin' is not an offset such as +01:00"),
         (
             {"schedule": {**DAILY, **weekly("Monday")}},
-            "spec.schedule: must have one of daily, weekly, absoluteMonthly, relativeMonthly, has daily, weekly",
+            "spec.schedule: must have exactly one of daily, weekly, absoluteMonthly and relativeMonthly, "
+            "has daily, weekly",
         ),
         (
             {"schedule": {}},
-            "spec.schedule: must have one of daily, weekly, absoluteMonthly, relativeMonthly, has nothing",
+            "spec.schedule: must have exactly one of daily, weekly, absoluteMonthly and relativeMonthly, has nothing",
         ),
         (
             {"notAllowedDates": [{"start": "2025-01-02", "end": "2025-01-01"}]},
-            "spec.notAllowedDates[0]: end 2025-01-01 is before start 2025-01-02",
+            "spec.notAllowedDates[0]: end 2025-01-01 must not be before start 2025-01-02",
         ),
     ],
 )

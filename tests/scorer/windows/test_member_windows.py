@@ -127,7 +127,7 @@ def test_a_window_that_does_not_exist_is_closed():
         ({"schedule": 3}, "spec.schedule: Input should be an object"),
         (
             {"memberSelector": {"matchExpressions": [{"key": "env", "operator": "Is"}]}},
-            "spec.memberSelector: operator 'Is' is none of In, NotIn, Exists, DoesNotExist",
+            "spec.memberSelector: operator 'Is' must be In, NotIn, Exists or DoesNotExist",
         ),
     ],
 )

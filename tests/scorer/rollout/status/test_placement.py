@@ -175,7 +175,7 @@ def test_aggregation_stops_at_the_first_that_is_not_true(fourth, conditions):
     assert short(found)[1:] == [condition[:3] for condition in conditions]
     for condition, (*_, count) in zip(found[1:], conditions, strict=True):
         assert count in condition["message"]
-    assert "only 4 of 5 placed" in found[1]["message"]
+    assert "Only 4 of 5 clusters are picked" in found[1]["message"]
     assert report.requeue_after == timedelta(minutes=30)
 
 
@@ -233,7 +233,7 @@ def test_a_restored_hub_is_named_with_the_next_step(strategy, word):
     placement = make_placement(1, strategy={"applyStrategy": {"type": strategy}})
     last = decide(placement, make_policy("a"), [binding]).status["conditions"][-1]
     assert last["type"] == f"ClusterResourcePlacement{word}"
-    assert "hub restored: on 1 cluster Works are held; to accept it" in last["message"]
+    assert "Hub restored: Works are held on 1 cluster. To accept it" in last["message"]
 
 
 def test_a_deleting_binding_does_not_count():
