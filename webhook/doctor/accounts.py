@@ -123,7 +123,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
 
     def account(check: str, command: str, username: str, roles_needed: Iterable[Role]) -> Account:
         choice = (
-            OptionalRights(READ, READ_BY_CHOICE, "placements may select") if username == installation.loop else None
+            OptionalRights(READ, READ_BY_CHOICE, "Placements may select") if username == installation.loop else None
         )
         held_rights = roles.held_by(subject_of(username))
         left_out = without if username == installation.server else ()
@@ -160,11 +160,11 @@ def judge_account(account: Account, denied_rights: Collection[Right] | None) -> 
         ]
     well = f"{account.username} has the {len(account.wanted)} rights that it needs, and no others"
     if account.choice:
-        well += f"; {account.choice.says} {chosen(account.held, account.wanted)}"
+        well += f". {account.choice.says} {chosen(account.held, account.wanted)}"
     if account.without:
-        well += f"; not given: {', '.join(f'{right.what} ({right.value})' for right in account.without)}"
+        well += f". Not granted: {', '.join(f'{right.what} ({right.value})' for right in account.without)}"
     if denied_rights is None:
-        well += "; by its roles: you may not create subjectaccessreviews, so the API server was not asked"
+        well += ". Checked by its roles only, because you may not create subjectaccessreviews"
     advice = (
         f"{account.command} | kubectl apply -f -    (with Helm: helm upgrade)"
         if rights_missing or denied_rights
@@ -249,7 +249,7 @@ def judge_policies(
         if not same_names & in_force:
             state = "is not bound, or not with Deny" if same_names else "is missing, or differs"
             accounts = "every account of an agent" if policy.whose else username
-            problems.append(f"{accounts} is not restricted ({policy.message}): policy {policy.name} {state}")
+            problems.append(f"policy {policy.name} {state}, so {accounts} is not restricted ({policy.message})")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
     well = f"{len(policies_wanted)} policies restrict our accounts beyond their roles"
     return judged(POLICIES, problems, well, f"{commands}    (with Helm: rbac.policies)")
@@ -257,7 +257,7 @@ def judge_policies(
 
 def no_policies() -> Finding:
     """Return the finding for a hub without ValidatingAdmissionPolicies."""
-    return Finding(POLICIES, State.OK, "this hub has no ValidatingAdmissionPolicies, which came with Kubernetes 1.30")
+    return Finding(POLICIES, State.OK, "this hub has no ValidatingAdmissionPolicies, which require Kubernetes 1.30")
 
 
 def _narrows(match: object) -> bool:

@@ -70,7 +70,7 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
         SelectedResources(), namespace, apply_rbac=places_roles, nodes=NodeRights(_node_mode(held_rights))
     )
     desired_rights = frozenset(roles.rights(roles_needed))
-    says = "placements may place roles, which can grant it any right, and" if places_roles else "placements may place"
+    says = "Placements may place roles, which can grant it any right, and" if places_roles else "Placements may place"
     choice = OptionalRights(APPLY, frozenset(right for right in held_rights if _applies(right)), says)
     return Account(CHECK, "harbormaster rbac agent", username_of(subject), held_rights, desired_rights, choice)
 

@@ -76,7 +76,7 @@ class CertificateState:
         lineage = self.stored.lineage
         if lineage is None:
             reason = self.stored.damage or "it does not exist"
-            yield f"Secret {self.secret}: no certificate authority: {reason}; a running `harbormaster serve` makes one"
+            yield f"Secret {self.secret}: no certificate authority: {reason}. A running `serve` creates one"
             return
         name, now = lineage.active.name, self.now
         if now >= lineage.active.not_after:
@@ -84,7 +84,7 @@ class CertificateState:
         elif now < lineage.active.not_before:
             yield f"{name} is not valid before {format_time(lineage.active.not_before)}: a clock is wrong"
         elif lineage.is_due(now, LARGEST_JITTER):
-            yield f"a rollover was due at {format_time(lineage.due())}; is `harbormaster serve` running?"
+            yield f"a rollover was due at {format_time(lineage.due())}. Is `harbormaster serve` running?"
         for kind, configuration in self.registered.items():
             yield from self._problems_of(kind, configuration, lineage)
 
@@ -107,8 +107,8 @@ def untrusting_clients(lineage: Lineage, now: datetime) -> str:
         "the authority before it",
     )
     return (
-        f"clients that trust {earlier} and not yet {lineage.active.name} lose access "
-        f"(after {format_time(cross.not_valid_after_utc)}, none are left)"
+        f"clients that trust {earlier} but not yet {lineage.active.name} lose access (after "
+        f"{format_time(cross.not_valid_after_utc)}, none are left)"
     )
 
 

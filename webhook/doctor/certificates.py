@@ -47,13 +47,13 @@ def judge_bundles(
         return unchecked(CHECK, "there are no webhook configurations (see webhooks)")
     problems = [distrust] if distrust else [*_problems_of(configurations, now)]
     if not problems and not any_answer:
-        return unchecked(CHECK, "no webhook answered, so no certificate was seen (see admission)")
+        return unchecked(CHECK, "no webhook answered, so the certificate is unknown (see admission)")
     trusted_names = {
         name_of(certificate) for configuration in configurations.values() for certificate in configuration.trusted()
     }
     authorities = ", ".join(sorted(trusted_names)) or "the authorities of its machine"
     advice = f"put the authority that signed the certificate into caBundle: webhook-configuration --ca FILE; {_HINT}"
-    return judged(CHECK, problems, f"the API server trusts {authorities}, and the certificate that it is shown", advice)
+    return judged(CHECK, problems, f"the API server trusts {authorities}, and the served certificate", advice)
 
 
 def _problems_of(configurations: Mapping[str, Registered], now: datetime) -> Iterator[str]:
@@ -62,6 +62,6 @@ def _problems_of(configurations: Mapping[str, Registered], now: datetime) -> Ite
         for name, bundle in configuration.bundles.items():
             certificates = certificates_in(bundle)
             if bundle and not any(now < certificate.not_valid_after_utc for certificate in certificates):
-                yield f"{kind}: {name}: its caBundle holds no certificate that is valid now"
+                yield f"{kind}: {name}: its caBundle has no certificate that is valid now"
     if len(bundles) > 1:
         yield "the webhooks trust different authorities: their caBundles differ"

@@ -80,8 +80,10 @@ def judge_dry_runs(runs: DryRuns, namespace: str, *, is_registered: bool) -> Fin
             f"a placement of namespace {WRONG_NAMESPACE} is accepted: the API server does not call the webhooks"
         )
     elif HOOK not in str(runs.invalid) and not problems:
-        problems.append(f"a placement of namespace {WRONG_NAMESPACE} is refused, not by {HOOK}: {_line(runs.invalid)}")
-    well = "the API server calls the webhooks: a valid placement is accepted, an invalid one refused"
+        problems.append(
+            f"a placement of namespace {WRONG_NAMESPACE} is refused, but not by {HOOK}: {_line(runs.invalid)}"
+        )
+    well = "the API server calls the webhooks: a valid placement is accepted, and an invalid one is refused"
     advice = (
         "is `harbormaster serve` running, and can the API server reach it? "
         f"kubectl get pods,endpointslices -n {namespace}; docs/admission.md, When no replica answers"

@@ -224,12 +224,14 @@ class Examination:
             self._offset = parsedate_to_datetime(date) + timedelta(seconds=0.5) - (before + took / 2)
         except ValueError:
             return Finding(HUB, State.OK, f"Kubernetes {version}, which does not report its time")
-        off, machine = self._offset, "the clock of this machine"
+        off, machine = self._offset, "The clock of this machine"
         problems = []
         if abs(off) > LARGEST_OFFSET + took:
-            problems.append(f"{machine} is {seconds(off)} {'behind' if off > timedelta() else 'ahead of'} the hub's")
-        well = f"Kubernetes {version}; {machine} and the hub's agree"
-        return judged(HUB, problems, well, "correct the wrong clock: all other checks use the hub's")
+            problems.append(
+                f"{machine} is {seconds(off)} {'behind' if off > timedelta() else 'ahead of'} the clock of the hub"
+            )
+        well = f"Kubernetes {version}. {machine} and the clock of the hub agree"
+        return judged(HUB, problems, well, "correct the wrong clock: all other checks use the clock of the hub")
 
     async def _find(self, options: InstallationOptions, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
         """Find the installation by its Deployments, if the caller has the right to read them."""

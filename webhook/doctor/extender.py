@@ -19,7 +19,7 @@ ASKING: Final = "ask-extender"
 RECENT: Final = timedelta(minutes=10)
 """Maximum age of a refusal that counts. kube-scheduler retries a pending pod after five minutes."""
 ADVICE: Final = (
-    "see docs/troubleshooting.md, Alert: an extender that refuses. To have pods wait instead: helm upgrade --set "
+    "see docs/troubleshooting.md, Alert: an extender that refuses. To keep pods pending instead: helm upgrade --set "
     "scheduler.ignorable=false"
 )
 LONGEST_LINE: Final = 256
@@ -55,7 +55,7 @@ def judge_extender(scheduler: Scheduling | None, metrics: Mapping[str, str], now
         problems += _refusals(pod, text, now)
     if not problems and not metrics:
         if scheduler is None:
-            return Finding(CHECK, State.OK, "the chart has installed no scheduler")
+            return Finding(CHECK, State.OK, "no scheduler is installed by the chart")
         return unchecked(CHECK, "no replica of serve is running, so refused schedulers are unknown")
     minutes = RECENT // timedelta(minutes=1)
     return judged(CHECK, problems, f"no request of a scheduler was refused within {minutes} minutes", ADVICE)
@@ -103,7 +103,7 @@ def _refusals(pod: str, text: str, now: datetime) -> Iterator[str]:
             ages[code[1]] = min(age, ages.get(code[1], age))  # one sample per worker
     for status, age in sorted(ages.items()):
         if abs(age) <= RECENT.total_seconds():
-            yield f"Pod {pod} has answered a scheduler with status {status}, last {seconds(timedelta(seconds=age))} ago"
+            yield f"Pod {pod} answered a scheduler with status {status}, last {seconds(timedelta(seconds=age))} ago"
 
 
 def ready_pods(pods: Iterable[JsonObject]) -> list[JsonObject]:

@@ -35,18 +35,18 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     """
     advice = "is `harbormaster reconcile` running? If it cannot lead, its log has `lease out of reach` with the reason"
     if lease is None:
-        return judged(CHECK, [f"Lease {name} does not exist: no loop has led yet"], "", advice)
+        return judged(CHECK, [f"Lease {name} does not exist: no loop has been the leader yet"], "", advice)
     spec = spec_of(lease)
     holder = text_at(spec, "holderIdentity")
     if not holder:
-        return judged(CHECK, [f"Lease {name} is free: no loop leads"], "", advice)
+        return judged(CHECK, [f"Lease {name} has no holder: no loop is the leader"], "", advice)
     renew_time = stored_at(lease, "") or read_instant(spec.get("renewTime"))
     traits = list(_not_of_a_loop(spec, now))
     if traits:
         advice = _FOREIGN.format(*name.split("/"), longest=seconds(timedelta(seconds=LONGEST_LEASE)))
     if renew_time is None or now - renew_time > timedelta(seconds=USUAL_SECONDS) + SLACK:
-        since = f"for {seconds(now - renew_time)}" if renew_time else "at any time"
-        traits.append(f"and has not renewed it {since}")
+        since = f"for {seconds(now - renew_time)}" if renew_time else "yet"
+        traits.append(f"but has not renewed it {since}")
     if traits:
         return judged(CHECK, [f"{holder} holds Lease {name}, {trait}" for trait in traits], "", advice)
     acquire_time = read_instant(spec.get("acquireTime"))
@@ -58,7 +58,7 @@ def _not_of_a_loop(spec: JsonObject, now: datetime) -> Iterator[str]:
     """Yield properties of a Lease that a loop with the right time never writes."""
     lease_seconds = spec.get("leaseDurationSeconds")
     if lease_seconds != USUAL_SECONDS:
-        yield f"and leaseDurationSeconds is {lease_seconds}, while a loop asks for {USUAL_SECONDS}"
+        yield f"but leaseDurationSeconds is {lease_seconds}, and a loop sets {USUAL_SECONDS}"
     ahead = (read_instant(spec.get("renewTime")) or now) - now
     if ahead > LARGEST_OFFSET:
-        yield f"and its renewTime is {seconds(ahead)} in the future"
+        yield f"but its renewTime is {seconds(ahead)} in the future"

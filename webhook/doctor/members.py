@@ -75,7 +75,7 @@ def judge_removals(bindings: Iterable[JsonObject]) -> Finding:
         f"{text_at(binding, 'spec', 'targetCluster')}: {str(condition.get('message'))[:LONGEST_REPORT]}"
         for binding, condition in blocked_removals
     )
-    advice = "have the controller of each finalizer remove it on the member, or patch the object there"
+    advice = "check the controller of each finalizer on the member, or remove the finalizer from the object"
     return judged(REMOVALS, problems, "no removal is blocked", advice)
 
 
@@ -85,8 +85,8 @@ def judge_confirmation(policy: RemovalPolicy) -> Finding:
         return Finding(CONFIRMATION, State.OK, "off: all removals of content proceed without confirmation")
     modes = ", ".join(f"{effect.replace('_', ' ')} {mode}" for effect, mode in policy.modes.items())
     kinds = ", ".join([*DATA_KINDS, *map(str, policy.kinds)])
-    exempt = f"; exempt are namespaces labelled {'='.join(policy.exempt)}" if policy.exempt else ""
-    return Finding(CONFIRMATION, State.OK, f"{modes}{exempt}; kinds that hold data: {kinds}")
+    exempt = f". Namespaces labelled {'='.join(policy.exempt)} are exempt" if policy.exempt else ""
+    return Finding(CONFIRMATION, State.OK, f"{modes}{exempt}. Kinds that hold data: {kinds}")
 
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
@@ -96,16 +96,16 @@ def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
         name_of(member): text_at(member, "status", "properties", AGENT_VERSION, "value") for member in reporting_members
     }
     problems = [f"{name}: {_about(version, release)}" for name, version in versions.items() if version != release]
-    well = f"{format_count(len(versions), 'agent')} of release {release}" if versions else "no agent has reported yet"
+    well = f"{format_count(len(versions), 'agent')} with release {release}" if versions else "no agent has reported yet"
     advice = "upgrade the agents of these members to the release of the hub: helm upgrade harbormaster-agent …"
     return judged(VERSIONS, problems, well, advice)
 
 
 def _about(version: str, release: str) -> str:
     if not version:
-        return f"its agent does not report its release: it is older than {release}, or not harbormaster's"
+        return f"its agent does not report its release: it is older than {release}, or not part of harbormaster"
     older = _numbers(version) < _numbers(release)
-    return f"its agent is of release {version}, {'older' if older else 'other'} than {release}"
+    return f"its agent has release {version}, {'older than' if older else 'not'} {release}"
 
 
 def _numbers(version: str) -> list[int]:
@@ -122,7 +122,7 @@ def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
     ]
     widest = max(map(abs, offsets.values()), default=timedelta())
     well = f"{format_count(len(offsets), 'clock')} within {seconds(widest)} of the hub's" if offsets else NO_MEMBERS
-    return judged(CLOCKS, problems, well, "set the clock of the nodes that these agents run on: time synchronization")
+    return judged(CLOCKS, problems, well, "enable time synchronization on the nodes that these agents run on")
 
 
 def offset_of(internal: JsonObject) -> timedelta | None:

@@ -113,19 +113,24 @@ def _problems_of_endpoint(endpoint: WebhookEndpoint, installation: Installation,
     if not any_hook:
         return
     if not endpoint.url and endpoint.namespace != installation.namespace:
-        yield f"the webhooks point to namespace {endpoint.namespace}, the installation is in {installation.namespace}"
+        yield (
+            f"the webhooks point to namespace {endpoint.namespace}, but the installation is in {installation.namespace}"
+        )
     if installation.has_secret_path is None or installation.requires_certificate:
         return
     if not (installation.has_secret_path and endpoint.secret_path):
-        yield f"any client that reaches the server is taken for the API server: {_gap(installation, endpoint)}"
+        yield f"the server treats any client as the API server: {_gap(installation, endpoint)}"
 
 
 def _gap(installation: Installation, endpoint: WebhookEndpoint) -> str:
     if installation.has_secret_path:
         return (
-            "it has a secret path, but the webhooks are called without it: run helm upgrade again after its Pods have "
-            "been replaced"
+            "it has a secret path, but the API server calls the webhooks without it. Run helm upgrade again after "
+            "its Pods have been replaced"
         )
     if endpoint.secret_path:
-        return "the webhooks are called with a secret path that it does not have: set webhook.secrets of the chart"
-    return "there is no secret path: set webhook.secrets of the chart (openssl rand -hex 32)"
+        return (
+            "the API server calls the webhooks with a secret path that it does not have. Set webhook.secrets of the "
+            "chart"
+        )
+    return "it has no secret path. Set webhook.secrets of the chart (openssl rand -hex 32)"

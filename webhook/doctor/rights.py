@@ -158,8 +158,8 @@ def chosen(held_rights: Collection[Right], desired: Collection[Right]) -> str:
     secrets = Right("", "list", SECRET.group, SECRET.plural)
     extra = [right for right in held_rights if right.verb == "list" and not right.where and right not in desired]
     if any(right.resource == ANY for right in extra):
-        return "every kind, Secrets among them"
-    return f"{format_count(len(extra), 'kind')}{', Secrets among them' if secrets in extra else ''}"
+        return "every kind, including Secrets"
+    return f"{format_count(len(extra), 'kind')}{', including Secrets' if secrets in extra else ''}"
 
 
 def described(rights: Iterable[Right]) -> list[str]:

@@ -40,9 +40,9 @@ def rule(group, resource, *verbs):
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        pytest.param({}, "no others; placements may place 44 kinds, Secrets among them", id="default"),
-        pytest.param({"applied": SelectedResources()}, "no others; placements may place 0 kinds", id="nothing"),
-        pytest.param({"applied": EVERYTHING}, "placements may place every kind, Secrets among them", id="everything"),
+        pytest.param({}, "no others. Placements may place 44 kinds, including Secrets", id="default"),
+        pytest.param({"applied": SelectedResources()}, "no others. Placements may place 0 kinds", id="nothing"),
+        pytest.param({"applied": EVERYTHING}, "Placements may place every kind, including Secrets", id="everything"),
         pytest.param({"apply_rbac": True}, "may place roles, which can grant it any right, and 44", id="roles"),
     ],
 )

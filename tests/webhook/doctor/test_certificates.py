@@ -54,7 +54,7 @@ def test_bundles_from_elsewhere():
     finding = judge_bundles(registered(OTHER.pem, OTHER.pem), "", NOW)
     assert (finding.state, finding.found) == (
         State.OK,
-        f"the API server trusts {OTHER.name}, and the certificate that it is shown",
+        f"the API server trusts {OTHER.name}, and the served certificate",
     )
     assert "the authorities of its machine" in judge_bundles(registered(b""), "", NOW).found
     assert judge_bundles({}, "", NOW).state is State.UNCHECKED
@@ -79,13 +79,13 @@ def test_without_an_answer_nothing_was_shown():
             (OTHER.pem,),
             "",
             NOW + timedelta(days=2),
-            [f"{kind}: 0.x: its caBundle holds no certificate that is valid now" for kind in KINDS],
+            [f"{kind}: 0.x: its caBundle has no certificate that is valid now" for kind in KINDS],
         ),
         (
             (b"garbage",),
             "",
             NOW,
-            [f"{kind}: 0.x: its caBundle holds no certificate that is valid now" for kind in KINDS],
+            [f"{kind}: 0.x: its caBundle has no certificate that is valid now" for kind in KINDS],
         ),
     ],
     ids=["distrusted", "unequal", "expired", "garbage"],

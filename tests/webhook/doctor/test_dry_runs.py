@@ -16,8 +16,8 @@ NO_RIGHT = ForbiddenError('User "bob" cannot create resource "clusterresourcepla
 @pytest.mark.parametrize(
     ("runs", "state", "said"),
     [
-        pytest.param(DryRuns(None, OURS), State.OK, "an invalid one refused", id="well"),
-        pytest.param(DryRuns(None, OURS_FORBIDS), State.OK, "an invalid one refused", id="well-by-403"),
+        pytest.param(DryRuns(None, OURS), State.OK, "and an invalid one is refused", id="well"),
+        pytest.param(DryRuns(None, OURS_FORBIDS), State.OK, "and an invalid one is refused", id="well-by-403"),
         pytest.param(DryRuns(DOWN, DOWN), State.WRONG, "a valid placement is refused: failed calling", id="down"),
         pytest.param(DryRuns(None, None), State.WRONG, "the API server does not call the webhooks", id="not-asked"),
         pytest.param(DryRuns(None, InvalidObjectError("other")), State.WRONG, f"not by {HOOK}", id="another-refuses"),

@@ -39,9 +39,9 @@ async def test_without_a_loop_nothing_is_said_of_its_account():
 @pytest.mark.parametrize(
     ("date", "seconds", "said"),
     [
-        (DATE, 0, "Kubernetes v1.36.3; the clock of this machine and the hub's agree"),
-        (DATE, 12, "the clock of this machine is 12 s ahead of the hub's"),
-        (DATE, -3600, "the clock of this machine is 60 min behind the hub's"),
+        (DATE, 0, "Kubernetes v1.36.3. The clock of this machine and the clock of the hub agree"),
+        (DATE, 12, "The clock of this machine is 12 s ahead of the clock of the hub"),
+        (DATE, -3600, "The clock of this machine is 60 min behind the clock of the hub"),
         ("", 0, "Kubernetes v1.36.3, which does not report its time"),
         ("yesterday", 0, "Kubernetes v1.36.3, which does not report its time"),
     ],

@@ -56,7 +56,7 @@ def ended(code, message=""):
         pytest.param(
             scheduling(state=ended(0), lastState=ended(1, "401")), {"a": CLEAN}, State.OK, "", id="succeeded-again"
         ),
-        pytest.param(None, {"a": CLEAN, "b": refused()}, State.WRONG, "Pod b has answered", id="refused"),
+        pytest.param(None, {"a": CLEAN, "b": refused()}, State.WRONG, "Pod b answered", id="refused"),
         pytest.param(None, {"a": refused(timedelta(hours=1))}, State.OK, "no request", id="refused-long-ago"),
         pytest.param(None, {"a": refused(code="503")}, State.WRONG, "status 503, last 30 s ago", id="another-status"),
         pytest.param(
@@ -121,7 +121,7 @@ async def test_the_metrics_of_each_replica_are_read_through_the_api_server():
     assert hub.read == ["/api/v1/namespaces/quay/pods/serve-1%3A8081/proxy/metrics"]
     assert [each.partition(":")[0] for each in finding.problems] == [
         "Deployment quay/harbor-harbormaster-scheduler",
-        "Pod serve-1 has answered a scheduler with status 401, last 30 s ago",
+        "Pod serve-1 answered a scheduler with status 401, last 30 s ago",
     ]
 
 

@@ -38,10 +38,10 @@ def test_a_fresh_lease_says_who_leads_and_since_when():
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        (None, "Lease quay/loop does not exist: no loop has led yet"),
-        (lease(holderIdentity=""), "Lease quay/loop is free: no loop leads"),
-        (lease(NOW - timedelta(seconds=18)), "pod-1 holds Lease quay/loop, and has not renewed it for 18 s"),
-        (lease(NOW - timedelta(hours=30)), "pod-1 holds Lease quay/loop, and has not renewed it for 30 h"),
+        (None, "Lease quay/loop does not exist: no loop has been the leader yet"),
+        (lease(holderIdentity=""), "Lease quay/loop has no holder: no loop is the leader"),
+        (lease(NOW - timedelta(seconds=18)), "pod-1 holds Lease quay/loop, but has not renewed it for 18 s"),
+        (lease(NOW - timedelta(hours=30)), "pod-1 holds Lease quay/loop, but has not renewed it for 30 h"),
     ],
     ids=["none", "free", "stale", "long-stale"],
 )
@@ -55,25 +55,25 @@ def test_nobody_leads(document, said):
     [
         pytest.param(
             lease(leaseDurationSeconds=86400),
-            ("pod-1 holds Lease quay/loop, and leaseDurationSeconds is 86400, while a loop asks for 15",),
+            ("pod-1 holds Lease quay/loop, but leaseDurationSeconds is 86400, and a loop sets 15",),
             id="absurd-duration",
         ),
         pytest.param(
             lease(leaseDurationSeconds=None),
-            ("pod-1 holds Lease quay/loop, and leaseDurationSeconds is None, while a loop asks for 15",),
+            ("pod-1 holds Lease quay/loop, but leaseDurationSeconds is None, and a loop sets 15",),
             id="no-duration",
         ),
         pytest.param(
             lease(renewTime="2026-03-02T10:00:00.000000Z"),
-            ("pod-1 holds Lease quay/loop, and its renewTime is 24 h in the future",),
+            ("pod-1 holds Lease quay/loop, but its renewTime is 24 h in the future",),
             id="renewed-tomorrow",
         ),
         pytest.param(
             lease(NOW - timedelta(hours=1), leaseDurationSeconds=86400, renewTime="2026-03-01T10:01:00.000000Z"),
             (
-                "pod-1 holds Lease quay/loop, and leaseDurationSeconds is 86400, while a loop asks for 15",
-                "pod-1 holds Lease quay/loop, and its renewTime is 60 s in the future",
-                "pod-1 holds Lease quay/loop, and has not renewed it for 60 min",
+                "pod-1 holds Lease quay/loop, but leaseDurationSeconds is 86400, and a loop sets 15",
+                "pod-1 holds Lease quay/loop, but its renewTime is 60 s in the future",
+                "pod-1 holds Lease quay/loop, but has not renewed it for 60 min",
             ),
             id="all-of-it",
         ),
@@ -94,4 +94,4 @@ def test_without_managed_fields_its_own_time_counts():
     del document["metadata"]["managedFields"]
     assert judge(document).state is State.OK
     document["spec"]["renewTime"] = "garbage"
-    assert judge(document).problems == ("pod-1 holds Lease quay/loop, and has not renewed it at any time",)
+    assert judge(document).problems == ("pod-1 holds Lease quay/loop, but has not renewed it yet",)

@@ -68,9 +68,9 @@ def test_a_member_that_leaves_is_no_problem():
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("1.1.9", "berlin: its agent is of release 1.1.9, older than 1.2.0"),
-        ("1.10.0", "berlin: its agent is of release 1.10.0, other than 1.2.0"),
-        ("", "berlin: its agent does not report its release: it is older than 1.2.0, or not harbormaster's"),
+        ("1.1.9", "berlin: its agent has release 1.1.9, older than 1.2.0"),
+        ("1.10.0", "berlin: its agent has release 1.10.0, not 1.2.0"),
+        ("", "berlin: its agent does not report its release: it is older than 1.2.0, or not part of harbormaster"),
     ],
 )
 def test_agents_of_other_releases(version, said):
@@ -78,7 +78,7 @@ def test_agents_of_other_releases(version, said):
 
 
 def test_agents_of_this_release():
-    assert judge_versions([member()], "1.2.0").found == "1 agent of release 1.2.0"
+    assert judge_versions([member()], "1.2.0").found == "1 agent with release 1.2.0"
     assert judge_versions([{"metadata": {"name": "new"}}], "1.2.0").found == "no agent has reported yet"
 
 
@@ -135,6 +135,6 @@ def test_the_kinds_that_need_confirmation_are_listed():
     finding = judge_confirmation(policy)
     assert finding.state is State.OK
     assert "data Confirm, many objects Confirm, objects Warn" in finding.found
-    assert "exempt are namespaces labelled team=ci" in finding.found
+    assert "Namespaces labelled team=ci are exempt" in finding.found
     assert finding.found.endswith("StatefulSet.apps, Kafka.kafka.strimzi.io")
     assert judge_confirmation(NO_CONFIRMATION).found.startswith("off: ")

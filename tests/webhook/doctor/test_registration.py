@@ -114,7 +114,7 @@ def test_a_loop_of_another_name_is_named():
 
 def test_the_hooks_of_another_namespace_are_told():
     assert judge(registered(namespace="pier")).problems[-1] == (
-        "the webhooks point to namespace pier, the installation is in harbormaster-system"
+        "the webhooks point to namespace pier, but the installation is in harbormaster-system"
     )
 
 
@@ -133,9 +133,9 @@ def test_no_secret_is_printed():
     ("holds", "called", "certificate", "said"),
     [
         pytest.param(True, SECRET, False, "", id="both"),
-        pytest.param(True, "", False, "run helm upgrade again", id="not-called-yet"),
+        pytest.param(True, "", False, "Run helm upgrade again", id="not-called-yet"),
         pytest.param(False, SECRET, False, "that it does not have", id="not-held"),
-        pytest.param(False, "", False, "there is no secret path: set webhook.secrets", id="neither"),
+        pytest.param(False, "", False, "it has no secret path. Set webhook.secrets", id="neither"),
         pytest.param(False, "", True, "", id="neither-but-certificates"),
         pytest.param(False, SECRET, True, "", id="not-held-but-certificates"),
         pytest.param(True, "", True, "", id="not-called-but-certificates"),

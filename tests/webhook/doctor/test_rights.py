@@ -155,8 +155,8 @@ LOOP = frozenset(Roles().rights(reconcile_roles(SelectedResources(), HOME)))
     ("selected", "said"),
     [
         pytest.param(default_selection(), "47 kinds", id="default"),
-        pytest.param(default_selection(secrets=True), "48 kinds, Secrets among them", id="secrets"),
-        pytest.param(SelectedResources(everything=True), "every kind, Secrets among them", id="everything"),
+        pytest.param(default_selection(secrets=True), "48 kinds, including Secrets", id="secrets"),
+        pytest.param(SelectedResources(everything=True), "every kind, including Secrets", id="everything"),
     ],
 )
 def test_what_placements_select_is_the_operators_choice(selected, said):
