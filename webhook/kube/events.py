@@ -122,9 +122,9 @@ class EventRecorder:
             try:
                 await self._write(document, event)
             except StoreError as error:
-                log.warning("cannot write event", extra={"reason": event.reason, "error": str(error)})
+                log.warning("event write failed", extra={"reason": event.reason, "error": str(error)})
             except Exception:  # one event that cannot be built must not stop the loop
-                log.exception("cannot write event", extra={"reason": event.reason})
+                log.exception("event write failed", extra={"reason": event.reason})
             if self._dropped:
                 log.warning("events dropped", extra={"count": self._dropped})
                 self._dropped = 0

@@ -222,7 +222,7 @@ class Notifier:
         """Log a refusal, and a failure whose cause differs from that of the last one."""
         about = {"reason": notification.reason, "id": notification.id, "error": why}
         if result is DeliveryResult.REFUSED:
-            log.warning("notification refused", extra=about)
+            log.warning("notification refused by the receiver", extra=about)
         elif result is DeliveryResult.FAILED and why != self._trouble:
             log.warning("notification failed, will retry", extra=about)
         elif result is DeliveryResult.SENT and self._trouble:

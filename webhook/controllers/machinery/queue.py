@@ -269,11 +269,16 @@ class WorkQueue(Generic[K]):
             self._back_off(key, error.after)
             if isinstance(error, StuckError):
                 self._tell(key, error)
-            log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
+            log.info(
+                "reconcile failed, will retry", extra={"controller": self.name, "key": str(key), "error": str(error)}
+            )
         except ConflictError as error:  # usually passes on the first retry
             self._back_off(key)
             if state.failures >= REPORTED_AFTER_FAILURES:
-                log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
+                log.info(
+                    "reconcile failed, will retry",
+                    extra={"controller": self.name, "key": str(key), "error": str(error)},
+                )
         except UnavailableError as error:
             self._back_off(key, None if error.retry_after is None else timedelta(seconds=error.retry_after))
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})

@@ -460,7 +460,7 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _UNREADABLE: Final = NodePoolCondition(
     UNKNOWN,
     NodePoolConditionReason.CANNOT_READ,
-    "Karpenter would not accept the NodePool, so that its nodes are only disrupted when they expire",
+    "Karpenter would not accept the NodePool, so its nodes are disrupted only when they expire",
 )
 
 

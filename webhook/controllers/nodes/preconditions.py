@@ -60,7 +60,7 @@ class KarpenterDetector:
             StoreError: The Lease cannot be read now.
         """
         if self._work is None:
-            return "mode Act requires an API server that evicts pods, and this store does not"
+            return "mode Act requires an API server that can evict pods"
         oldest = self._clock() if surely else self._clock() - RIVAL_EVERY.total_seconds()
         async with self._turn:  # nodes that expire together share one poll
             if self._looked < oldest:
@@ -92,4 +92,7 @@ def _wrong(now: datetime, server_time: datetime | None) -> str:
     """Return how the clock is wrong. Empty: it is right, or the server reports no time."""
     if server_time is None or abs(now - server_time) <= SKEW:
         return ""
-    return f"the clock here says {format_time(now)}, and that of the API server {format_time(server_time)}"
+    return (
+        f"the clock of this process is at {format_time(now)}, and the clock of the API server at "
+        f"{format_time(server_time)}"
+    )

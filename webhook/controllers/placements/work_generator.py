@@ -200,7 +200,7 @@ class WorkGenerator:
         if binding is None:
             return DONE
         if not family.parent(binding).name:
-            raise TerminalError(f"binding {ref.name} has lost its label {PARENT_PLACEMENT}, which names its placement")
+            raise TerminalError(f"binding {ref.name} has no label {PARENT_PLACEMENT}, which names its placement")
         if is_deleting(binding):
             return await self._clean_up(family, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])

@@ -250,10 +250,10 @@ class Hub:
             try:
                 await self._store_status(place, pending)
             except StoreError as error:
-                log.warning("cannot store a status", extra={"object": str(place[2]), "error": str(error)})
+                log.warning("status write failed", extra={"object": str(place[2]), "error": str(error)})
                 self._again_later(place, pending)
             except Exception:  # one status that cannot be sent must not stop the loop: logged with the traceback
-                log.exception("cannot store a status", extra={"object": str(place[2])})
+                log.exception("status write failed", extra={"object": str(place[2])})
                 self._again_later(place, pending)
             else:
                 if place in self._pending:

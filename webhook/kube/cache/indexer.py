@@ -280,7 +280,7 @@ class KindCache:
             except Exception:  # a bug that one object triggers must not stop the watch of all others
                 document = change.document
                 key = str(key_of(document))
-                log.exception("cannot process an object", extra={"kind": document.get("kind"), "key": key})
+                log.exception("object not processed", extra={"kind": document.get("kind"), "key": key})
 
 
 class KindCacheSnapshot(NamedTuple):

@@ -365,7 +365,7 @@ class Cache:
                     failures = await self._pause(kind, error, failures)
                     continue
                 if not shelf.synced.is_set():
-                    log.info("not served by the hub", extra={"resource": kind.resource})
+                    log.info("kind not served", extra={"resource": kind.resource})
                     shelf.synced.set()
                     shelf.answered.set()
                 await asyncio.sleep(_RETRY_SECONDS[-1])
@@ -374,16 +374,16 @@ class Cache:
                     refusals = await self._pause(kind, error, refusals)
                     continue
                 if not shelf.refusal:
-                    log.warning("not allowed to read", extra={"resource": kind.resource, "error": str(error)})
+                    log.warning("kind not readable", extra={"resource": kind.resource, "error": str(error)})
                 shelf.refusal = str(error)
                 shelf.answered.set()
                 await asyncio.sleep(_RETRY_SECONDS[-1])
             except ExpiredError:
-                log.info("watch expired, listing again", extra={"resource": kind.resource})
+                log.info("watch expired", extra={"resource": kind.resource})
             except StoreError as error:
                 failures = await self._pause(kind, error, failures)
             except Exception as error:  # a bug that one kind triggers must not stop the watches of all others
-                log.exception("cannot process objects", extra={"resource": kind.resource})
+                log.exception("objects not processed", extra={"resource": kind.resource})
                 failures = await self._pause(kind, error, failures)
 
     async def _pause(self, kind: Kind, error: Exception, failures: int) -> int:
@@ -392,17 +392,17 @@ class Cache:
         An unavailable store is logged once, not for every kind and attempt.
         """
         if not isinstance(error, UnavailableError):
-            log.warning("cannot watch", extra={"resource": kind.resource, "error": str(error)})
+            log.warning("watch failed", extra={"resource": kind.resource, "error": str(error)})
         elif not self._is_away:
             self._is_away = True
-            log.warning("the store does not answer", extra={"resource": kind.resource, "error": str(error)})
+            log.warning("store not responding", extra={"resource": kind.resource, "error": str(error)})
         await asyncio.sleep(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
         return failures + 1
 
     def _answers(self) -> None:
         if self._is_away:
             self._is_away = False
-            log.warning("the store answers again")
+            log.warning("store responding again")
 
     async def _is_defined(self, kind: Kind) -> bool:
         """Return whether the hub defines a kind that it does not serve, like a starting API server for a while.
@@ -417,7 +417,7 @@ class Cache:
         except NotFoundError:
             return False
         except StoreError as error:
-            log.warning("cannot read the definition", extra={"resource": kind.resource, "error": str(error)})
+            log.warning("definition not read", extra={"resource": kind.resource, "error": str(error)})
         return True
 
 
@@ -426,5 +426,5 @@ def read_member(document: JsonObject) -> MemberCluster | None:
     try:
         return untracked(MemberCluster.read(document))
     except ValidationError as error:
-        log.warning("cannot read", extra={"member": document["metadata"]["name"], "error": str(error)[:1000]})
+        log.warning("read failed", extra={"member": document["metadata"]["name"], "error": str(error)[:1000]})
         return None

@@ -269,7 +269,7 @@ class ManagedAuthority:
                     continue
                 self._trouble = ""
                 return
-            raise ConflictError("the webhook configurations change faster than they can be written")
+            raise ConflictError("conflict: other clients keep changing the webhook configurations")
 
     async def _read_bundles(self) -> tuple[dict[str, Registered], StoreError | None]:
         """Return the registered bundles, or nothing and the error: the Secret is useful without them."""
@@ -295,15 +295,15 @@ class ManagedAuthority:
             if current.lineage is None or desired.generation != current.lineage.generation:
                 self._counted("success")
                 fields = {"generation": desired.generation, "authority": desired.active.name}
-                _log.info("new certificate authority", extra={"secret": str(self._secret), **fields})
+                _log.info("certificate authority replaced", extra={"secret": str(self._secret), **fields})
             return desired
         raise ConflictError(f"{self._secret} changes faster than it can be written")
 
     def _wanted(self, lineage: StoredLineage, configurations: Mapping[str, Registered]) -> Lineage:
         """Return the desired lineage of the Secret, the same object if unchanged."""
         if lineage.lineage is None:
-            reason = lineage.damage or "it is not there"
-            _log.warning("no certificate authority", extra={"secret": str(self._secret), "reason": reason})
+            reason = lineage.damage or "it does not exist"
+            _log.warning("certificate authority missing", extra={"secret": str(self._secret), "reason": reason})
             desired = self._replacement(configurations)
         else:
             desired = self._timely(lineage.lineage)
@@ -345,10 +345,10 @@ class ManagedAuthority:
         if reason != self._trouble:
             self._trouble = reason
             extra = {"secret": str(self._secret), "reason": reason}
-            _log.warning("certificate authority not followed", extra=extra)
+            _log.warning("certificate authority not updated", extra=extra)
 
 
 def _rotated(lineage: Lineage) -> Event:
-    others = ", ".join(map(name_of, lineage.earlier)) or "no other one"
-    active = f"the certificate authority is {lineage.active.name} now, until {format_time(lineage.active.not_after)}"
-    return Event("CertificateAuthorityRotated", f"{active}; still trusted: {others}")
+    others = ", ".join(map(name_of, lineage.earlier)) or "none"
+    active = f"the certificate authority is now {lineage.active.name}, until {format_time(lineage.active.not_after)}"
+    return Event("CertificateAuthorityRotated", f"{active}. Still trusted: {others}")

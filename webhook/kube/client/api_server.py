@@ -308,16 +308,16 @@ class ApiServer:
                         fresh = await self._reread()
                 except (ConfigurationError, TimeoutError) as error:
                     reason = str(error) or f"not read within {READING_SECONDS:g} s"
-                    _log.warning("login not read again", extra={"server": self.address, "reason": reason})
+                    _log.warning("login not reloaded", extra={"server": self.address, "reason": reason})
                     return False
                 finally:  # counted from the end: otherwise each waiting request would start another slow read
                     self._next_reread = time() + REREAD_SECONDS
                 if fresh.address.rstrip("/") != self.address:  # its credentials must not be sent to this server
                     extra = {"server": self.address, "named": fresh.address}
-                    _log.warning("login is for another server, which takes a restart", extra=extra)
+                    _log.warning("login for another server ignored until a restart", extra=extra)
                     return False
                 self.login = fresh
-                _log.info("login read again", extra={"server": self.address})
+                _log.info("login reloaded", extra={"server": self.address})
         return self.login is not login
 
     def _note(self, response: aiohttp.ClientResponse) -> None:

@@ -98,5 +98,5 @@ class ServerNodeWork:
         """Return the objects of a field selector. Only a complete list proves that there are no objects."""
         response = await self._server.request("GET", path, query={"fieldSelector": selector})
         if not text_at(response, "kind").endswith("List"):  # for example a response of a proxy
-            raise UnavailableError(f"the answer to GET {path} is not a list of an API server")
+            raise UnavailableError(f"the response to GET {path} is not a list of an API server")
         return dicts_at(response, "items")

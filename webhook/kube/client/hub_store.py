@@ -224,5 +224,5 @@ def _metadata(document: JsonObject, request: str) -> JsonObject:
     """Return the metadata of a document. Raises `UnavailableError` if it has none, as in the response of a proxy."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
-        raise UnavailableError(f"the answer to {request} is not a document of an API server")
+        raise UnavailableError(f"the response to {request} is not a document of an API server")
     return metadata

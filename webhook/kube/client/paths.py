@@ -56,7 +56,7 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
     segments.append(kind.plural)
     if name:
         if error := _name_error(kind, name):
-            raise InvalidObjectError(f"metadata.name: {_shown(name)}: no {kind.kind} has that name: {error}")
+            raise InvalidObjectError(f"metadata.name: {_shown(name)}: a {kind.kind} cannot have this name: {error}")
         segments += [name, subresource] if subresource else [name]
     return ApiPath(*segments)
 
@@ -64,7 +64,7 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
 def path_of_object(kind: Kind, key: Key, subresource: str = "") -> ApiPath:
     """Return the path of one object. Unlike in `path_of`, a missing name is an error."""
     if not key.name:
-        raise InvalidObjectError(f"metadata.name: a {kind.kind} without a name cannot be asked for")
+        raise InvalidObjectError(f"metadata.name: must be set for a {kind.kind}")
     return path_of(kind, key.namespace, key.name, subresource)
 
 

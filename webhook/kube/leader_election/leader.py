@@ -101,7 +101,7 @@ class Leader(LeaseClient):
         if has_ended:
             work.result()
         elif not work.cancelled() and (error := work.exception()) is not None:
-            log.error("the work of a leader failed while it stopped", exc_info=error)
+            log.error("leader work failed during its stop", exc_info=error)
         if not renewal.cancelled():
             renewal.result()
         return has_ended

@@ -243,10 +243,10 @@ class Shards(LeaseClient):
         self.clash = parts or 1
         if excess := excess_of({"spec": self._strangers.spec}):
             return excess
-        others = f"replicas with {parts} shards work" if parts else f"{holder} works alone, with 1 shard,"
+        others = f"replicas with {parts} shards are active" if parts else f"{holder} is active alone, with 1 shard,"
         return (
-            f"{others} by this Lease, and this replica has {self.count} shards: it does nothing until those are gone, "
-            "or all have the same number"
+            f"{others} by this Lease, and this replica has {self.count} shards: it remains idle until they have "
+            "stopped or have the same number"
         )
 
     def _others(self, record: JsonObject | None) -> dict[str, _ReplicaEntry]:
@@ -315,7 +315,7 @@ class Shards(LeaseClient):
         if has_ended:
             work.result()
         elif not work.cancelled() and (error := work.exception()) is not None:
-            log.error("the work on a shard failed while it stopped", exc_info=error)
+            log.error("shard work failed during its stop", exc_info=error)
 
     def _tell(self, shard: int, move: Move) -> None:
         log.info("shard moved", extra={"lease": str(self._lease), "shard": shard, "move": str(move)})

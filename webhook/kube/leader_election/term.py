@@ -90,7 +90,7 @@ def utc_now() -> datetime:
 
 def end_process(reason: str) -> NoReturn:
     """Exit the process immediately."""
-    log.critical("ending the process", extra={"reason": reason})
+    log.critical("process terminated", extra={"reason": reason})
     logging.shutdown()
     os._exit(1)
 
@@ -228,9 +228,9 @@ class LeaseClient:
         if isinstance(error, NotServedError):
             return f"the hub does not serve Leases ({LEASE.api_version}): {error}"
         if isinstance(error, NotFoundError):
-            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}; create it or name another"
+            return f"there is no namespace {namespace!r} for the Lease {self._lease.name}. Create it, or set another"
         if isinstance(error, ForbiddenError):
-            return f"may not use the Lease {self._lease.name} in the namespace {namespace!r}: {error}"
+            return f"not allowed to use the Lease {self._lease.name} in namespace {namespace!r}: {error}"
         if isinstance(error, TimeoutError):
             return f"no answer within {self._times.call:g} s"
         return str(error)

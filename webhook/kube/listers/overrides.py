@@ -64,7 +64,7 @@ def desired_overrides(
     if group is None or not any(cache.of_kind(kind).objects for kind in kinds):
         return DesiredOverrides()
     if not group.is_complete:
-        raise RetryError(f"resource snapshots of index {group.index} are still being made")
+        raise RetryError(f"resource snapshots of index {group.index} are still being created")
     overrides, snapshots = cache.list(CLUSTER.override), cache.list(CLUSTER.override_snapshot)
     for namespace in {namespace_of(content) for content in group.objects()} - {""}:
         overrides += cache.list(NAMESPACED.override, namespace)
@@ -79,7 +79,7 @@ def desired_overrides(
     applicable = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
     if applicable.missing:
         names = ", ".join(applicable.missing)
-        raise RetryError(f"cannot tell which overrides hold for clusters that do not exist: {names}")
+        raise RetryError(f"cannot determine the overrides for clusters that do not exist: {names}")
     return DesiredOverrides(applicable.by_cluster, tuple(map(describe_override, awaited)))
 
 

@@ -46,7 +46,7 @@ def check_remote(text: str) -> None:
     if _BEYOND_THE_HOST & set(text):
         raise ValueError(expected)
     if _is_link_local(parts.hostname or ""):
-        raise ValueError("is a link-local address, where clouds answer for the machine itself")
+        raise ValueError("must not be a link-local address, where clouds serve the metadata of the machine")
 
 
 def _is_link_local(host: str) -> bool:

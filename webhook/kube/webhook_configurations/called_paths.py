@@ -106,7 +106,7 @@ class HookCalls:
         remaining = {secret: until for secret, until in self._called_before.items() if until > self._clock()}
         self._called_before = remaining | dict.fromkeys(self._called - secrets, end)
         if secrets != self._called:
-            _log.info("hooks called by other paths", extra={"plain": "" in secrets, "secrets": len(secrets - {""})})
+            _log.info("hook paths changed", extra={"plain": "" in secrets, "secrets": len(secrets - {""})})
         self._called, self._trouble = secrets, ""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -98,8 +98,8 @@ class EnforcementMonitor:
 
     def _problem(self, kind: str, configuration: Registered | None) -> Event | None:
         if configuration is None or not dicts_at(configuration.document, "webhooks"):
-            subject = "is not there" if configuration is None else "has no hooks"
-            note = f"{kind} {self._name} {subject}: the API server asks about no write; {ADVICE}"
+            subject = "does not exist" if configuration is None else "has no hooks"
+            note = f"{kind} {self._name} {subject}: the API server calls no webhook for writes. To restore it, {ADVICE}"
             return Event("WebhookConfigurationMissing", note, "Warning")
         fail_open = self._fail_open(kind, configuration)
         if not fail_open:
@@ -107,7 +107,7 @@ class EnforcementMonitor:
         names = ", ".join(fail_open[:_MOST_NAMED]) + (", …" if len(fail_open) > _MOST_NAMED else "")
         note = (
             f"{kind} {self._name} lets writes pass that cannot be judged: "
-            f"failurePolicy of {len(fail_open)} hooks is Ignore and not Fail: {names}; {ADVICE}"
+            f"failurePolicy of {len(fail_open)} hooks is Ignore, not Fail: {names}. To restore it, {ADVICE}"
         )
         return Event("WebhooksFailOpen", note, "Warning")
 

@@ -64,8 +64,8 @@ RETRY_SECONDS: Final = 0.5
 """Pause before the single retry after the member failed to answer."""
 
 UNKNOWN_MANAGER: Final = (
-    "managedFields was reset, and the last manifest was too large for an annotation. "
-    "Remove on the member the fields that are not wanted"
+    "managedFields was reset, and the last manifest was too large for an annotation. On the member, remove the "
+    "fields that you no longer need"
 )
 
 Processed: TypeAlias = tuple[ManifestResult, JsonObject | None]
@@ -309,7 +309,7 @@ class Steps:
             reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
             message = f"applied, but the check for drift failed: {error}"
         if unknown:
-            message = f"applied, but {unknown} fields remain that an earlier manifest may have had: {UNKNOWN_MANAGER}"
+            message = f"applied, but {unknown} fields remain that an earlier manifest may have set: {UNKNOWN_MANAGER}"
         elif comparison.details:
             message = f"applied, but {len(comparison.details)} fields differ from the manifest"
         return manifest_result(
@@ -325,11 +325,11 @@ class Steps:
 
 def _not_repeated(item: Manifest, run: JobRun) -> ManifestResult:
     """Return the result of a Job that does not exist and is not created, because it has run or may have."""
-    again = f"to run it again, annotate it on the hub with {RUN_AGAIN}: {run.manifest}"
+    again = f"To run it again, annotate it on the hub with {RUN_AGAIN}: {run.manifest}"
     if run.uid:
-        message = f"the Job was created with uid {run.uid} and has been deleted; {again}"
+        message = f"the Job was created with uid {run.uid} and has been deleted. {again}"
         return manifest_result(item, ManifestReason.APPLIED, message, availability=availability(item.document))
-    message = f"the agent was interrupted while it created the Job, which may or may not have run; {again}"
+    message = f"the agent was interrupted while it created the Job, which may or may not have run. {again}"
     return manifest_result(item, ManifestReason.JOB_RUN_UNKNOWN, message)
 
 

@@ -75,7 +75,7 @@ class Definitions:
         """
         kind = next(iter(kinds_of([definition]).values()), None)
         if kind is None or not kind.versions:
-            return "it serves no version, so that its objects cannot be listed"
+            return "it serves no version, so its objects cannot be listed"
         applied_work_uids = await self._owned()
         try:
             async for items in _pages(kind, self.member):

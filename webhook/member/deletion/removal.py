@@ -92,9 +92,7 @@ async def remove_left_overs(
     content = RemovalFacts(signed=has_hub_signature(work))
     if left_overs and removal_action(content) is RemovalAction.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left_overs)}
-        _log.warning(
-            "keeping objects that a Work no longer contains: its content differs from what the hub wrote", extra=fields
-        )
+        _log.warning("objects of a Work kept: its content differs from the content written by the hub", extra=fields)
         return LeftOvers(left_overs)
     try:
         left_out_release = parse_left_out(annotation(work, RELEASE))
@@ -117,7 +115,7 @@ async def remove_left_overs(
             if isinstance(error, UnavailableError):
                 await still_answers(member, owner)
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
-            _log.warning("removal of an object failed", extra=fields)
+            _log.warning("object not removed", extra=fields)
             refusals.append(identity)
     if keeping.left_to_cluster:
         await record_event(work, _released_event(keeping.left_to_cluster), hub, member, now)
@@ -128,8 +126,8 @@ def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
     names = [f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}" for _, kind, namespace, name in identities]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     message = (
-        "no longer placed, because every cluster's own controllers create such objects. They remain on the "
-        f"member, without an owner: {', '.join(names[:_MOST_NAMED])}{more}"
+        "no longer placed, because the controllers of each cluster create such objects. They remain on the member "
+        f"without an owner: {', '.join(names[:_MOST_NAMED])}{more}"
     )
     return Event(OBJECTS_RELEASED, message)
 

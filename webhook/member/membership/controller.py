@@ -320,7 +320,7 @@ class Membership:
             if self._failures < PATIENCE:
                 raise
             _log.warning(
-                "clearing the record on the cluster failed",
+                "cluster record not cleared",
                 extra={"cluster": self._key.name, "error": str(error)},
             )
 

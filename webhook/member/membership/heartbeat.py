@@ -295,7 +295,7 @@ def _collection_conditions(figures: HeartbeatFigures, generation: int, now: date
 
 def _works_found(without_work: Mapping[str, int], generation: int, now: datetime) -> JsonObject:
     if not without_work:
-        reason = "each AppliedWork on this cluster has its Work on the hub"
+        reason = "each AppliedWork on this cluster has a Work on the hub"
         return make_condition(DISCOVERED_WORKS, TRUE, "WorksFound", reason, generation=generation, now=now)
     names = sorted(without_work)
     names_text = ", ".join(names[:MOST_NAMED]) + (

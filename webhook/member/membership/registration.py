@@ -123,7 +123,7 @@ class Registration:
         if reason and not self._take_over:
             raise ForeignClusterError(reason)
         if reason:
-            _log.warning("taking over", extra={"cluster": self._cluster, "was": reason})
+            _log.warning("cluster taken over", extra={"cluster": self._cluster, "was": reason})
         # The record first, at the version that was checked. Of two agents that claim concurrently, one gets
         # ConflictError. The agent that loses the cluster sees the record (`verify`) while the rest is still being
         # adopted.

@@ -192,7 +192,7 @@ def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: Member
             return reject(ManifestReason.FOUND_GENERATE_NAME, message)
         return reject(ManifestReason.DECODING_ERRED, f"metadata.name is {metadata.get('name')!r:.64}, expected a name")
     if kind.namespaced and not identity.namespace:
-        return reject(ManifestReason.DECODING_ERRED, f"metadata.namespace is missing; {kind.kind} is namespaced")
+        return reject(ManifestReason.DECODING_ERRED, f"metadata.namespace must be set: {kind.kind} is namespaced")
     annotations = metadata.get("annotations") or {}
     if not isinstance(annotations, Mapping) or not all(isinstance(value, str) for value in annotations.values()):
         message = f"metadata.annotations is {annotations!r:.64}, expected an object of texts"

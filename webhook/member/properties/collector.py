@@ -260,12 +260,12 @@ def _with(figures: HeartbeatFigures, answer: Provided) -> HeartbeatFigures:
 def _about_cost(cost: Cost, usage: Usage, prices: dict[str, float], region: str) -> str:
     suffix = f"in region {region}" if region else "without a region"
     if cost.status == "True":
-        old = "; the price list is more than a day old" if cost.reason == "CostsCalculationDegraded" else ""
+        old = ". The price list is more than a day old" if cost.reason == "CostsCalculationDegraded" else ""
         return f"{usage.node_count} nodes are priced {suffix}{old}"
     unknown = [sku for sku in usage.skus if prices.get("" if sku == UNDEFINED_SKU else sku, NO_PRICE) == NO_PRICE]
     if unknown:
         return f"no price {suffix} for {', '.join(unknown[:10])}"
-    return "the nodes have no capacity to share the cost"
+    return "the nodes have no capacity to divide the cost by"
 
 
 def _maker(namespace: JsonObject) -> str:

@@ -28,17 +28,17 @@ async def record_event(work: JsonObject, event: Event, hub: Store, member: Membe
         now: The time of day.
     """
     name = work["metadata"]["name"]
-    _log.warning("reported on a Work", extra={"work": name, "reason": event.reason, "note": event.message})
+    _log.warning("event recorded", extra={"work": name, "reason": event.reason, "note": event.message})
     try:
         owner = await member.get(APPLIED_WORK, Key(name))
         await member.create(EVENT, event_document(owner, event, now, own_name(), event.message))
     except AlreadyExistsError:
         return  # written by an earlier pass, which also tried the hub
     except StoreError as error:
-        _log.warning("writing an event on the member failed", extra={"work": name, "error": str(error)})
+        _log.warning("event write on the member failed", extra={"work": name, "error": str(error)})
     try:
         await hub.create(EVENT, event_document(work, event, now, own_name(), event.message))
     except AlreadyExistsError:
         return
     except StoreError as error:
-        _log.warning("writing an event on the hub failed", extra={"work": name, "error": str(error)})
+        _log.warning("event write on the hub failed", extra={"work": name, "error": str(error)})

@@ -92,7 +92,7 @@ async def follow(
             listener.failed(error)
             if str(error) != said:
                 said = str(error)
-                _log.warning("cannot watch", extra={"resource": kind.resource, "error": said})
+                _log.warning("watch failed", extra={"resource": kind.resource, "error": said})
             waits = refused_seconds if isinstance(error, ForbiddenError | NotFoundError) else RETRY_SECONDS
             await sleep(waits[min(failures, len(waits) - 1)])
             failures += 1

@@ -218,7 +218,7 @@ class Applying:
         except ConflictError:
             result, again = PassResult.CONFLICT, CONFLICT_DELAY
         except StoreError as error:
-            _log.warning("will retry", extra={"work": name, "error": str(error)})
+            _log.warning("reconcile failed, will retry", extra={"work": name, "error": str(error)})
             result, again = PassResult.UNAVAILABLE, self._backoff(name)
         except Exception:  # noqa: BLE001 - the loop of the queue: a bug must not stop the other Works
             _log.exception("failed", extra={"work": name})

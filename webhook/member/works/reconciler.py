@@ -106,10 +106,9 @@ DEFINITION_WAITS: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 KEPT_WITHOUT_ORDER: Final = "KeptWithoutOrder"
 NO_ORDER: Final = (
-    "the Work is being deleted, but harbormaster has not ordered the removal of its content: its objects remain "
-    "on the member, and a new Work of this name adopts them unchanged. To remove them without a new Work, "
-    f"annotate the AppliedWork of this name on the member with {REMOVE}, set to the AppliedWork's own uid, then "
-    "delete it"
+    "the Work is being deleted, but harbormaster has not ordered the removal of its content: its objects remain on "
+    "the member, and a new Work of this name adopts them unchanged. To remove them without a new Work, annotate the "
+    f"AppliedWork of this name on the member with {REMOVE}, set to the uid of the AppliedWork, then delete it"
 )
 
 GONE: Final = WorkOutcome(gone=True)
@@ -319,7 +318,7 @@ async def _process(
         ready, early = await _defined(wave, live, steps.member)
         for item in early:
             message = ManifestKinds(steps.member.served.kinds).problem(*item.kind.group_kind, item.version)
-            message += "; the definition in this Work is not in effect yet"
+            message += ". The definition in this Work is not in effect yet"
             results[item.ordinal] = manifest_result(item, ManifestReason.DECODING_ERRED, message)
         async with asyncio.TaskGroup() as group:
             for item in ready:

@@ -314,7 +314,7 @@ async def test_a_hub_on_which_pools_may_not_be_read_is_reconciled_all_the_same(h
         settings = LoopSettings(snapshots=NO_DEBOUNCE)
         selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), settings.selection)
         make_loop(Hub(store, cache), loop_now, selectables, settings)
-        assert reconciliation.problem() == "not filled yet"
+        assert reconciliation.problem() == "not synced yet"
         watching = asyncio.create_task(cache.run())
         await cache.wait_answered((NODE_POOL, NODE_CLAIM, NODE))
         await cache.wait_synced(required(HubLoopSettings().loop()))

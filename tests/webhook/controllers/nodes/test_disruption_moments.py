@@ -120,7 +120,7 @@ async def test_by_a_clock_that_is_wrong_nothing_is_done(nodes, days):
         assert [each for each in process.mortal.log if "NodePool" not in each] == before
         condition = await nodes.condition()
         assert condition["reason"] == "NotActing"
-        assert "the clock here says 2026-" in condition["message"]
+        assert "the clock of this process is at 2026-" in condition["message"]
         nodes.set_clock(days=-days)
         process.kubelets.ahead = timedelta()
         await process.play(passes=4)

@@ -180,8 +180,8 @@ async def test_another_authority_is_told_once_by_each_replica_that_has_known_the
         "metadata": {"name": "ca", "namespace": "quay", "uid": "u"},
     }
     assert (event.reason, event.type) == ("CertificateAuthorityRotated", "Normal")
-    assert f"is {stored(hub).active.name} now" in event.message
-    assert event.message.endswith(f"; still trusted: {first.name}")
+    assert f"is now {stored(hub).active.name}" in event.message
+    assert event.message.endswith(f". Still trusted: {first.name}")
 
 
 async def test_an_authority_that_a_user_distrusts_is_told_as_well(hub, start):
@@ -191,7 +191,7 @@ async def test_an_authority_that_a_user_distrusts_is_told_as_well(hub, start):
     await secret.write(found.lineage.rolled_over(NOW, distrust=True), found)
     await replica.settle()
     [(_, event)] = replica.told
-    assert event.message.endswith("still trusted: no other one")
+    assert event.message.endswith("Still trusted: none")
 
 
 def nothing(_: AuthorityHub) -> None:

@@ -135,7 +135,7 @@ def test_an_error_of_the_work_comes_out_and_frees_the_lease(kind):
             id="no-namespace",
         ),
         pytest.param(
-            ForbiddenError("leases is forbidden"), ["may not use the Lease", "leases is forbidden"], id="rbac"
+            ForbiddenError("leases is forbidden"), ["not allowed to use the Lease", "leases is forbidden"], id="rbac"
         ),
         pytest.param(
             NotServedError("the server could not find the requested resource"),

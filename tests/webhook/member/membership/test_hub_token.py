@@ -279,7 +279,7 @@ async def test_nothing_in_the_secret_switches_off_a_check_or_runs_a_program(hub,
 
 async def test_authorities_that_are_no_certificates_are_named(hub, member):
     await write(member, access_to(hub))
-    with pytest.raises(ConfigurationError, match="the authorities of https://hub are no certificates in PEM"):
+    with pytest.raises(ConfigurationError, match="the authorities of https://hub must be certificates in PEM"):
         HubToken(
             member,
             KEY,

@@ -148,7 +148,7 @@ async def test_an_agent_that_was_killed_while_it_created_a_job_reports_the_run_a
         await cluster.reconcile()
     assert await cluster.reasons() == ["Applied", "JobRunUnknown"]
     assert await cluster.message(1) == (
-        "the agent was interrupted while it created the Job, which may or may not have run; to run it again, "
+        "the agent was interrupted while it created the Job, which may or may not have run. To run it again, "
         f"annotate it on the hub with {RUN_AGAIN}: {job_hash(job())}"
     )
     await cluster.place(namespace(), again(job()))

@@ -51,7 +51,7 @@ def config_map(name="c", namespace="app", **metadata):
         pytest.param(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
             ManifestReason.DECODING_ERRED,
-            "metadata.namespace is missing",
+            "metadata.namespace must be set",
             id="no-namespace",
         ),
         pytest.param(

@@ -143,7 +143,7 @@ async def test_failures_are_waited_out_longer_and_longer_and_said_once(store, ca
     waited = await run(Failing(store, *[error] * count), ear, lambda: ear.heard[-1:] == [["list"]])
     assert waited == [*waits, waits[-1], waits[-1]]
     assert ear.heard[:-1] == [["failed", str(error)]] * count
-    assert [record.message for record in caplog.records] == ["cannot watch"]
+    assert [record.message for record in caplog.records] == ["watch failed"]
 
 
 async def test_what_has_expired_is_listed_again_at_once(store):

@@ -199,7 +199,7 @@ async def test_an_applied_work_without_a_work_goes_with_its_objects_when_an_admi
     await world.hub.delete(WORK, Key("shop", SPACE))
     await world.pass_time(5)
     (event,) = (await world.member.list(EVENT)).items
-    assert f"AppliedWork of this name on the member with {REMOVE}, set to the AppliedWork's own uid" in event["note"]
+    assert f"AppliedWork of this name on the member with {REMOVE}, set to the uid of the AppliedWork" in event["note"]
     await world.member.replace(APPLIED_WORK, with_removal_mark(await world.member.get(APPLIED_WORK, Key("shop"))))
     await world.member.delete(APPLIED_WORK, Key("shop"))
     await world.pass_time(3)
