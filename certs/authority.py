@@ -119,13 +119,13 @@ class Authority:
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
         except UNREADABLE as error:
-            raise ValueError("tls.crt holds no certificate in PEM") from error
+            raise ValueError("tls.crt has no certificate in PEM") from error
         try:
             key = load_pem_private_key(key_pem, password=None)
         except UNREADABLE as error:  # TypeError: it is encrypted
-            raise ValueError("tls.key holds no private key in PEM that can be read without a password") from error
+            raise ValueError("tls.key has no private key in PEM that can be read without a password") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-            raise ValueError(f"tls.key is of type {type(key).__name__}; EC and RSA can be used")  # noqa: TRY004 - a value
+            raise ValueError(f"tls.key is of type {type(key).__name__}, must be EC or RSA")  # noqa: TRY004 - a value
         found = cls(certificate, key)
         try:
             reason = found._unfit()
@@ -186,7 +186,7 @@ class Authority:
         """
         names: list[x509.GeneralName] = [*map(_dns_name, dns_names), *(x509.IPAddress(ip_address(ip)) for ip in ips)]
         if not names:
-            raise ValueError("a server certificate needs at least one DNS name or IP address")
+            raise ValueError("a server certificate must have at least one DNS name or IP address")
         if now >= self.not_after:
             raise ValueError(f"the authority {self.name} expired at {self.not_after:%Y-%m-%dT%H:%M:%SZ}")
         key = ec.generate_private_key(ec.SECP256R1())
@@ -255,18 +255,18 @@ class Authority:
         if not is_readable(self.certificate):
             return "tls.crt is damaged: its names or its validity cannot be read"
         if isinstance(self._key, rsa.RSAPrivateKey) and self._key.key_size < SHORTEST_RSA_BITS:
-            return f"tls.key has {self._key.key_size} bits; RSA takes {SHORTEST_RSA_BITS} at least"
+            return f"tls.key has {self._key.key_size} bits, an RSA key must have at least {SHORTEST_RSA_BITS}"
         if isinstance(self._key, ec.EllipticCurvePrivateKey) and not isinstance(self._key.curve, CURVES):
-            return f"tls.key is on the curve {self._key.curve.name}; P-256, P-384 and P-521 can be used"
+            return f"tls.key is on the curve {self._key.curve.name}, must be on P-256, P-384 or P-521"
         if _public(self._key.public_key()) != _public(self.certificate.public_key()):
-            return "tls.key is not the key of tls.crt"
+            return "tls.key does not match tls.crt"
         if self._path_length == _NO_AUTHORITY:
-            return "tls.crt is no authority: its basic constraints do not say CA:TRUE"
+            return "tls.crt is not a certificate authority: its basic constraints lack CA:TRUE"
         try:
             usage = self.certificate.extensions.get_extension_for_class(x509.KeyUsage).value
         except x509.ExtensionNotFound:
             return ""
-        return "" if usage.key_cert_sign else "tls.crt is no authority: its key usage has no keyCertSign"
+        return "" if usage.key_cert_sign else "tls.crt is not a certificate authority: its key usage lacks keyCertSign"
 
     @property
     def _path_length(self) -> int | None:

@@ -152,9 +152,9 @@ class CertificateSubject:
             return None
         context = connection.context
         if not isinstance(context, _Context) or not context.authorities.current:
-            raise StaleClientError("the authorities of client certificates have changed; connect again")
+            raise StaleClientError("the authorities of client certificates have changed: reconnect")
         if connection.session_reused:  # verified in an earlier connection, against authorities that are not known here
-            raise StaleClientError("a client certificate is not accepted in a resumed session; connect again")
+            raise StaleClientError("a client certificate is not accepted in a resumed session: reconnect")
         if ssl.cert_time_to_seconds(str(certificate["notAfter"])) < now.timestamp():
             raise StaleClientError("the client certificate has expired")
         attributes = [attribute for names in cast(_Names, certificate.get("subject", ())) for attribute in names]

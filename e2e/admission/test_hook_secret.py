@@ -121,7 +121,7 @@ def test_an_installation_has_a_secret_path_that_stays(release: Release) -> None:
     assert MADE.fullmatch(secret)
     assert release.prefixes() == {f"/hooks/{secret}"}
     assert release.reads_secrets()
-    assert "is taken for the API server" not in said
+    assert "is treated as the API server" not in said
     assert secret not in said
     for settled in (False, True):  # also while the first rollout is under way
         if settled:
@@ -163,7 +163,7 @@ def test_an_earlier_release_is_called_by_its_path_until_all_pods_hold_the_secret
     release.roll_out()
     said = release.put("upgrade", secrets=given)
     assert (release.secrets(), release.prefixes()) == (secrets, {f"/hooks/{secrets[0]}"})
-    assert "is taken for the API server" not in said
+    assert "is treated as the API server" not in said
 
 
 @pytest.mark.parametrize("upgrades", [1, 2])

@@ -236,7 +236,7 @@ def test_a_kind_that_the_hub_does_not_serve_is_named(ours: Run, words: list[str]
     claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "a"}, "spec": {}}
     done = ours(*words, given=yaml.safe_dump(claim))
     said = (
-        "NotFound: the hub serves no nodeclaims of karpenter.sh/v1; their CustomResourceDefinition is not installed\n"
+        "NotFound: the hub serves no nodeclaims of karpenter.sh/v1: their CustomResourceDefinition is not installed\n"
     )
     assert (done.returncode, done.stderr.endswith(said)) == (1, True), done.stderr
 
@@ -285,7 +285,7 @@ def test_an_api_server_judges_unknown_fields(
         pytest.skip("a plan does not judge kinds without rules")
     command, *options = words.split()
     refused = ours(command, *options, "-f", "-", given=document)
-    hint = f"; did you mean {near}?" if near else ""
+    hint = f". Did you mean {near}?" if near else ""
     assert refused.returncode == (2 if command == "diff" else 1), refused.stderr
     assert f"standard input: document 1: {field}: " in refused.stderr
     assert refused.stderr.rstrip().endswith(f"unknown field{hint}")

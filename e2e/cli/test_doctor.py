@@ -104,7 +104,7 @@ def test_what_the_chart_makes_is_what_the_doctor_expects(helm, own_hub, values, 
         assert set(said) == expected, said
         assert "0 of 2 replicas of serve are available" in said["installation"]
         assert "no endpoints available" in said["admission"]
-        assert "set webhook.secrets of the chart" in said.get("webhooks", "set webhook.secrets of the chart")
+        assert "Set webhook.secrets of the chart" in said.get("webhooks", "Set webhook.secrets of the chart")
         assert "c0ffee" not in json.dumps(document)
     finally:
         for each in reversed(made):
@@ -425,10 +425,10 @@ def agents_clock_off(of: Installation) -> Iterator[None]:
         (right_missing, "server-rights", f"{SERVER_ACCOUNT} may not create tokenreviews.authentication.k8s.io"),
         (loop_may_too_much, "loop-rights", f"{ACCOUNT} may * *.*, but does not need to"),
         (agent_may_too_much, "agent-rights", "berlin: its agent (lion) may get, list, watch"),
-        (policy_unbound, "policies", "harbormaster's server writes Leases hb-res-* and no others"),
-        (lease_stale, "leader", "and has not renewed it for"),
-        (lease_foreign, "leader", "and leaseDurationSeconds is 86400, while a loop asks for 15"),
-        (agent_older, "agent-versions", "berlin: its agent is of release 0.0.1, older than"),
+        (policy_unbound, "policies", "harbormaster's server may write only Leases hb-res-*"),
+        (lease_stale, "leader", "but has not renewed it for"),
+        (lease_foreign, "leader", "but leaseDurationSeconds is 86400, and a loop sets 15"),
+        (agent_older, "agent-versions", "berlin: its agent has release 0.0.1, older than"),
         (agents_clock_off, "agent-clocks", "berlin: its agent's clock is"),
     ],
 )

@@ -68,7 +68,7 @@ def ask(hub: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
 @pytest.mark.parametrize("ask", [pytest.param(DECISIONS, id="decisions")], indirect=True)
 def test_an_explanation_reads_nothing_but_decisions_and_members(ask: Ask) -> None:
     done = ask("explain", "crp/harbour")
-    assert (done.exit_code, done.stdout.split(".")[0]) == (0, "crp/harbour takes every cluster that passes, has 0")
+    assert (done.exit_code, done.stdout.split(".")[0]) == (0, "crp/harbour picks every cluster that passes, has 0")
     assert done.stderr.endswith("without harbormaster serve\n")  # nothing is left out
     assert ask("explain", "crp/harbour", "--runs").exit_code == 0
     refused = ask("budgets", "list")

@@ -271,7 +271,7 @@ def leave_without_the_member(pair: Pair) -> None:
     before = {name: version for name, version in pair.everything().items() if name.startswith("member ")}
     done = pair.run("leave", "--timeout=120", reached=False)
     assert done.returncode == 0, done.stderr
-    assert "nothing was removed from the member itself; to do that, add --member-context" in done.stderr
+    assert "nothing was removed from the member itself. To clean up there, add --member-context" in done.stderr
     assert not pair.on_hub.find(ACCOUNTS, ACCOUNT_ON_HUB, SYSTEM)
     after = pair.everything()
     assert {name: version for name, version in after.items() if name.startswith("member ")} == before

@@ -397,7 +397,7 @@ def test_what_it_may_not_apply_is_reported_and_does_not_keep_the_rest_from_being
     assert agent.ready()
     delete(member, CONFIG_MAP, "mixed", shop)
     wait_until(lambda: exists(member, CONFIG_MAP, "mixed", shop), "the object is not put back")
-    said = [line for line in agent.log() if line["msg"] == "cannot watch" and line["resource"] == "secrets"]
+    said = [line for line in agent.log() if line["msg"] == "watch failed" and line["resource"] == "secrets"]
     assert len(said) == 1
     drop(hub, "mixed")
 

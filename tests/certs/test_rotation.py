@@ -230,14 +230,14 @@ LOCKED = ec.generate_private_key(ec.SECP256R1()).private_bytes(
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        pytest.param({}, "tls.crt holds no certificate", id="empty"),
-        pytest.param({"tls.crt": b"garbage", "tls.key": EC[1]}, "tls.crt holds no certificate", id="garbage"),
-        pytest.param({"tls.crt": EC[0], "tls.key": b"\xff\x00"}, "tls.key holds no private key", id="garbage-key"),
+        pytest.param({}, "tls.crt has no certificate", id="empty"),
+        pytest.param({"tls.crt": b"garbage", "tls.key": EC[1]}, "tls.crt has no certificate", id="garbage"),
+        pytest.param({"tls.crt": EC[0], "tls.key": b"\xff\x00"}, "tls.key has no private key", id="garbage-key"),
         pytest.param({"tls.crt": EC[0], "tls.key": LOCKED}, "without a password", id="locked"),
-        pytest.param({"tls.crt": EC[0], "tls.key": OTHER[1]}, "not the key of", id="another-key"),
+        pytest.param({"tls.crt": EC[0], "tls.key": OTHER[1]}, "does not match tls.crt", id="another-key"),
         pytest.param({"tls.crt": EC[0], "tls.key": EC[1], "x": b"x" * (LONGEST_ENTRY + 1)}, "longer than", id="long"),
         pytest.param({"tls.crt": NAMELESS, "tls.key": EC[1]}, "tls.crt is damaged", id="damaged-name"),
-        pytest.param({"tls.crt": UNHEARD_OF, "tls.key": EC[1]}, "tls.crt holds no certificate", id="damaged-version"),
+        pytest.param({"tls.crt": UNHEARD_OF, "tls.key": EC[1]}, "tls.crt has no certificate", id="damaged-version"),
         pytest.param(
             dict(zip(("tls.crt", "tls.key"), brought(rsa.generate_private_key(65537, 1024)), strict=True)),
             "1024 bits",

@@ -147,7 +147,7 @@ def _without_status() -> str:
     written = {
         (each.group, each.plural.removesuffix("/status"))
         for rule in roles[0].rules
-        if rule.why.startswith("the status that a placed object has")
+        if rule.why.startswith("status of placed objects")
         for each in rule.resources
     }
     without = tuple(each for each in selected.resources if (each.group, each.plural) not in written)

@@ -177,7 +177,7 @@ class RunHistory:
         times = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
         time = max(_times(times), default=self._now())
         trigger = DecisionTrigger(
-            _RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster began to watch"
+            _RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster started to watch"
         )
         past = self._past(ref)
         past.runs.append(self._read(snapshot, time, trigger, None))
@@ -238,8 +238,8 @@ class RunHistory:
             return replace(first, message="; ".join(notes))
         if members:
             names = tuple(name for name, _ in members[:MOST_NAMED])
-            return DecisionTrigger("MembersChanged", names, f"since the last run these members changed: {words}{more}")
-        return DecisionTrigger("Unknown", (), "no change was seen except the time")
+            return DecisionTrigger("MembersChanged", names, f"members changed since the last run: {words}{more}")
+        return DecisionTrigger("Unknown", (), "no change except the time")
 
     def _read(
         self, snapshot: JsonObject, time: datetime, trigger: DecisionTrigger, size: int | None

@@ -229,7 +229,7 @@ def _placed(entry: Mapping[str, Any], generation: int) -> PlacedCluster:
         }
     kinds = {condition["type"] for condition in entry.get("conditions") or ()}
     is_done = bool(kinds & {"Available", "DiffReported"})
-    detail = "" if is_done else "nothing has happened yet"
+    detail = "" if is_done else "no progress yet"
     state: ClusterProgress = "available" if is_done else "waiting"
     return {"cluster": entry["clusterName"], "state": state, "detail": detail, "serves": ""}
 

@@ -136,7 +136,7 @@ async def _reviews(
         needs[identity] = rights.needed(write, context.user, overlaid_context)
         count += len(needs[identity])
         if count > MOST_RIGHTS:
-            detail = f"the objects up to here need {count} rights; at most {MOST_RIGHTS} can be reviewed"
+            detail = f"the objects up to this one need {count} rights, but at most {MOST_RIGHTS} can be reviewed"
             raise ProposalError([Misfit(f"/objects/{at}", "too-many", detail)])
     reviews = {}
     for identity, needs_of_object in needs.items():

@@ -50,8 +50,8 @@ RUNS: Final = tuple(family.run for family in FAMILIES)
 RESOURCE_SNAPSHOTS: Final = tuple(family.resource_snapshot for family in FAMILIES)
 MOST_NAMED: Final = 20
 """Maximum number of members that the answer to an unknown name lists."""
-NO_STATUS: Final = "status: none is given and none is stored: it counts as not reporting"
-NO_AGENT: Final = "status: it names no agent: it counts as joined, healthy and having just reported"
+NO_STATUS: Final = "status: neither given nor stored: the member counts as not reporting"
+NO_AGENT: Final = "status: has no agent: the member counts as joined, healthy and having just reported"
 
 
 class ProposedObject(NamedTuple):
@@ -438,7 +438,7 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
         for at, name in enumerate(names):
             pointer = f"/{member}/{at}"
             if fleet.row(name) is None:
-                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}; {_names_of(fleet)}")
+                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}. {_names_of(fleet)}")
             elif (first_at := removals.setdefault(name, pointer)) != pointer:
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
             elif member == "lost" and name in positions:
@@ -460,7 +460,7 @@ def _names_of(fleet: Fleet) -> str:
     """Return the names of the members, up to a limit."""
     names = sorted(fleet.names)
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"the fleet: {', '.join(names[:MOST_NAMED]) or 'none'}{more}"
+    return f"The fleet: {', '.join(names[:MOST_NAMED]) or 'none'}{more}"
 
 
 def _shown(identity: ObjectKey) -> str:

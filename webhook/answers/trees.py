@@ -21,7 +21,10 @@ from webhook.kube.ports import ForbiddenError, Store
 TreeCluster = Annotated[
     JsonObject,
     Shape(
-        {"type": "object", "description": "An entry of `clusters` of `harbormaster tree -o json`, as its help has it."}
+        {
+            "type": "object",
+            "description": "An entry of `clusters` of `harbormaster tree -o json`, described in its help.",
+        }
     ),
 ]
 

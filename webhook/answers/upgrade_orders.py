@@ -129,7 +129,7 @@ class UpgradeOrders:
             if patch is None and start_time is not None:
                 state = run.status.state.value
                 raise UpgradeOrderRefusedError(
-                    f"run {run.metadata.name} is {state}, and has been started {format_time(start_time)}"
+                    f"run {run.metadata.name} is {state}, and was started at {format_time(start_time)}"
                 )
             return patch
 
@@ -195,7 +195,7 @@ class UpgradeOrders:
         except AlreadyExistsError:
             stored_run = await self._store.get(UPGRADE_RUN, Key(name_of(new_run)))
         if (other := label(stored_run, PROFILE_LABEL)) and other != name:
-            message = f"run {name_of(stored_run)} is there already, and profile {other} has made it"
+            message = f"run {name_of(stored_run)} already exists, created by profile {other}"
             raise UpgradeOrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {message}")
         return Ordered(False, stored_run)
 
@@ -234,7 +234,7 @@ class UpgradeOrders:
         try:
             yield
         except (UpgradeOrderRefusedError, InvalidObjectError) as error:
-            message = f"what {_shown(user)} has ordered is refused: {error}"
+            message = f"order of {_shown(user)} refused: {error}"
             self._record(run, Event("CommandRefused", shortened(message, LONGEST_TOLD), "Warning"))
             raise
 

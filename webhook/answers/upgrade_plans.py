@@ -167,7 +167,7 @@ class HubUpgradePlanner:
             async with asyncio.timeout(HUB_SECONDS):
                 return await self._gather(question, readable)
         except TimeoutError as error:
-            raise PlannerBusyError(f"the hub does not answer within {HUB_SECONDS:g} s") from error
+            raise PlannerBusyError(f"the hub did not answer within {HUB_SECONDS:g} s") from error
 
     async def _gather(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> _Gathered:
         hub, run = self._upgrades, self._run(question)
@@ -208,7 +208,7 @@ class HubUpgradePlanner:
         except UnreadableRunError as error:
             raise UnplannableError(f"run {question.run} cannot be read: {error}") from error
         if run.status.state in OVER:
-            raise UnplannableError(f"run {question.run} is {run.status.state.value}: nothing of it is to come")
+            raise UnplannableError(f"run {question.run} is {run.status.state.value}: nothing remains to be planned")
         return run
 
     def _requests(self) -> dict[str, list[JsonObject]]:
@@ -231,9 +231,9 @@ def _check_strategy(run: ClusterUpgradeRun, name: str) -> None:
     """
     strategy_name = run.spec.strategy_ref.name if run.spec.strategy_ref is not None else ""
     if run.status.start_time is not None:
-        raise UnfitStrategyError(f"run {run.metadata.name} has started, and follows the copy that it has")
+        raise UnfitStrategyError(f"run {run.metadata.name} has started, and follows its own copy of the strategy")
     if run.spec.strategy is not None:
-        raise UnfitStrategyError("the run has a strategy in its spec, and follows that")
+        raise UnfitStrategyError("the run follows the strategy in its spec")
     if strategy_name != name:
         of = f"refers to strategy {quote(strategy_name)}" if strategy_name else "refers to no strategy"
         raise UnfitStrategyError(f"{quote(name)}: the run {of}")

@@ -70,7 +70,7 @@ class UpgradeReports:
         if name is None:
             raise UnknownOperationError(f"there is no request for operation {operation[:320]!r}")
         if later := later_attempt(operation, requests):
-            raise ReportRefusedError(f"operation {operation!r} is over: attempt {later} of its member has started")
+            raise ReportRefusedError(f"operation {operation!r} is finished: attempt {later} of its member has started")
         for attempt in range(_ATTEMPTS):
             request = await self._get(name, operation)
             updated_request = {**request, "status": self._status(request, report)}
@@ -128,7 +128,7 @@ def _goes_back(before: JsonObject, report: UpgradeRequestStatus) -> str:
     """
     phase = before.get("phase")
     if phase in ENDED:
-        return f"is over: {phase} was reported"
+        return f"is finished: {phase} was already reported"
     if phase != RequestPhase.IN_PROGRESS or report.phase not in (None, phase) or report.heartbeat_time is None:
         return ""
     try:

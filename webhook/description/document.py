@@ -73,8 +73,7 @@ _PARAMETERS: Final[JsonObject] = {
     "RequestId": {
         "name": "X-Request-Id",
         "in": "header",
-        "description": "ID of the request, chosen by the caller. The server replaces one that does not match the "
-        "pattern.",
+        "description": "Request ID chosen by the caller. Replaced by the server if it does not match the pattern.",
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     },
     "IfNoneMatch": {

@@ -35,7 +35,9 @@ class NodeGateService:
     def require_synced(self) -> None:
         """Raise `NotReadyError` until pools and reservations have been read once."""
         if reason := self._nodes.pools.refusal:
-            raise NotReadyError(f"node pools may not be read: {reason}; {NODE_POOLS.advice}", ASK_AGAIN_SECONDS)
+            raise NotReadyError(
+                f"node pools may not be read: {reason}. To allow it, {NODE_POOLS.advice}", ASK_AGAIN_SECONDS
+            )
         if not self._nodes.synced:
             raise NotReadyError("node pools and reservations are not known yet", 1)
 
@@ -77,7 +79,7 @@ class MemberGateService:
     def require_synced(self) -> None:
         """Raise `NotReadyError` until the inputs of answers have been read once."""
         if not self._members.synced:
-            raise NotReadyError("what goes on at the member clusters is not known yet", 1)
+            raise NotReadyError("the disruptions of member clusters are not known yet", 1)
 
     def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
         """Return whether a placement may be changed on a cluster now.

@@ -93,7 +93,7 @@ class ReservationKeeper:
                 await self._hold_beside(own)
             except MemberHeldError as error:  # the member's half had expired, and another holder has the member
                 await self.drop(identifier)
-                raise UnknownReservationError(f"the reservation has come to an end: {error}") from error
+                raise UnknownReservationError(f"the reservation has ended: {error}") from error
         return own
 
     async def release(self, identifier: str, identity: str) -> None:
@@ -241,7 +241,7 @@ def _owned(held: Held, identifier: str, identity: str) -> Reservation:
     if own is None:
         raise _unknown(identifier)
     if own.identity != identity:
-        raise NotYoursError("only the user who has taken a reservation may renew it or give it back")
+        raise NotYoursError("only the user who made a reservation may renew or release it")
     return own
 
 

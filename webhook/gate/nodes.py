@@ -195,9 +195,9 @@ def _reservation(
 def _check_reservable(question: NodeGateQuestion) -> None:
     """Refuse to reserve hypothetical pools and times. Raises `InvalidQuestion`."""
     if question.node_pool is not None:
-        raise InvalidQuestion("/nodePool", "invalid", "nodes can be reserved only in a node pool of the hub")
+        raise InvalidQuestion("/nodePool", "invalid", "a reservation must be for a NodePool of the hub")
     if question.now is not None:
-        raise InvalidQuestion("/now", "invalid", "nodes can be reserved only for the present; leave it out")
+        raise InvalidQuestion("/now", "invalid", "must not be set for a reservation, which always starts now")
 
 
 def _unknown_pool(name: str) -> UnknownObjectError:

@@ -211,7 +211,7 @@ class HubNodePools:
             return "pods are watched only where there are pools"
         for kind in _OF_PODS:
             if refusal := self._cache.refusal(kind):
-                return f"{kind.plural} may not be read: {refusal}; {NODE_POOLS.advice}"
+                return f"{kind.plural} may not be read: {refusal}. To allow it, {NODE_POOLS.advice}"
             if not self._cache.of_kind(kind).synced.is_set():
                 return f"{kind.plural} have not been listed yet"
         return ""
@@ -386,18 +386,18 @@ def read_budgets(document: JsonObject) -> tuple[Budget, ...]:
         if disruption is None:
             return (Budget(),)
         if not isinstance(disruption, dict):
-            return (_unusable(f"{name} is no object"),)
+            return (_unusable(f"{name} must be an object"),)
     budgets = disruption.get("budgets")
     if budgets is None:
         return (Budget(),)
     if not isinstance(budgets, list):
-        return (_unusable("budgets is no list"),)
+        return (_unusable("budgets must be a list"),)
     return tuple(_read_budget(budget) for budget in budgets)
 
 
 def _read_budget(document: Any) -> Budget:
     if not isinstance(document, dict):
-        return _unusable("it is no object")
+        return _unusable("must be an object")
     try:
         return Budget.read(document)
     except ValidationError as error:

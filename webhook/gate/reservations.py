@@ -199,7 +199,7 @@ class LeaseReservations:
                     return await self._attempt(name, decide, new, look)
                 except (ConflictError, AlreadyExistsError):
                     continue  # another replica wrote first, or a write of this one was stored and its answer was lost
-        raise BusyError(f"the Lease {self._namespace}/{name} is being changed by others again and again")
+        raise BusyError(f"conflict: other clients keep changing the Lease {self._namespace}/{name}")
 
     async def _attempt(
         self, name: str, decide: Callable[[Thing, Held], Held | None], new: Thing | None, look: Look
@@ -232,8 +232,8 @@ class LeaseReservations:
                     created = await self._call(self._store.create(LEASE, document))
                 except NotFoundError as error:
                     raise UnavailableError(
-                        f"there is no namespace {self._namespace!r} to keep reservations in; "
-                        "create it, or name another one in the setting namespace"
+                        f"there is no namespace {self._namespace!r} for reservations. Create it, or set namespace to "
+                        "another one"
                     ) from error
                 self._cache.of_kind(LEASE).put(created)
             return
@@ -275,7 +275,9 @@ class LeaseReservations:
         except TimeoutError as error:
             raise UnavailableError(f"no answer about a reservation within {CALL_SECONDS:g} s") from error
         except ForbiddenError as error:
-            raise ForbiddenError(f"may not keep reservations in the namespace {self._namespace!r}: {error}") from error
+            raise ForbiddenError(
+                f"not allowed to write reservations in namespace {self._namespace!r}: {error}"
+            ) from error
 
     async def _sweep(self) -> None:
         while True:

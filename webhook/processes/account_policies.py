@@ -90,26 +90,26 @@ def reconcile_policies(lease: str) -> tuple[Policy, ...]:
             "harbormaster-reconcile-namespaces",
             (NAMESPACE,),
             f"variables.name.startsWith({members})",
-            f"harbormaster's loop writes namespaces {MEMBER_NAMESPACE_PREFIX}* and no others",
+            f"harbormaster's loop may write only namespaces {MEMBER_NAMESPACE_PREFIX}*",
         ),
         Policy(
             "harbormaster-reconcile-roles",
             _ROLES,
             f"request.namespace.startsWith({members})",
-            f"harbormaster's loop writes roles in namespaces {MEMBER_NAMESPACE_PREFIX}* and nowhere else",
+            f"harbormaster's loop may write roles only in namespaces {MEMBER_NAMESPACE_PREFIX}*",
         ),
         Policy(
             "harbormaster-reconcile-leases",
             (LEASE,),
             f"variables.name.startsWith({json.dumps(LEASE_PREFIX)}) || variables.name == {json.dumps(lease)}",
-            f"harbormaster's loop writes the Lease {lease} and Leases {LEASE_PREFIX}*, and no others",
+            f"harbormaster's loop may write only the Lease {lease} and Leases {LEASE_PREFIX}*",
         ),
         _of_history("harbormaster-reconcile-configmaps", "loop"),
         Policy(  # any account can be the identity of a member, so the policy matches the request, not an account name
             "harbormaster-agent-tokens",
             (SERVICE_ACCOUNT,),
             f"object.spec.expirationSeconds <= {LONGEST_TOKEN_SECONDS}",
-            f"a ServiceAccount may request tokens of itself for {LONGEST_TOKEN_SECONDS} s at most",
+            f"a ServiceAccount may request its own tokens for at most {LONGEST_TOKEN_SECONDS} s",
             whose='request.userInfo.username == "system:serviceaccount:" + request.namespace + ":" + request.name',
             subresource="token",
             operations=("CREATE",),
@@ -135,7 +135,7 @@ def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
             "harbormaster-member-works",
             (WORK,),
             conditions[0],
-            f"of a Work, agents write the status and the finalizer {WORK_CLEANUP}, and nothing else",
+            f"agents may write only the status and the finalizer {WORK_CLEANUP} of a Work",
             whose=f"request.namespace.startsWith({_cel(MEMBER_NAMESPACE_PREFIX)})",
             operations=("UPDATE",),
             exempt=(*TRUSTED_USERS, *sorted(allowed_users)),
@@ -158,7 +158,7 @@ def serve_policies() -> tuple[Policy, ...]:
             "harbormaster-serve-leases",
             (LEASE,),
             f"variables.name.startsWith({json.dumps(LEASE_PREFIX)})",
-            f"harbormaster's server writes Leases {LEASE_PREFIX}* and no others",
+            f"harbormaster's server may write only Leases {LEASE_PREFIX}*",
         ),
         _of_history("harbormaster-serve-configmaps", "server"),
     )
@@ -169,7 +169,7 @@ def _of_history(name: str, process: str) -> Policy:
         name,
         (CONFIG_MAP,),
         f"variables.name.startsWith({json.dumps(PREFIX)})",
-        f"harbormaster's {process} writes ConfigMaps {PREFIX}* and no others",
+        f"harbormaster's {process} may write only ConfigMaps {PREFIX}*",
     )
 
 
@@ -203,7 +203,7 @@ def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
         name,
         (SECRET,),
         " || ".join(allowed),
-        f"harbormaster's {process} writes the Secret {listing}, and no others",
+        f"harbormaster's {process} may write only the Secret {listing}",
     )
 
 
@@ -220,13 +220,13 @@ def node_policies() -> tuple[Policy, ...]:
             (NODE,),
             f'request.operation == "CREATE" ? false : request.operation == "DELETE" ? ({before}) : '
             f"(({before}) || ({after}))",
-            f"harbormaster's loop writes nodes with the annotation {COMMAND} and no others",
+            f"harbormaster's loop may write only nodes with the annotation {COMMAND}",
         ),
         Policy(
             "harbormaster-reconcile-claims",
             (NODE_CLAIM,),
             f'request.operation == "CREATE" ? ({after}) : (({before}) || {is_leaving})',
-            "harbormaster's loop writes NodeClaims that it has made or that are being disrupted, and no others",
+            "harbormaster's loop may write only NodeClaims that it created or that are being disrupted",
         ),
     )
 

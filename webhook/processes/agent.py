@@ -193,7 +193,7 @@ class Agent:
         try:
             home = await self._home()
         except StoreError as error:
-            raise ConfigurationError(f"the member does not say whose namespace this is: {error}") from error
+            raise ConfigurationError(f"cannot determine the namespace of the agent: {error}") from error
         key = Key(HUB_SECRET, home)
         self._token = HubToken(
             self._member,
@@ -259,5 +259,5 @@ class Agent:
         answer = await self._member_server.request("GET", ApiPath("version"))
         version = answer.get("gitVersion")
         if not isinstance(version, str):
-            raise StoreError("/version: has no gitVersion")
+            raise StoreError("/version: must have a gitVersion")
         return version

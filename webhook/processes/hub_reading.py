@@ -36,7 +36,7 @@ async def read_owner(hub: ObjectRequests) -> UserInfo:
     try:
         review = await hub.request("POST", _REVIEWS, dict(_REVIEW))
     except StoreError as error:
-        raise NotReadableError(f"cannot find out who asks: {error}") from error
+        raise NotReadableError(f"cannot determine your user name: {error}") from error
     return UserInfo.read(status_of(review).get("userInfo"))
 
 

@@ -74,9 +74,9 @@ class MemberNodes:
                     leader = Leader(HubStore(self._server), lease, own_identity(), around)
                     await leader.run(self._lead)
             except StoreError as error:
-                log.warning("nodes are not looked at", extra={"error": str(error)})
+                log.warning("node disruption skipped", extra={"error": str(error)})
             except Exception:  # a bug here must not stop the rest of the agent: log with traceback
-                log.exception("the disruption of nodes ended")
+                log.exception("node disruption failed")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _wait_for_pools(self) -> None:
@@ -89,7 +89,7 @@ class MemberNodes:
                 pass  # not served: Karpenter was never installed
             except StoreError as error:
                 if str(error) != last_error:
-                    log.warning("nobody can tell whether there are NodePools", extra={"error": str(error)})
+                    log.warning("NodePools not listed", extra={"error": str(error)})
                 last_error = str(error)
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -109,5 +109,5 @@ class MemberNodes:
             await asyncio.sleep(LOOK_SECONDS)
             with suppress(StoreError):
                 if not await self._is_ours():
-                    log.info("leaves the nodes alone: the cluster is not that of our member any more")
+                    log.info("node disruption stopped: the cluster no longer belongs to this member")
                     return

@@ -48,7 +48,7 @@ class NodeRights:
         yield from _reading(
             "candidates for disruption: pools, claims, nodes, pods and their disruption budgets", _NEEDED
         )
-        yield from _reading("where their pods could run: DaemonSets, namespaces, volumes", _HELPFUL)
+        yield from _reading("inputs for scheduling their pods elsewhere: DaemonSets, namespaces, volumes", _HELPFUL)
         yield _rule(
             "the status of a pool reports which nodes would be disrupted", ("update",), kinds.NODE_POOL, "status"
         )
@@ -65,10 +65,10 @@ class NodeRights:
         if self.mode is NodeDisruptionMode.OFF:
             return
         yield _rule(
-            "to acquire the Lease of node disruption; create cannot be limited to a name", ("create",), kinds.LEASE
+            "acquire the Lease of node disruption (create cannot be limited to a name)", ("create",), kinds.LEASE
         )
         resources = (RbacResource.of(kinds.LEASE),)
-        yield PolicyRule("leader election: one agent at a time evaluates nodes", ("get", "update"), resources, (lease,))
+        yield PolicyRule("leader election: only one agent evaluates nodes", ("get", "update"), resources, (lease,))
         if self.mode is NodeDisruptionMode.ACT:
             verbs = ("create", "delete", "get", "list", "update", "watch")
             yield PolicyRule("Leases reserve nodes before they are disrupted", verbs, resources)

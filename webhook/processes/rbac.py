@@ -236,13 +236,13 @@ def reconcile_roles(
     rules += nodes.rules()
     leading_rules = (
         PolicyRule(
-            "to acquire the leader Lease; create cannot be limited to a name",
+            "acquire the leader Lease (create cannot be limited to a name)",
             ("create",),
             (RbacResource.of(kinds.LEASE),),
         ),
-        PolicyRule("to renew the leader Lease", ("get", "update"), (RbacResource.of(kinds.LEASE),), (lease,)),
+        PolicyRule("renew the leader Lease", ("get", "update"), (RbacResource.of(kinds.LEASE),), (lease,)),
         PolicyRule(
-            "the keys that sign Works are created once, and create cannot be limited to a name",
+            "create the keys that sign Works once (create cannot be limited to a name)",
             ("create",),
             (RbacResource.of(SECRET),),
         ),
@@ -278,7 +278,7 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
     requests = [family.approval_request for family in FAMILIES]
     yield _rule("staged update strategies: read", READ, [family.strategy for family in FAMILIES])
     yield _rule(
-        "staged update runs: read, finalizers and annotations kept; the loop creates rollback runs",
+        "staged update runs: read, finalizers and annotations kept, and rollback runs created",
         (*KEPT, "create"),
         runs,
     )
@@ -311,15 +311,15 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
         [_ROLE],
     )
     yield _rule(
-        "and is bound to it; a binding to another role is replaced",
+        "and is bound to it (a binding to another role is replaced)",
         ("create", "delete", "get", "list", "update"),
         [_ROLE_BINDING],
     )
     for rule in agent_rules():
         resources = tuple(RbacResource(rule["apiGroups"][0], plural) for plural in rule["resources"])
-        yield PolicyRule("held only to be granted: the rights of that Role", tuple(sorted(rule["verbs"])), resources)
+        yield PolicyRule("rights of that Role, held only to grant them", tuple(sorted(rule["verbs"])), resources)
     yield _rule("events on placements and members", ("create", "get", "update"), [EVENT])
-    yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
+    yield _rule("kinds that are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
 
 
 def _upgrading() -> Iterator[PolicyRule]:
@@ -328,7 +328,7 @@ def _upgrading() -> Iterator[PolicyRule]:
     run, gate, request = kinds.UPGRADE_RUN, kinds.UPGRADE_GATE, kinds.UPGRADE_REQUEST
     yield _rule("inputs of upgrades: strategies, profiles, published versions", READ, [strategy, profile, catalog])
     yield _rule(
-        "upgrade runs: read, finalizers and annotations kept; the loop creates those of profiles and deletes old ones",
+        "upgrade runs: read, finalizers and annotations kept, runs of profiles created, and old runs deleted",
         (*KEPT, "create", "delete"),
         [run],
     )
@@ -348,7 +348,7 @@ def _of_cluster_api() -> Iterator[PolicyRule]:
         tuple(RbacResource(CLUSTER_API_GROUP, plural) for plural in plurals),
     )
     yield PolicyRule(
-        "Cluster API: which version a control plane has",
+        "Cluster API: versions of control planes",
         ("get",),
         (RbacResource(f"controlplane.{CLUSTER_API_GROUP}", "*"),),
     )
@@ -388,16 +388,18 @@ def serve_roles(
     rules += [
         PolicyRule("the user of a bearer token", ("create",), (RbacResource("authentication.k8s.io", "tokenreviews"),)),
         PolicyRule(
-            "what a caller, or the author of a placement, may do",
+            "rights of a caller, or of the author of a placement",
             ("create",),
             (RbacResource("authorization.k8s.io", "subjectaccessreviews"),),
         ),
     ]
     rules.append(_rule("a plan respects the budgets of placements", ("list",), [kinds.DISRUPTION_BUDGET]))
     orders = (
-        _rule("runs are started, stopped and generated for callers who may", ("create", "update"), [kinds.UPGRADE_RUN]),
+        _rule(
+            "runs are started, stopped and generated for authorized callers", ("create", "update"), [kinds.UPGRADE_RUN]
+        ),
         _rule("the user who answers a gate is recorded on it", ("patch",), [kinds.UPGRADE_GATE]),
-        _rule("gates are answered for callers who may", ("update",), [kinds.UPGRADE_GATE], "status"),
+        _rule("gates are answered for authorized callers", ("update",), [kinds.UPGRADE_GATE], "status"),
     )
     rules += orders if upgrade_orders else ()
     rules.append(
@@ -408,7 +410,7 @@ def serve_roles(
         )
     )
     if hand_off:
-        subject = "what upgraders report over HTTPS, signed"
+        subject = "signed reports of upgraders over HTTPS"
         rules.append(_rule(subject, ("update",), [kinds.UPGRADE_REQUEST], "status"))
     own = [_reserving(), _remembering()]
     if certificate_secret:
@@ -434,8 +436,8 @@ def _followed(reason: str, configuration: str, verbs: tuple[str, ...]) -> Policy
 def _keeping(secret: str) -> tuple[PolicyRule, ...]:
     resources = (RbacResource.of(SECRET),)
     return (
-        PolicyRule("the certificate authority is created; create cannot be limited to a name", ("create",), resources),
-        PolicyRule("it is watched and renewed", ("get", "update", "watch"), resources, (secret,)),
+        PolicyRule("create the certificate authority (create cannot be limited to a name)", ("create",), resources),
+        PolicyRule("watch and renew it", ("get", "update", "watch"), resources, (secret,)),
     )
 
 
@@ -455,8 +457,8 @@ def agent_roles(
         nodes: Rights on the nodes of the member (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """
     rules = [
-        _rule("what was applied for which Work", OWN, [kinds.APPLIED_WORK]),
-        _rule("which of its objects are applied", ("update",), [kinds.APPLIED_WORK], "status"),
+        _rule("AppliedWorks record what was applied for each Work", OWN, [kinds.APPLIED_WORK]),
+        _rule("their status lists the applied objects", ("update",), [kinds.APPLIED_WORK], "status"),
         _rule(
             "applied objects block the deletion of their owner, which OwnerReferencesPermissionEnforcement checks",
             ("update",),
@@ -465,23 +467,23 @@ def agent_roles(
         ),
         _rule("properties of the member: nodes and their available resources", READ, [kinds.NODE, kinds.POD]),
         _rule("the namespaces of the member", READ, [kinds.NAMESPACE]),
-        _rule("which kinds the member serves", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
+        _rule("kinds that the member serves", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
         _rule("Events on objects that are kept although their Work was deleted", ("create",), [EVENT]),
-        PolicyRule("whether the member is healthy, and its version", ("get",), paths=("/readyz", "/version")),
+        PolicyRule("health and version of the member", ("get",), paths=("/readyz", "/version")),
     ]
-    rules += _touching("what placements place on this member", APPLY, applied)
+    rules += _touching("objects that placements place on this member", APPLY, applied)
     if apply_rbac:
         rules += [
             _rule("roles that placements place", APPLY, RBAC_KINDS),
-            _rule("roles may hold more than the agent does", ("bind", "escalate"), [_ROLE, CLUSTER_ROLE]),
+            _rule("roles may have more rights than the agent", ("bind", "escalate"), [_ROLE, CLUSTER_ROLE]),
         ]
     rules += nodes.rules()
-    reason = "whose this member is: its hub, and its name there"
+    reason = "identity of this member: its hub, and its name there"
     record = (
         PolicyRule(f"{reason}; create cannot be limited to a name", ("create",), (RbacResource.of(CONFIG_MAP),)),
         PolicyRule(reason, ("get", "update"), (RbacResource.of(CONFIG_MAP),), (RECORD,)),
         PolicyRule(
-            "its token for the hub, which it renews", ("get", "update"), (RbacResource.of(SECRET),), (HUB_SECRET,)
+            "token for the hub, which the agent renews", ("get", "update"), (RbacResource.of(SECRET),), (HUB_SECRET,)
         ),
         *nodes.own_rules(NODE_LEASE),
     )
@@ -517,7 +519,7 @@ def _touching(reason: str, verbs: tuple[str, ...], selected: SelectedResources) 
 
 
 def _back_reporting(selected: SelectedResources) -> Iterator[PolicyRule]:
-    reason = "the status that a placed object has on its member, written back to the hub"
+    reason = "status of placed objects on their member, written back to the hub"
     if selected.everything:
         yield PolicyRule(reason, ("update",), (replace(EVERYTHING, plural="*/status"),))
         return

@@ -180,7 +180,7 @@ class Reconciliation:
             try:
                 await self.run()
             except Exception:  # the server continues to answer: log with traceback and retry
-                log.exception("the reconcile loop ended")
+                log.exception("reconcile loop failed")
             await asyncio.sleep(AFTER_A_BUG_SECONDS)
 
     def problem(self) -> str:
@@ -193,7 +193,7 @@ class Reconciliation:
         for kind in self._required:
             if refusal := self._cache.refusal(kind):
                 return f"{kind.resource} cannot be read: {refusal}"
-        return "not filled yet"
+        return "not synced yet"
 
     def leader_problem(self) -> str:
         """Return why no replica leads, empty if one was seen leading in the last `LEADERLESS_SECONDS`."""
@@ -201,7 +201,7 @@ class Reconciliation:
         if seconds < LEADERLESS_SECONDS:
             return ""
         reason = f": {self.elected.trouble}" if self.elected.trouble else ""
-        return f"no replica has been seen to lead by the Lease {self._lease} for {seconds:.0f} s{reason}"
+        return f"no replica has led by the Lease {self._lease} for {seconds:.0f} s{reason}"
 
     async def _lead(self, share: Share, term: Term) -> None:
         # A store for each term: late writes of an earlier term are refused, even if this process leads again.

@@ -116,7 +116,7 @@ class Serve:
             signing_in = await sign_in_of(self.settings, self._now)
             if self.settings.has_bare_groups:
                 _log.warning(
-                    "groups of the provider have the rights of groups of the hub with the same names; set "
+                    "groups of the provider have the rights of groups of the hub with the same names. Set "
                     "oidc_groups_prefix, or - if that is intended"
                 )
             admittance = Admittance(tokens, access, signing_in)
@@ -159,8 +159,8 @@ class Serve:
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.verifies_callers:
                 _log.warning(
-                    "any client that reaches the HTTPS port is taken for the API server; give both `serve` and "
-                    "`webhook-configuration` a webhook_secret_file, or require_client_certificate"
+                    "any client that reaches the HTTPS port is treated as the API server. Set webhook_secret_file "
+                    "for both `serve` and `webhook-configuration`, or require_client_certificate"
                 )
             metrics.watch_live_failures(lambda: admission.failures.total())
             # Stopped in reverse order: the loop first, to release its Lease while cache and connections still work.
@@ -222,8 +222,8 @@ def check_certificate(settings: CertificateSettings) -> None:
     """
     if settings.tls_cert is None and not settings.certificate_secret:
         raise CertificateError(
-            "serve needs a certificate: --tls-cert and --tls-key, or HARBORMASTER_CERTIFICATE_SECRET, "
-            "the Secret of an authority of its own"
+            "serve requires a certificate: set --tls-cert and --tls-key, or HARBORMASTER_CERTIFICATE_SECRET for an "
+            "authority of its own"
         )
 
 
@@ -312,8 +312,8 @@ def _check_loop(settings: HubLoopSettings) -> None:
     """
     if settings.loop().selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind):
         raise ConfigurationError(
-            f"allowed_kinds: {settings.allowed_kinds!r}: serve --reconcile places no Nodes; "
-            "run `harbormaster reconcile` beside it"
+            f"allowed_kinds: {settings.allowed_kinds!r}: serve --reconcile does not place Nodes: run `harbormaster "
+            "reconcile` beside it"
         )
 
 

@@ -233,7 +233,7 @@ class Workers:
                         os.kill(worker.pid, signal.SIGTERM)
             for worker, end in self._look(None):
                 if end != "ended":
-                    _log.error("a worker died while it drained", extra={"worker": worker.number, "reason": end})
+                    _log.error("worker died while it drained", extra={"worker": worker.number, "reason": end})
 
     def _wait_for_all(self) -> None:
         """Wait until all workers have exited. They stop because the supervisor has closed the lifeline."""
@@ -252,7 +252,7 @@ class Workers:
             "livedSeconds": round(lifetime, 1),
             "pauseSeconds": pause,
         }
-        _log.error("a worker has ended and will be started again", extra=about)
+        _log.error("worker ended, will restart", extra=about)
 
     def _restart(self, worker: _Worker) -> None:
         try:
@@ -261,7 +261,7 @@ class Workers:
             worker.said, worker.began = b"", time.monotonic()
             self._mourn(worker, f"could not be started: {error.strerror}")
             return
-        _log.info("a worker was started again", extra={"worker": worker.number, "restarts": worker.restarts})
+        _log.info("worker restarted", extra={"worker": worker.number, "restarts": worker.restarts})
 
     def _start(self, worker: _Worker) -> None:
         """Fork a worker.
@@ -306,7 +306,7 @@ class Workers:
             _name_in_log(errand.place.seat.number)
             code = self._work(errand)
         except Exception:  # noqa: BLE001 - the worker exits: no caller may handle it, and the supervisor restarts it
-            _log.exception("a worker fails")
+            _log.exception("worker failed")
         finally:
             with suppress(OSError, ValueError):
                 sys.stdout.flush()

@@ -201,11 +201,11 @@ def _only_through(entrance: Entrance) -> Middleware:
             if token := entrance.exchange(request.query["key"]):
                 # A browser does not send the fragment to any server.
                 return web.Response(status=303, headers={"Location": f"/#token={token}", "Cache-Control": "no-store"})
-            detail = "the key is void: open the last address that harbormaster dashboard has printed"
+            detail = "the key is no longer valid: open the last address that harbormaster dashboard printed"
         elif entrance.admits(request):
             return await handler(request)
         else:
-            detail = "open the last address that harbormaster dashboard has printed, with its key"
+            detail = "open the last address that harbormaster dashboard printed, with its key"
         return problem_response(request, ProblemError(Problem.FORBIDDEN, detail))
 
     return guard

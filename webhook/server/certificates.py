@@ -93,7 +93,7 @@ class Certificates:
 
     def describe(self) -> str:
         """Return issuer and expiry of the server certificate."""
-        return f"issued by {self._leaf.issuer}, good until {self._leaf.not_after.isoformat()}"
+        return f"issued by {self._leaf.issuer}, valid until {self._leaf.not_after.isoformat()}"
 
     def renew_leaf(self) -> bool:
         """Serve a new certificate, if there is one.
@@ -139,14 +139,14 @@ class Certificates:
                 self._trouble = str(error)
                 has_old = bool(self._tls.client_authorities)
                 _log.warning(
-                    "authorities of client certificates not read",
+                    "client authorities not renewed",
                     extra={"reason": self._trouble, "oldOnesKept": has_old},
                 )
             return False
         self._trouble = ""
         if changed:
             self._metrics.renewals.labels("client_ca", "success").inc()
-            _log.info("authorities of client certificates renewed")
+            _log.info("client authorities renewed")
         return changed
 
     async def run(self) -> None:

@@ -395,7 +395,7 @@ class Listener:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     raise
-                _log.warning("no connection accepted", extra={"reason": error.strerror})
+                _log.warning("accept failed", extra={"reason": error.strerror})
                 self._loop.remove_reader(listener)
                 self._loop.call_later(PAUSE_SECONDS, self._accept_again, listener)
                 return
@@ -461,7 +461,7 @@ class Listener:
                 lambda: connection, client, ssl=self._tls, **(patience if self._tls is not None else {})
             )
         except (OSError, TimeoutError) as error:  # debug only: any client can cause these, e.g. by calling without TLS
-            _log.debug("no handshake", extra={"reason": str(error)})
+            _log.debug("handshake failed", extra={"reason": str(error)})
         finally:
             if connection.transport is None:
                 self._connections.closed(connection)

@@ -254,6 +254,8 @@ def _listen_trouble(error: OSError, host: str, port: int, setting: str) -> str:
         host_setting = "host" if setting == "https_port" else "http_host"
         return f"cannot listen on {address}: no such host (setting {host_setting}, {PREFIX}{host_setting.upper()})"
     if error.errno == errno.EADDRINUSE:
-        return f"cannot listen on {address}: the port is in use by another program; choose another one ({setting_name})"
+        return (
+            f"cannot listen on {address}: the port is in use by another program. Choose another port ({setting_name})"
+        )
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     return f"cannot listen on {address}: {reason} ({setting_name})"

@@ -24,8 +24,8 @@ class Validity(NamedTuple):
 REMAINING: Final[Mapping[str, timedelta]] = {"leaf": timedelta(days=2), "ca": timedelta(days=30)}
 """Minimum remaining life of a certificate that is renewed in time, by role. The alerts have equal limits."""
 _WORDS: Final = {
-    "leaf": "the certificate of the server ends at {}; from then on writes to harbormaster's kinds are refused",
-    "ca": "the authority of the server's certificate ends at {}",
+    "leaf": "the certificate of the server expires at {}, and writes to harbormaster's kinds are then refused",
+    "ca": "the authority of the server certificate expires at {}",
 }
 
 

@@ -92,7 +92,7 @@ class Server:
         self.metrics.watch_lag(lambda: self.health.lag_seconds)
         self.health.require("certs", certificates.problem, certificates.describe)
         self.health.require("listener", self._check_listener)
-        self.health.require("caches", lambda: "" if services.answers.synced() else "not filled yet")
+        self.health.require("caches", lambda: "" if services.answers.synced() else "not synced yet")
 
     def _runner(self, app: web.Application) -> web.AppRunner:
         return web.AppRunner(
@@ -228,7 +228,7 @@ class Server:
             async with asyncio.timeout(LISTENER_CHECK_SECONDS):
                 _, writer = await asyncio.open_connection(**self._dialled(), ssl=trust, server_hostname=name)
         except (OSError, TimeoutError) as error:
-            _log.warning("own listener does not answer", extra={"reason": str(error)})
+            _log.warning("own listener not responding", extra={"reason": str(error)})
             return False
         writer.transport.abort()
         self._listener_seen = asyncio.get_running_loop().time()
@@ -245,7 +245,7 @@ class Server:
 
     def _check_listener(self) -> str:
         silence = asyncio.get_running_loop().time() - self._listener_seen
-        return "" if silence <= LISTENER_SILENCE_SECONDS else "no TLS handshake with ourselves in the last 15 s"
+        return "" if silence <= LISTENER_SILENCE_SECONDS else "no TLS handshake with the own listener in the last 15 s"
 
     def _connections(self) -> list[RequestHandler]:
         server = self._https.server

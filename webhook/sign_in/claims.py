@@ -27,9 +27,9 @@ def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
     claim = options.username_claim
     name = claims.get(claim)
     if not isinstance(name, str) or not name:
-        raise SignInError(SignInFailure.CLAIMS, f"the claim {claim!r} is no name")
+        raise SignInError(SignInFailure.CLAIMS, f"the claim {claim!r} must be a name")
     if claim == EMAIL and claims.get("email_verified", True) is not True:
-        raise SignInError(SignInFailure.EMAIL, "the claim 'email' is not verified")
+        raise SignInError(SignInFailure.EMAIL, "the claim 'email' must be verified")
     if claim == EMAIL and "@" not in name:  # it has no prefix by default, and could be a user of the hub
         raise SignInError(SignInFailure.CLAIMS, f"the claim 'email' must be an address, not {printable(name[:128])!r}")
     username = _named(options.username_prefix + name)
@@ -46,7 +46,7 @@ def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
         return []
     groups = [claim_value] if isinstance(claim_value, str) else claim_value
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        raise SignInError(SignInFailure.CLAIMS, f"the claim {claim!r} is no list of names")
+        raise SignInError(SignInFailure.CLAIMS, f"the claim {claim!r} must be a list of names")
     return [group for group in groups if group]
 
 

@@ -46,11 +46,15 @@ async def verify(
     """
     try:
         if len(token) > LONGEST:
-            raise SignInError(SignInFailure.TOKEN, f"the ID token has {len(token)} letters")
+            raise SignInError(
+                SignInFailure.TOKEN, f"the ID token has {len(token)} characters, must have at most {LONGEST}"
+            )
         header = jwt.get_unverified_header(token)
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
-            raise SignInError(SignInFailure.TOKEN, f"the ID token is signed by {str(algorithm)[:32]!r}")
+            raise SignInError(
+                SignInFailure.TOKEN, f"the ID token is signed with the unsupported algorithm {str(algorithm)[:32]!r}"
+            )
         jwk = await find_key(kid)
         claims: Mapping[str, Any] = jwt.decode(
             token,
@@ -72,7 +76,7 @@ async def verify(
     _check_times(claims, now)
     _check_party(claims, client_id)
     if not hmac.compare_digest(str(claims.get("nonce", "")).encode("utf-8", "surrogatepass"), nonce.encode()):
-        raise SignInError(SignInFailure.TOKEN, "the ID token is of another sign-in: its nonce is not ours")
+        raise SignInError(SignInFailure.TOKEN, "the nonce of the ID token belongs to another sign-in")
     return claims
 
 
@@ -80,11 +84,11 @@ def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
     for name in ("iat", "nbf", "exp"):
         instant = claims.get(name, 0 if name == "nbf" else None)
         if isinstance(instant, bool) or not isinstance(instant, int | float) or not abs(instant) < _NEVER:
-            raise SignInError(SignInFailure.TOKEN, f"the ID token has no instant: {name}")
+            raise SignInError(SignInFailure.TOKEN, f"the claim {name} of the ID token must be a time")
         offset = instant - now.timestamp()
         if offset < 1 if name == "exp" else offset > LEEWAY_SECONDS:  # otherwise the session would already have ended
             raise SignInError(
-                SignInFailure.CLOCK, f"the ID token is not of this time: {name} is {offset:+.0f} s from now"
+                SignInFailure.CLOCK, f"the ID token is not valid at this time: {name} is {offset:+.0f} s from now"
             )
 
 
@@ -92,6 +96,6 @@ def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
     """Check the authorized party, which a token for several audiences must name."""
     audience, party = claims["aud"], claims.get("azp")
     if party is None and isinstance(audience, list) and len(audience) > 1:
-        raise SignInError(SignInFailure.TOKEN, "the ID token is for several, and does not say to whom it was given")
+        raise SignInError(SignInFailure.TOKEN, "the ID token has several audiences, and no claim azp")
     if party is not None and party != client_id:
-        raise SignInError(SignInFailure.TOKEN, "the ID token was given to somebody else: azp")
+        raise SignInError(SignInFailure.TOKEN, "the ID token was issued to another client: azp")

@@ -99,15 +99,15 @@ class SignIn:
         options, pending = self._options, self.sessions.open_sign_in(cookie)
         state = query.get("state", "").encode("utf-8", "surrogateescape")
         if pending is None or not hmac.compare_digest(state, pending.state.encode()):
-            raise SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun, or with another one")
+            raise SignInError(SignInFailure.STALE, "redirected back without a pending sign-in, or for another one")
         if query.get("iss", options.issuer) != options.issuer:
-            raise SignInError(SignInFailure.PROVIDER, "comes back from another provider: iss")
+            raise SignInError(SignInFailure.PROVIDER, "redirected back from another provider: iss")
         if error := query.get("error"):
             trouble = SignInFailure.DENIED if error == "access_denied" else SignInFailure.PROVIDER
-            raise SignInError(trouble, f"the provider says {printable(error[:64])!r}")
+            raise SignInError(trouble, f"the provider returned the error {printable(error[:64])!r}")
         code = query.get("code", "")
         if not 0 < len(code) <= LONGEST_CODE:
-            raise SignInError(SignInFailure.PROVIDER, "comes back without a code")
+            raise SignInError(SignInFailure.PROVIDER, "redirected back without a code")
         token = await self._provider.exchange(code, pending.verifier)
         claims = await verify(
             token,

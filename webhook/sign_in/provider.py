@@ -147,10 +147,10 @@ class Provider:
         if status != 200:
             error = printable(str(answer.get("error"))[:64])
             trouble = SignInFailure.CODE if error == "invalid_grant" else SignInFailure.PROVIDER
-            raise SignInError(trouble, f"the provider refuses the code: {status} {error}")
+            raise SignInError(trouble, f"the provider refused the code: {status} {error}")
         token = answer.get("id_token")
         if not isinstance(token, str):
-            raise SignInError(SignInFailure.PROVIDER, "the provider has given no ID token")
+            raise SignInError(SignInFailure.PROVIDER, "the provider returned no ID token")
         return token
 
     async def key(self, kid: str | None) -> JsonObject:
@@ -170,7 +170,8 @@ class Provider:
         if document.get("issuer") != self._options.issuer:
             issuer = quote(str(document.get("issuer"))[:128])
             raise SignInError(
-                SignInFailure.PROVIDER, f"the provider calls itself {issuer}, the settings {self._options.issuer!r}"
+                SignInFailure.PROVIDER,
+                f"the issuer of the provider is {issuer}, but oidc_issuer_url is {self._options.issuer!r}",
             )
         ways = document.get("token_endpoint_auth_methods_supported")
         end = document.get("end_session_endpoint")
@@ -186,7 +187,7 @@ class Provider:
         document = await self._document((await self.about()).keys)
         keys = document.get("keys")
         if not isinstance(keys, list) or len(keys) > MOST_KEYS:
-            raise SignInError(SignInFailure.PROVIDER, f"jwks_uri: no list of at most {MOST_KEYS} keys")
+            raise SignInError(SignInFailure.PROVIDER, f"jwks_uri: must have a list of at most {MOST_KEYS} keys")
         return tuple(key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig")
 
     async def _document(self, url: str) -> JsonObject:

@@ -105,7 +105,7 @@ class Sessions:
         except BrokenSealError:
             return None
         except SettingsError as error:
-            _log.warning("sessions cannot be opened", extra={"reason": str(error)})
+            _log.warning("session secrets not read", extra={"reason": str(error)})
             return None
         ends = datetime.fromtimestamp(document["ends"], UTC)
         if ends <= self._now():

@@ -99,7 +99,7 @@ class WorkerGroup:
                 try:
                     asker, _ = await loop.sock_accept(self._seat.own)
                 except OSError as error:  # the system has no more sockets, which must not stop the worker
-                    _log.warning("cannot listen for other workers", extra={"reason": error.strerror})
+                    _log.warning("worker socket not opened", extra={"reason": error.strerror})
                     await asyncio.sleep(PAUSE_SECONDS)
                     continue
                 tasks.create_task(self._answer(asker))
@@ -224,5 +224,5 @@ async def _read(source: socket.socket, most: int) -> bytes:
         parts.append(part)
         length += len(part)
         if length > most:
-            raise ValueError(f"more than {most} bytes")
+            raise ValueError(f"larger than {most} bytes")
     return b"".join(parts)

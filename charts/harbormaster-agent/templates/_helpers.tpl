@@ -67,7 +67,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $groups $group (append (get $groups $group | default list) $parts._0) -}}
 {{- end -}}
 {{- range $group, $plurals := $groups }}
-  # what placements place on this member
+  # objects that placements place on this member
   - apiGroups: [{{ $group | quote }}]
     resources: {{ toJson $plurals }}
     verbs: ["create", "delete", "get", "list", "patch", "update", "watch"]

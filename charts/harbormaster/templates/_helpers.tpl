@@ -194,12 +194,12 @@ annotations:
 {{/* The rules for what placements select. */}}
 {{- define "harbormaster.reading" -}}
 {{- if .Values.reconcile.selectEverything }}
-  # placements select these: every kind there is, Secrets too
+  # kinds that placements select: every kind, including Secrets
   - apiGroups: ["*"]
     resources: ["*"]
     verbs: ["get", "list", "watch"]
 {{- if .Values.reconcile.backReport }}
-  # the status that a placed object has on its member, written back to the hub
+  # status of placed objects on their member, written back to the hub
   - apiGroups: ["*"]
     resources: ["*/status"]
     verbs: ["update"]
@@ -208,7 +208,7 @@ annotations:
 {{- $without := include "harbormaster.withoutStatus" . | fromJsonArray }}
 {{- $selected := include "harbormaster.selected" . | fromJsonArray }}
 {{- range $group, $plurals := include "harbormaster.byGroup" $selected | fromJson }}
-  # placements select these
+  # kinds that placements select
   - apiGroups: [{{ $group | quote }}]
     resources: {{ toJson $plurals }}
     verbs: ["get", "list", "watch"]
@@ -221,7 +221,7 @@ annotations:
 {{- range $group, $plurals := include "harbormaster.byGroup" $reported | fromJson }}
 {{- $statuses := list }}
 {{- range $plurals }}{{ $statuses = append $statuses (printf "%s/status" .) }}{{ end }}
-  # the status that a placed object has on its member, written back to the hub
+  # status of placed objects on their member, written back to the hub
   - apiGroups: [{{ $group | quote }}]
     resources: {{ toJson $statuses }}
     verbs: ["update"]

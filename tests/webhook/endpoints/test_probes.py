@@ -21,7 +21,7 @@ async def test_verbose_lists_every_check(port):
     answer = await get(port, "/readyz?verbose")
     draining, certs, *others = answer.body.decode().splitlines()
     assert draining == "[+]not-draining ok"
-    assert re.fullmatch(r"\[\+\]certs ok: issued by harbormaster-ca-1-[0-9a-f]{8}, good until \S+", certs)
+    assert re.fullmatch(r"\[\+\]certs ok: issued by harbormaster-ca-1-[0-9a-f]{8}, valid until \S+", certs)
     assert others == ["[+]listener ok", "[+]caches ok", "readyz check passed"]
 
 
@@ -29,7 +29,7 @@ async def test_empty_caches_are_not_ready_but_alive(launch):
     async with launch(synced=lambda: False) as port:
         answer = await get(port, "/readyz")
         assert answer.status == 503
-        assert b"[-]caches failed: not filled yet\n" in answer.body
+        assert b"[-]caches failed: not synced yet\n" in answer.body
         assert (await get(port, "/livez")).status == 200
         excluded = await get(port, "/readyz?exclude=caches&verbose")
         assert excluded.status == 200

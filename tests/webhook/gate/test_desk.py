@@ -105,7 +105,9 @@ async def test_pools_that_may_not_be_read_name_the_right(clock, monkeypatch):
     desk = disruption_of(cache, store, DisruptionSettings(namespace=NAMESPACE), clock).desk
     refused = {NODE_CLAIM: 'nodeclaims is forbidden: User "x" cannot list resource "nodeclaims"'}
     monkeypatch.setattr(cache, "refusal", lambda kind: refused.get(kind, ""))
-    with pytest.raises(NotReadyError, match=r"cannot list resource .*; set rbac\.nodePools=true in the values"):
+    with pytest.raises(
+        NotReadyError, match=r"cannot list resource .*\. To allow it, set rbac\.nodePools=true in the values"
+    ):
         desk.nodes.require_synced()
     store.close()
 

@@ -192,7 +192,7 @@ async def test_leases_of_other_namespaces_are_not_looked_at(store, clock):
 
 async def test_without_the_namespace_the_reason_is_said(store, clock):
     reservations = LeaseReservations(store, "nowhere", clock)
-    with pytest.raises(UnavailableError, match="there is no namespace 'nowhere' to keep reservations in"):
+    with pytest.raises(UnavailableError, match="there is no namespace 'nowhere' for reservations"):
         await reservations.change(*POOL, adding(entry(clock, "n1")))
     assert reservations.cached(*POOL) == ()
 
@@ -241,7 +241,7 @@ async def test_whoever_is_always_too_late_gives_up(faulty, clock, monkeypatch):
     monkeypatch.setattr("webhook.gate.reservations.LONGEST_PAUSE", 0.0)
     reservations = LeaseReservations(faulty, NAMESPACE_NAME, clock)
     faulty.faults = [ConflictError("somebody wrote first")] * 1000
-    with pytest.raises(BusyError, match="again and again"):
+    with pytest.raises(BusyError, match="other clients keep changing the Lease"):
         await reservations.change(*POOL, adding(entry(clock, "n1")))
 
 
@@ -313,7 +313,7 @@ async def test_a_decision_sees_what_was_looked_at_after_the_lease_was_read(store
 async def test_what_the_hub_forbids_is_said(faulty, clock):
     reservations = LeaseReservations(faulty, NAMESPACE_NAME, clock)
     faulty.faults = [ForbiddenError("leases is forbidden")]
-    with pytest.raises(ForbiddenError, match="reservations in the namespace 'harbor': leases is forbidden"):
+    with pytest.raises(ForbiddenError, match="reservations in namespace 'harbor': leases is forbidden"):
         await reservations.change(*POOL, adding(entry(clock, "n1")))
 
 

@@ -24,7 +24,7 @@ async def test_an_order_of_an_upgrade_run_that_is_refused_is_an_event_on_the_run
                 await asyncio.sleep(0.01)
     ((regarding, note),) = ((each["regarding"], each["note"]) for each in told)
     assert (regarding["name"], regarding["uid"]) == ("r", run["metadata"]["uid"])
-    assert note == f"what {OWNER.username} has ordered is refused: run r has not started"
+    assert note == f"order of {OWNER.username} refused: run r has not started"
 
 
 async def events(up):

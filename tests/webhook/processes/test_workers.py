@@ -203,7 +203,7 @@ run(work, 1)
 print("never printed twice")
 """
     process = start(first, code)
-    assert "worker=1" in (line := line_with(process, "a worker fails"))
+    assert "worker=1" in (line := line_with(process, "worker failed"))
     assert "RuntimeError: a bug" in line
     line_with(process, "was started again")
     process.terminate()

@@ -63,8 +63,8 @@ def test_it_is_told_once_a_day_and_in_one_event():
         told.look(NOON + timedelta(hours=hours), leaf=(1, 90), ca=(10, 365))
     assert len(told.notes) == 3
     assert told.notes[0] == (
-        "the certificate of the server ends at 2030-01-02T12:00:00Z; from then on writes to harbormaster's kinds are "
-        "refused; the authority of the server's certificate ends at 2030-01-11T12:00:00Z"
+        "the certificate of the server expires at 2030-01-02T12:00:00Z, and writes to harbormaster's kinds are then "
+        "refused; the authority of the server certificate expires at 2030-01-11T12:00:00Z"
     )
 
 

@@ -41,8 +41,8 @@ async def refusal(asking) -> SignInError:
 @pytest.mark.parametrize(
     ("about", "words"),
     [
-        pytest.param({"issuer": "https://evil.example.com"}, "calls itself", id="another-issuer"),
-        pytest.param({"issuer": None}, "calls itself", id="no-issuer"),
+        pytest.param({"issuer": "https://evil.example.com"}, "the issuer of the provider is", id="another-issuer"),
+        pytest.param({"issuer": None}, "the issuer of the provider is", id="no-issuer"),
         pytest.param({"authorization_endpoint": "http://evil.example.com/a"}, "no https", id="authorization-http"),
         pytest.param({"token_endpoint": "http://evil.example.com/t"}, "no https", id="token-http"),
         pytest.param({"jwks_uri": "http://evil.example.com/k"}, "no https", id="keys-http"),

@@ -63,11 +63,11 @@ async def test_a_check_fails_where_it_fails_in_any_worker():
         assert all(not trouble for trouble in (await workers[0].crew.readiness()).values())
         for worker in workers:
             worker.health.require("caches", lambda: "")
-        workers[1].health.require("caches", lambda: "not filled yet")
+        workers[1].health.require("caches", lambda: "not synced yet")
         workers[2].health.require("caches", lambda: "refused")
         for worker in workers:
             found = await worker.crew.readiness()
-            assert found == {"workers": "", "not-draining": "", "caches": "worker 2: not filled yet; worker 3: refused"}
+            assert found == {"workers": "", "not-draining": "", "caches": "worker 2: not synced yet; worker 3: refused"}
 
 
 async def test_liveness_is_that_of_all_until_they_end():

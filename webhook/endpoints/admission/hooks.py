@@ -142,7 +142,7 @@ def add_routes(
 
 async def _not_enforced(_request: JsonObject, _deadline: float) -> Judgement:
     """Allow the review of an unverified caller without reading budgets or reserving anything."""
-    return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {STRANGER}"]))
+    return Judgement(warnings=as_warnings([f"disruption budgets are not enforced: {STRANGER}"]))
 
 
 async def _unknown_path(request: web.Request) -> web.Response:

@@ -385,7 +385,7 @@ async def test_whose_authority_was_taken_away_connects_again(launch, review_byte
             assert await port.server.certificates.renew_client_authorities()
             answer = await early.post("/validate", review_bytes())
             assert_status(answer, 503, "ServiceUnavailable")
-            assert "connect again" in answer.json["message"]
+            assert ": reconnect" in answer.json["message"]
             assert answer.headers["Connection"] == "close"
             assert await early.ended()
         port.trust = certificates.trust(port, "kube-apiserver", of=certificates.foreign)

@@ -374,4 +374,4 @@ async def test_without_a_namespace_nothing_is_reserved_and_questions_are_answere
         assert (await caller.ask("POST", GATE, asked())).json["allowed"]
         answer = await caller.ask("POST", RESERVE, wanted())
         assert (answer.status, answer.json["type"].rpartition(":")[2]) == (503, "not-ready")
-        assert "there is no namespace 'nowhere' to keep reservations in" in answer.json["detail"]
+        assert "there is no namespace 'nowhere' for reservations" in answer.json["detail"]

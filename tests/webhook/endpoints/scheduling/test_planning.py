@@ -107,7 +107,7 @@ async def test_a_member_keeps_its_status_and_a_new_one_without_does_not_report(c
     assert found["moves"]["gained"] == ["m0", "m1", "m2", "m3"]
     assert found["filtered"][0]["reason"].startswith("AgentNotReporting")
     told = {verdict["name"]: verdict["warnings"] for verdict in plan["admission"]}
-    assert told["new"] == ["status: none is given and none is stored: it counts as not reporting"]
+    assert told["new"] == ["status: neither given nor stored: the member counts as not reporting"]
     assert not told["m3"]
 
 

@@ -266,7 +266,7 @@ async def test_a_strategy_that_the_caller_may_not_read_is_as_if_not_there(world)
         pytest.param(make_upgrade_run("x", strategyRef=None), "refers to no strategy", id="none"),
         pytest.param(
             make_upgrade_run("x", strategyRef=None, strategy={"stages": [{"name": "s", "memberSelector": {}}]}),
-            "has a strategy in its spec",
+            "follows the strategy in its spec",
             id="its-own",
         ),
         pytest.param("planned", "", id="the-one-that-it-refers-to"),
@@ -332,7 +332,7 @@ async def test_a_hub_that_does_not_answer_keeps_no_other_plan_waiting(world, mon
         monkeypatch.setattr(world.store, "list", never)
         guarded = {"run": make_upgrade_run("imagined", placementGuard={"mode": "Warn"})}
         late = assert_problem(await ask(port, "/v1/upgrade/plan", guarded), "deadline-exceeded", 503)
-        assert "the hub does not answer" in late["detail"]
+        assert "the hub did not answer" in late["detail"]
         assert (await plan(port, run=make_upgrade_run("imagined")))["members"]
 
 
@@ -381,7 +381,7 @@ async def test_a_run_is_started_stopped_and_skipped_through():
         late = assert_problem(await ask(port, "/v1/upgrade/runs/ordered:start"), "conflict", 409)
         assert "Completed" in late["detail"]
         over = assert_problem(await ask(port, "/v1/upgrade/plan", {"run": "ordered"}), "conflict", 409)
-        assert "nothing of it is to come" in over["detail"]
+        assert "nothing remains to be planned" in over["detail"]
         retried = (await ask(port, "/v1/upgrade/runs/ordered:retry", {"name": "second"})).json["object"]
         assert (name_of(retried), retried["spec"]["state"]) == ("second", "Initialize")
         assert world.cache.get(UPGRADE_RUN, "second") is None, "it is for review"
@@ -396,7 +396,7 @@ async def test_a_run_that_is_going_on_is_not_started_again(world, port, monkeypa
     await world.add(make_upgrade_run("going", strategyRef=None, strategy={"stages": [stage]}))
     await world.until(lambda: state(world, "going") == "Pending")
     again = assert_problem(await ask(port, "/v1/upgrade/runs/going:start"), "conflict", 409)
-    assert f"is Pending, and has been started {status_of(run_of(world, 'going'))['startTime']}" in again["detail"]
+    assert f"is Pending, and was started at {status_of(run_of(world, 'going'))['startTime']}" in again["detail"]
     slow, replace_status = asyncio.Event(), world.store.replace_status
 
     async def held(kind, document):
@@ -407,7 +407,7 @@ async def test_a_run_that_is_going_on_is_not_started_again(world, port, monkeypa
     monkeypatch.setattr(world.store, "replace_status", held)
     assert (await ask(port, "/v1/upgrade/runs/going:stop")).json["changed"] is True
     early = assert_problem(await ask(port, "/v1/upgrade/runs/going:start"), "conflict", 409)
-    assert "ordered to stop" in early["detail"]
+    assert "is stopping and still" in early["detail"]
     slow.set()
     await world.until(lambda: state(world, "going") == "Stopped")
     await end(world, "going")
@@ -501,7 +501,7 @@ async def test_an_order_that_is_refused_is_told_on_the_run():
             for each, event in told
         ] == [(API, "ClusterUpgradeRun", "told", run["metadata"]["uid"], "CommandRefused", "Warning")] * 2
         (stop, reject) = (event.message for _, event in told)
-        assert stop == f"what {OWNER_NAME} has ordered is refused: run told is {state(world, 'told')}"
+        assert stop == f"order of {OWNER_NAME} refused: run told is {state(world, 'told')}: nothing to stop"
         assert f"gate {gate} is Completed: only a Pending gate can be answered" in reject
 
 
