@@ -10,7 +10,7 @@ class Event:
 
     Args:
         reason: One word.
-        message: For people.
+        message: Human-readable text.
         type: ``Normal`` or ``Warning``.
     """
 

@@ -50,15 +50,15 @@ class Family:
 
     Args:
         placement: Places objects on members.
-        policy_snapshot: Of a placement: one version of its policy, and the decisions made by it.
-        resource_snapshot: Of a placement: the objects it selected at one time.
-        binding: Of a placement: its presence on one member.
+        policy_snapshot: One version of the policy of a placement, with the decisions under that version.
+        resource_snapshot: Objects that a placement selected at one time.
+        binding: Presence of a placement on one member.
         override: Changes objects on their way to some members.
-        override_snapshot: Of an override: one version of it.
+        override_snapshot: One version of an override.
         envelope: Holds objects to place that must not take effect on the hub.
         strategy: The stages of a staged update.
         run: A staged update.
-        approval_request: Of a run: a stage's request for approval.
+        approval_request: Request for the approval of a stage of a run.
     """
 
     placement: Kind

@@ -67,7 +67,7 @@ class DisruptionReason(StrEnum):
 
 
 class ConsolidationPolicy(StrEnum):
-    """Which nodes may be removed to save cost."""
+    """Nodes that may be removed to save cost."""
 
     WHEN_EMPTY = "WhenEmpty"
     WHEN_EMPTY_OR_UNDERUTILIZED = "WhenEmptyOrUnderutilized"
@@ -75,7 +75,7 @@ class ConsolidationPolicy(StrEnum):
 
 
 class RequirementOperator(StrEnum):
-    """How a requirement compares the label with its values."""
+    """Comparison of the label with the values of a requirement."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -130,7 +130,7 @@ class Requirement(ApiModel):
 
 
 class NodeTaint(ApiModel):
-    """A taint that the pool's nodes are created with; ``value``, if given, must not be empty."""
+    """A taint that the pool's nodes are created with. If ``value`` is set, it must not be empty."""
 
     key: str = Field(
         json_schema_extra={"minLength": 1, "maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}

@@ -50,7 +50,7 @@ class Taint(ApiModel):
 
 
 class DeleteOptions(ApiModel):
-    """How strictly the webhook checks that the member may leave the fleet."""
+    """Strictness of the webhook's checks before the member may leave the fleet."""
 
     validation_mode: Literal["Strict", "Skip"] = "Strict"
     """Strict: the member cannot be deleted while it exports services to others. Skip: no check."""

@@ -39,9 +39,9 @@ class _Defaults:
     Args:
         value: The default of an absent value, with its own defaults filled in, or None without a default.
         properties: By member name, only members that have a default or lead to one.
-        items: Those of every list item.
-        values: Those of every value of a map. Apart from *items*: a map in the place of a list is left unchanged, so
-            that admission reports it as it was sent.
+        items: Defaults of every list item.
+        values: Defaults of every value of a map. Separate from *items*: a map in the place of a list is left unchanged,
+            so that admission reports it as it was sent.
         most: The largest number of items of a list.
     """
 
@@ -128,7 +128,7 @@ def unknown_fields(document: JsonObject, schema: JsonObject) -> tuple[FieldPath,
 
     Args:
         document: An object of any shape. A value of the wrong type has no unknown fields.
-        schema: As `object_schema` returns it.
+        schema: A result of `object_schema`.
     """
     return _prune(document, schema).dropped
 

@@ -1,4 +1,4 @@
-"""How an agent applies objects: the part of a placement that its Works carry to the member.
+"""Apply strategy: the part of a placement that its Works carry to the agent of the member.
 
 Source: placement-api.md 3.1.
 """
@@ -16,7 +16,7 @@ class ServerSideApplyConfig(ApiModel):
 
 
 class ApplyStrategy(ApiModel):
-    """How objects are applied to a member cluster, and what happens on drift and to objects with another owner."""
+    """Rules for applying objects to a member cluster, including drift and objects with another owner."""
 
     type: Literal["ClientSideApply", "ServerSideApply", "ReportDiff"] = "ClientSideApply"
     """How objects are written. ClientSideApply: as a three-way merge. ServerSideApply: with field ownership on the

@@ -24,7 +24,7 @@ from scorer.api.unstructured.documents import annotation
 
 
 class BindingState(StrEnum):
-    """How far a binding has got between the scheduler's decision and the member cluster."""
+    """Progress of a binding from the scheduler's decision to the member cluster."""
 
     SCHEDULED = "Scheduled"
     BOUND = "Bound"

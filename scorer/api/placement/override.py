@@ -16,7 +16,7 @@ LONGEST_PATH = 4096
 
 
 class PlacementScope(StrEnum):
-    """Which kind of placement an override names."""
+    """Scope of the placement that an override names."""
 
     CLUSTER = "Cluster"
     NAMESPACED = "Namespaced"

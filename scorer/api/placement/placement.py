@@ -26,7 +26,7 @@ ClusterName = Annotated[str, Field(max_length=255)]
 
 
 class PlacementType(StrEnum):
-    """How many clusters a placement takes."""
+    """Rule for the number of clusters of a placement."""
 
     PICK_ALL = "PickAll"
     PICK_N = "PickN"
@@ -127,7 +127,7 @@ class PreferredClusterSelector(ApiModel):
 
 
 class ClusterAffinity(ApiModel):
-    """Which clusters qualify, and which of those are preferred."""
+    """Clusters that qualify, and preferences among them."""
 
     required: ClusterSelector | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
     """Which clusters may be picked at all. Not evaluated again for picked clusters. Absent: all that are otherwise
@@ -153,7 +153,7 @@ class WhenUnsatisfiable(StrEnum):
 
 
 class TopologySpreadConstraint(ApiModel):
-    """How unevenly the placement may be spread over the values of a label."""
+    """Limit on the uneven spread of the placement over the values of a label."""
 
     max_skew: Int32 = Field(default=1, ge=1)
     """Largest allowed difference between the numbers of picked clusters under any two values of the label."""

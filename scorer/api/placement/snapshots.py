@@ -11,7 +11,7 @@ from scorer.api.placement.placement import PlacementPolicy
 
 
 class ClusterScore(ApiModel):
-    """The points of a cluster; ``priorityScore`` is the topology-spread score."""
+    """Points of a cluster. ``priorityScore`` is the topology-spread score."""
 
     affinity_score: Int32 | None = None
     """Points from preferred affinity terms. Absent without such terms."""
@@ -20,7 +20,7 @@ class ClusterScore(ApiModel):
 
 
 class ClusterDecision(ApiModel):
-    """Why a cluster was or was not picked. Clusters that a filter rejected have no score."""
+    """Decision on one cluster, with its reason. Clusters that a filter rejected have no score."""
 
     cluster_name: str
     """The member cluster."""

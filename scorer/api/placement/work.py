@@ -50,7 +50,7 @@ class ManifestIdentifier(ApiModel):
 
 
 class DriftDetails(ApiModel):
-    """How another client changed a placed object on the member."""
+    """Changes that another client made to a placed object on the member."""
 
     observation_time: Time
     """When the drift was last seen."""
@@ -63,7 +63,7 @@ class DriftDetails(ApiModel):
 
 
 class DiffDetails(ApiModel):
-    """How an object on the member that harbormaster does not own differs from the hub's."""
+    """Differences between an object on the member that harbormaster does not own and the object on the hub."""
 
     observation_time: Time
     """When the difference was last seen."""

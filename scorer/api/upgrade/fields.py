@@ -73,7 +73,7 @@ LocalDate: TypeAlias = Annotated[
 
 
 class UpgradeType(StrEnum):
-    """Which parts of a cluster an upgrade changes."""
+    """Parts of a cluster that an upgrade changes."""
 
     FULL = "Full"
     CONTROL_PLANE_ONLY = "ControlPlaneOnly"
@@ -81,7 +81,7 @@ class UpgradeType(StrEnum):
 
 
 class NodeImageSelection(StrEnum):
-    """How the node image of a member is chosen (upgrade-runs.md 6.4)."""
+    """Rule for choosing the node image of a member (upgrade-runs.md 6.4)."""
 
     LATEST = "Latest"
     CONSISTENT = "Consistent"

@@ -21,7 +21,7 @@ MOST_NOT_ALLOWED_RANGES: Final = 50
 
 
 class WindowTarget(StrEnum):
-    """Which upgrades a window applies to."""
+    """Upgrades that a window applies to."""
 
     ALL = "All"
     KUBERNETES_VERSION = "KubernetesVersion"
@@ -29,7 +29,7 @@ class WindowTarget(StrEnum):
 
 
 class WeekIndex(StrEnum):
-    """Which of the days of that name in a month, such as the second Tuesday."""
+    """Index of a weekday in its month, such as the second Tuesday."""
 
     FIRST = "First"
     SECOND = "Second"

@@ -21,7 +21,7 @@ _MINOR_OR_EMPTY = r"^([0-9]+\.[0-9]+)?$"
 
 
 class Channel(StrEnum):
-    """Which versions a profile follows."""
+    """Versions that a profile follows."""
 
     STABLE = "Stable"
     RAPID = "Rapid"
@@ -30,7 +30,7 @@ class Channel(StrEnum):
 
 
 class ProfileImageSelection(StrEnum):
-    """How a profile's runs choose node images."""
+    """Rule by which the runs of a profile choose node images."""
 
     LATEST = "Latest"
     CONSISTENT = "Consistent"
@@ -45,14 +45,14 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class TriggerStatus(StrEnum):
-    """How the last trigger ended."""
+    """Outcome of the last trigger."""
 
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 
 
 class ProfileNodeImage(ApiModel):
-    """Which node image members get. Absent: Consistent in the NodeImage channel, else Latest."""
+    """Node image for the members. Absent: Consistent in the NodeImage channel, otherwise Latest."""
 
     selection: ProfileImageSelection | None = None
     """Latest: each member gets the newest image of its region. Consistent: all get the newest that is in every region.

@@ -104,7 +104,7 @@ class WindowTieBreak(StrEnum):
 
 
 class PlacementGuardMode(StrEnum):
-    """Whether a placement may lose too many of its clusters concurrently."""
+    """Handling of upgrades that would make too many clusters of a placement unavailable concurrently."""
 
     OFF = "Off"
     WARN = "Warn"
@@ -112,7 +112,7 @@ class PlacementGuardMode(StrEnum):
 
 
 class NodeImageChoice(ApiModel):
-    """Which node images members get. Pools of a family that Custom does not list keep their image."""
+    """Node images for the members. Pools of a family that Custom does not list keep their image."""
 
     selection: NodeImageSelection = NodeImageSelection.LATEST
     """Latest: each member gets the newest image of its region. Consistent: all get the newest that is in every region.
@@ -175,7 +175,7 @@ class VersionPolicy(ApiModel):
 
 
 class WindowPolicy(ApiModel):
-    """How the run uses the maintenance windows of members."""
+    """Use of the maintenance windows of members."""
 
     mode: WindowMode = WindowMode.RESPECT
     """Respect: members start in their maintenance windows only. Ignore: at any time, which needs a right of its own."""

@@ -1,4 +1,4 @@
-"""Label selectors as Kubernetes defines them; `scorer.api.values.name_grammar` has the grammar of keys and values.
+"""Label selectors as Kubernetes defines them. `scorer.api.values.name_grammar` has the grammar of keys and values.
 
 Source: placement-api.md 2.1 and 2.6.
 """

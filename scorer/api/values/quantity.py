@@ -47,8 +47,8 @@ class Quantity:
 
     Args:
         nano: The exact amount in units of 10^-9, rounded away from zero to whole units.
-        double: As in the reference's arithmetic: ``double(unscaled) * 10**scale``. Not compared.
-        text: As written.
+        double: Value in the arithmetic of the reference: ``double(unscaled) * 10**scale``. Not compared.
+        text: The quantity as written.
     """
 
     nano: int
