@@ -66,7 +66,7 @@ class PriceList:
     Args:
         prices: By SKU, for every region.
         regions: By region, then by SKU. They take precedence over *prices*.
-        updated_at: When the prices were current. None: unknown, they never count as outdated.
+        updated_at: Time at which the prices were current. None: unknown, they never count as outdated.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict)

@@ -75,7 +75,7 @@ class Reservation:
         gate: The gate that granted it.
         granted: Names of nodes, or their number. Name of the member cluster at the gates of members and placements.
         expires: End of the reservation, exclusive.
-        question: Its purpose: ``reason`` at the gate of node pools, ``kind`` at the gates of members and placements.
+        question: Purpose: ``reason`` at the gate of node pools, ``kind`` at the gates of members and placements.
     """
 
     id: str

@@ -65,7 +65,7 @@ class Judge:
         self._rules = rules
 
     def obstacles(self, nodes: Iterable[ExtenderNode | None]) -> list[Obstacle | None]:
-        """Return the obstacle on each node, None without an obstacle. A node that is None is unknown.
+        """Return the obstacle of each node, or None. A node that is None is unknown.
 
         A node without a member cluster is on none of the clusters of a placement, whether that placement exists or not.
         Nodes of node pools are judged only by the rules of pools: if the placement excluded them, an autoscaler would

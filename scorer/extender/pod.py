@@ -60,7 +60,7 @@ class ExtenderPod:
     Args:
         namespace: Namespace of the pod.
         placement: Value of the placement annotation, empty if the annotation is missing.
-        mode: How the pod follows the placement. Any value except for Decisions counts as Policy.
+        mode: Mode in which the pod follows the placement. Any value except Decisions counts as Policy.
         tolerations: Tolerations of the pod, unchecked.
         uid: Uid of the pod.
         undisturbed: Whether the pod has the do-not-disrupt annotation.

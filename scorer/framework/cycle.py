@@ -14,7 +14,7 @@ class Cycle:
     Args:
         fleet: All member clusters, in any state.
         now: The instant of the run.
-        namespace: That of a ResourcePlacement, empty for a cluster-scoped placement.
+        namespace: Namespace of a ResourcePlacement, empty for a cluster-scoped placement.
         placed: Shape (clusters,): clusters with a live binding made under the current policy.
         obsolete: Shape (clusters,): clusters with a live binding made under an earlier policy.
     """

@@ -1,4 +1,4 @@
-"""Why a filter rejected a cluster: a category for programs, a message for people.
+"""Rejection of a cluster by a filter: a category for programs, a message for people.
 
 Source: scheduling.md 17 (categories), DV-12.
 """
@@ -31,7 +31,7 @@ class FilterRejection:
 
     Args:
         plugin: The name of the filter, as the reference spells it.
-        category: For programs.
+        category: Machine-readable reason.
         message: The failed check with its numbers, for people.
         help: The single change that would make the cluster pass this check. Empty: no single change would.
     """

@@ -126,9 +126,9 @@ class MemberAnswer:
 
     Args:
         reason: The answer in one word.
-        message: For people.
+        message: Human-readable reason.
         detail: Additional facts: run, stage, budget, holder of the member.
-        retry_after: When to ask again.
+        retry_after: Delay before the next request.
     """
 
     reason: MemberReason

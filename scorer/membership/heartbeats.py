@@ -37,7 +37,7 @@ class Heartbeat:
 
     Args:
         sent: ``lastReceivedHeartbeat`` as the agent wrote it.
-        received: When the hub received it, by the hub's clock.
+        received: Time at which the hub received it, by the hub's clock.
     """
 
     sent: str

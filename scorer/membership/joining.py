@@ -36,7 +36,7 @@ class Repair:
         document: The object to store. With a resource version, the write replaces only that version, so that a
             concurrent change is not lost.
         stored: The stored object, None if it does not exist.
-        recreate: The field that differs is immutable: delete the object, then create it.
+        recreate: Whether the field that differs is immutable: delete the object, then create it.
         reason: Reason of the event that reports the repair.
         message: Message of the event.
     """

@@ -37,7 +37,7 @@ class Departure:
     Args:
         stage: The next step.
         remaining: Remaining time to wait for the agent. None: disabled, no wait.
-        forced: The wait ended without an answer from the agent.
+        forced: Whether the wait ended without an answer from the agent.
     """
 
     stage: DepartureStage
@@ -59,7 +59,7 @@ def departure(
     Args:
         member: The MemberCluster.
         namespace: The member's namespace on the hub, None if deleted.
-        internal: Its InternalMemberCluster, None if deleted.
+        internal: InternalMemberCluster of the member, None if deleted.
         now: The time by the hub's clock.
         wait: Longest wait for the agent, counted from the deletion timestamp.
         expected: Types of agents that have to leave.

@@ -96,12 +96,12 @@ def member_status(
 
     Args:
         member: The MemberCluster.
-        internal: Its InternalMemberCluster, None if it does not exist.
-        heartbeats: When the heartbeats arrived, from `scorer.membership.heartbeats.record_heartbeats`.
+        internal: InternalMemberCluster of the member, None if it does not exist.
+        heartbeats: Arrival times of the heartbeats, from `scorer.membership.heartbeats.record_heartbeats`.
         now: The time by the hub's clock.
-        problem: Why the hub cannot give the agent access. Empty: it can.
+        problem: Reason why the hub cannot give the agent access. Empty: it can.
         expected: Types of agents that the member must have.
-        since: When this process started to watch. None: disabled, silence is not evaluated.
+        since: Time at which this process started to watch. None: disabled, silence is not evaluated.
     """
     old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
@@ -191,7 +191,7 @@ def _received_conditions(
         conditions: Conditions as the agent wrote them.
         old_conditions: Conditions as the hub stored them.
         generation: Generation of the MemberCluster.
-        arrival: When the report arrived, by the hub's clock.
+        arrival: Time at which the report arrived, by the hub's clock.
     """
     previous = {entry.get("type"): entry for entry in old_conditions}
     stored_conditions = []

@@ -68,7 +68,7 @@ def silence(
 
     Args:
         status: Status of the MemberCluster, with the last heartbeats and the previous conditions.
-        since: When this process started to watch.
+        since: Time at which this process started to watch.
         generation: Generation of the MemberCluster.
         now: The time by the hub's clock.
         period: Time between two heartbeats.

@@ -74,7 +74,7 @@ class Blocker:
     Args:
         reason: One of `BlockReason`.
         message: Human-readable message with object and value.
-        until: When it ends without intervention, or None if unknown.
+        until: Time at which it ends without intervention, or None if unknown.
         source: The blocking object: ``Node``, ``NodeClaim``, ``NodePoolTemplate``, ``Reservation``, ``Pod
             NAMESPACE/NAME`` or ``PodDisruptionBudget NAMESPACE/NAME``.
     """
@@ -90,13 +90,14 @@ class NodePod:
     """The disruption-relevant part of a pod on a node.
 
     Args:
-        namespace: Its namespace.
-        name: Its name.
+        namespace: Namespace.
+        name: Name.
         labels: Labels that PodDisruptionBudgets select.
-        active: It has not finished and is not being deleted.
-        evictable: A drain would evict it: it is active, no mirror pod, and does not tolerate the disruption taint.
-        unready: Its condition ``Ready`` is False.
-        protected: It has a valid do-not-disrupt annotation.
+        active: Whether it has not finished and is not being deleted.
+        evictable: Whether a drain would evict it: it is active, no mirror pod, and does not tolerate the disruption
+            taint.
+        unready: Whether its condition ``Ready`` is False.
+        protected: Whether it has a valid do-not-disrupt annotation.
         protected_for: Length of the protection after its start. None: unlimited.
         started: Start time. None: unset, it has not started.
     """
@@ -120,7 +121,7 @@ class NodePod:
 
     @property
     def protected_until(self) -> datetime | None:
-        """When do-not-disrupt ends. None: unlimited or unknown."""
+        """End of do-not-disrupt. None: unlimited or unknown."""
         if self.protected_for is None or self.started is None:
             return None
         try:
@@ -134,15 +135,15 @@ class PodGuard:
     """A PodDisruptionBudget.
 
     Args:
-        namespace: Its namespace.
-        name: Its name.
+        namespace: Namespace.
+        name: Name.
         equal: Labels that a pod must have to be guarded. None: unset, it guards no pod.
         expressions: Expressions that a pod must also match to be guarded.
         disruptions_allowed: Number of guarded pods that may be evicted now.
-        frees_unready: It does not guard unready pods.
+        frees_unready: Whether it does not guard unready pods.
         lacking: Number of missing healthy pods. None: unknown.
-        wants_some: It requires at least one healthy pod.
-        blocks_always: Its spec never allows an eviction.
+        wants_some: Whether it requires at least one healthy pod.
+        blocks_always: Whether its spec never allows an eviction.
     """
 
     namespace: str
@@ -275,8 +276,8 @@ def node_blockers(
         now: Current time, timezone-aware.
         pods: Pods on the node.
         guards: PodDisruptionBudgets by namespace.
-        pods_unknown: Why the pods are unknown, otherwise empty. A node with unknown pods is blocked, because any of
-            them may be protected.
+        pods_unknown: Reason why the pods are unknown, otherwise empty. A node with unknown pods is blocked, because any
+            of them may be protected.
     """
     own = state_blockers(node, class_, now)
     if _deletion_blocker(node) is not None or (class_ is DisruptionClass.EVENTUAL and node.grace_bounded):

@@ -230,15 +230,15 @@ class ParsedBudget:
     """A parsed budget.
 
     Args:
-        window: Its window, or None if its schedule or duration is invalid.
+        window: Window, or None if its schedule or duration is invalid.
         schedule: Start times of its windows.
         minutes: Length of its windows.
         always: Whether it is active always or never, or None if that depends on the time.
         is_odd: Whether it has silences in addition to its windows (see `scorer.windows.windows.BudgetWindow.silences`).
         number: Number of nodes, or percentage.
         is_share: Whether *number* is a percentage.
-        reasons: Its reasons. None: unlimited.
-        mistake: Why it is invalid, otherwise empty.
+        reasons: Reasons. None: unlimited.
+        mistake: Reason why it is invalid, otherwise empty.
     """
 
     window: BudgetWindow | None

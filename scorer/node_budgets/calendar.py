@@ -50,7 +50,7 @@ class ReasonCalendar:
 
     Args:
         spans: Spans without gaps. Adjacent ones differ in limit or binding.
-        never_opens: At no instant within 400 days of the start may a single node be disrupted, even if none is in
+        never_opens: Whether no node may be disrupted at any time within 400 days of the start, even if none is in
             disruption by then. A pool without nodes is treated as if it had one.
     """
 
@@ -125,7 +125,7 @@ def _changes(
 
     Args:
         limits: By position of the budget: when it is active while no invalid budget is, shape (cuts,), and its value.
-        shut: When an invalid budget is active, shape (cuts,).
+        shut: Whether an invalid budget is active, shape (cuts,).
 
     Returns:
         The cuts at which something changes, including the first one. For each of them, the limit and the positions of

@@ -192,9 +192,9 @@ class BudgetedPool:
     """A node pool as its budgets see it.
 
     Args:
-        name: Its name.
-        budgets: Its budgets in the given order.
-        counts: Its nodes, with reserved ones counted as deleting.
+        name: Name.
+        budgets: Budgets in the given order.
+        counts: Nodes, with reserved ones counted as deleting.
     """
 
     name: str
@@ -293,7 +293,7 @@ class CalendarMaker:
     Args:
         pools: Number of pools.
         start: Start of the calendar.
-        days: Its length in days of 24 hours.
+        days: Length in days of 24 hours.
         zone: Additional time zone of every instant. None: unset, only UTC.
 
     Raises:

@@ -40,7 +40,7 @@ def answer(
         graceful_expiration: Whether budgets and pods delay expiration.
 
     Raises:
-        InvalidQuestion: It names unknown nodes, asks for more nodes than the pool has, or gives an unknown reason.
+        InvalidQuestion: It names unknown nodes, requests more nodes than the pool has, or gives an unknown reason.
     """
     now = question.now or now
     pool = pool.as_of(now)

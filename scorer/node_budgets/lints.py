@@ -110,8 +110,8 @@ class _Known:
     """A valid budget.
 
     Args:
-        index: Its position.
-        budget: As written.
+        index: Position.
+        budget: The budget as written.
         number: Number of nodes, or percentage.
         schedule: Start times of its windows. None: unlimited, always active.
         duration: Length of its windows.

@@ -45,12 +45,12 @@ class PoolNode:
         pool: The NodePool in its label.
         claim: Name of its NodeClaim, or empty.
         deleting: Marked for deletion: claim or node is being deleted, or a disruption command has tainted the node.
-        ready: The condition ``Ready`` is exactly True.
-        rebooting: A reboot is in progress.
-        initialized: It has the initialized label.
-        instance_gone: The claim reports that its instance is being terminated.
-        do_not_disrupt: The node's annotation is exactly ``"true"``.
-        grace_bounded: The claim has a terminationGracePeriod, so that no pod can block a drain indefinitely.
+        ready: Whether the condition ``Ready`` is exactly True.
+        rebooting: Whether a reboot is in progress.
+        initialized: Whether it has the initialized label.
+        instance_gone: Whether the claim reports that its instance is being terminated.
+        do_not_disrupt: Whether the node's annotation is exactly ``"true"``.
+        grace_bounded: Whether the claim has a terminationGracePeriod, so that no pod can block a drain indefinitely.
     """
 
     name: str

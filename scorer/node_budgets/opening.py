@@ -32,10 +32,10 @@ _LOOKS: Final = (2, 30, 400)
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """When the desired number of nodes may be disrupted.
+    """Time from which the desired number of nodes may be disrupted.
 
     Args:
-        instant: In UTC, or None if not found.
+        instant: Time in UTC, or None if not found.
         searched_until: End of the search if an opening may exist later, otherwise None.
         closing: Positions of the budgets that block now, or are invalid.
     """

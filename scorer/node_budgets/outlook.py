@@ -29,8 +29,8 @@ class Prospect:
     Args:
         reason: The reason.
         allowed: The present allowance.
-        opening: When one more node may be disrupted. None: unset, now.
-        never_opens: At no instant within 400 days may a single node be disrupted, even if none is in disruption by
+        opening: Time at which one more node may be disrupted. None: unset, now.
+        never_opens: Whether no node may be disrupted at any time within 400 days, even if none is in disruption by
             then. A pool without nodes is treated as if it had one.
     """
 
@@ -46,7 +46,7 @@ class Outlook:
 
     Args:
         budgets: Budgets of the pool.
-        counts: Its nodes.
+        counts: Nodes.
         minutes: Validity as a range of minutes since the epoch.
         prospects: One per reason, in the order of `DisruptionReason`.
     """

@@ -32,12 +32,12 @@ class PoolView:
 
     Args:
         name: Name of the NodePool.
-        budgets: Its disruption budgets, parsed as `scorer.node_budgets.budgets.BudgetSet`.
+        budgets: Disruption budgets, parsed as `scorer.node_budgets.budgets.BudgetSet`.
         nodes: All nodes with its label, by name, including those that do not count yet.
         held_nodes: Names of reserved nodes.
         held_count: Number of further nodes reserved by number only.
         reserved: The reservations with a known holder and end.
-        template_do_not_disrupt: The pool's template forbids disruption, and that applies to its existing nodes.
+        template_do_not_disrupt: Whether the pool's template forbids disruption, and that applies to its existing nodes.
         blockers: Returns the blockers of a node, except for reservations and the template.
         counted: The counts without reservations, cached by the caller. None: unset, they are counted from *nodes*.
     """

@@ -1,1 +1,1 @@
-"""Which member clusters a placement gets: decisions, records, the trace."""
+"""Scheduling of placements: decisions, records, the trace."""

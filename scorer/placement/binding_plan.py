@@ -43,7 +43,7 @@ class BindingPlan:
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """How dropped bindings are written.
+    """Rules for writing dropped bindings.
 
     Args:
         now: The time to write on them. None: unset.
@@ -72,7 +72,7 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
     """Read a ClusterResourceBinding or ResourceBinding as scheduling sees it.
 
     Args:
-        document: As stored.
+        document: The stored binding.
         snapshot: Name of the latest policy snapshot.
 
     Raises:
@@ -125,7 +125,7 @@ def plan_bindings(
         blank: ``apiVersion`` and ``kind`` of a new binding.
         lost_bindings: Bindings that the decision counted although they are not stored (`scorer.rollout.works.orphans`).
         is_taken: Returns whether a binding of another placement has that name.
-        drops: How dropped bindings, and new ones in the same plan, are written.
+        drops: Rules for writing dropped bindings, and new bindings in the same plan.
 
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.

@@ -261,7 +261,7 @@ Check = Annotated[
 
 
 class ExplainedCluster(TypedDict):
-    """Why one cluster was picked, kept or rejected."""
+    """Explanation why one cluster was picked, kept or rejected."""
 
     cluster: str
     verdict: Verdict

@@ -17,7 +17,7 @@ class Binding:
 
     Args:
         name: Name of the object, the sort key of lists.
-        cluster: Its member cluster.
+        cluster: Member cluster.
         state: Scheduled, Bound or Unscheduled.
         current: Whether it was made under the latest policy snapshot.
         deleting: Whether it has a deletion timestamp.
@@ -25,7 +25,7 @@ class Binding:
         affinity: The recorded affinity score. None: not recorded.
         previous_state: The state of an Unscheduled binding before it was dropped.
         snapshot: Name of the policy snapshot under which it was made, or last confirmed.
-        since: Its creation timestamp as stored. Empty: unknown.
+        since: Creation timestamp as stored. Empty: unknown.
     """
 
     name: str

@@ -98,17 +98,18 @@ class RecordedDecision:
     """One decision as it was recorded.
 
     Args:
-        time: When it was observed. For a record from before this process started, the last transition of its condition.
-        trigger: Its cause.
+        time: Time at which it was observed. For a record from before this process started, the last transition of its
+            condition.
+        trigger: Cause.
         snapshot: Name of the policy snapshot.
         index: Index of the policy snapshot.
-        wanted: How many clusters the policy asked for. None: unlimited, all that pass.
+        wanted: Number of clusters that the policy requested. None: unlimited, all that pass.
         picked: The selected clusters, in the order of the record.
         others: The first of those that were not selected.
         satisfied: Whether the policy got what it asked for.
         message: Message of the Scheduled condition.
         fleet_size: Number of clusters in the fleet. None: unknown.
-        until: When an equal decision was last observed.
+        until: Time at which an equal decision was last observed.
         times: Number of consecutive equal decisions.
     """
 
@@ -147,7 +148,7 @@ def scheduled(snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def requested_clusters(snapshot: Mapping[str, Any]) -> int | None:
-    """Return how many clusters a policy snapshot asks for. None: unlimited, all that pass."""
+    """Return how many clusters a policy snapshot requests. None: unlimited, all that pass."""
     policy = dict_at(snapshot, "spec", "policy")
     match policy.get("placementType"):
         case PlacementType.PICK_FIXED:

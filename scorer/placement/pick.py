@@ -101,7 +101,7 @@ def pick_spread(
         constraints: At least one.
         ranks: The candidates. Their topology scores are not used.
         placed: The taken clusters.
-        count: How many clusters are needed.
+        count: Number of clusters to pick.
 
     Returns:
         The picks in order, and whether a batch found no candidate.

@@ -96,7 +96,7 @@ def decide(
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
         fleet: The clusters to schedule it on.
-        bindings: Its bindings.
+        bindings: Bindings of the placement.
         snapshots: Its policy snapshots. The latest decides which bindings were made under the present policy. Without
             any snapshot, every binding counts as made under the present policy.
         now: The instant to judge by.

@@ -28,7 +28,7 @@ class Request:
 
     Args:
         policy: The policy as written, with defaults.
-        profile: Its plugins.
+        profile: Plugins.
         wanted: Number of requested clusters. None: unlimited, all that qualify.
         namespace: Namespace of a ResourcePlacement, else empty.
     """

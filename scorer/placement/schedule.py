@@ -44,7 +44,7 @@ class Screened(NamedTuple):
     Args:
         passed: Per filter of the profile, the clusters that passed it, None for all.
         rows: The clusters that passed all filters.
-        affinity: Their points, None for 0 each.
+        affinity: Points of the clusters, None for 0 each.
     """
 
     passed: tuple[BoolColumn | None, ...]
@@ -58,12 +58,12 @@ class Round:
 
     Args:
         profile: The plugins.
-        cycle: Their input. ``placed`` includes the picks of earlier batches.
+        cycle: Input of the batch. ``placed`` includes the picks of earlier batches.
         screened: The part that does not depend on the batch.
         spread: The clusters that passed the spread constraints, None for all.
         candidates: The clusters that passed everything and are not taken, with their sort keys.
         order: Positions of the best candidates, best first: the picked ones, and some of the losers after them.
-        picked: How many of *order* this batch picked.
+        picked: Number of clusters of *order* that this batch picked.
         number: The number of the batch.
     """
 
@@ -166,7 +166,7 @@ class ScheduleResult:
         dropped: Bindings to mark Unscheduled, in order: dangling, obsolete, scaled down.
         missed: PickFixed: listed clusters that could not be picked, ineligible ones first, each group as listed.
         last: The last batch, None if no cluster was judged.
-        invalid: Why the policy cannot be evaluated. Empty: it can.
+        invalid: Reason why the policy cannot be evaluated. Empty: it can.
     """
 
     request: Request | None
@@ -182,7 +182,7 @@ class ScheduleResult:
 
     @property
     def selected_count(self) -> int:
-        """How many clusters are selected."""
+        """Number of selected clusters."""
         return len(self.picked) + len(self.kept)
 
     @property
@@ -207,9 +207,9 @@ def schedule(
     """Decide which clusters the placement gets, keeps and loses. Scores that have expired at *now* do not count.
 
     Args:
-        request: Its policy.
+        request: Policy of the placement.
         fleet: The clusters to choose from.
-        bindings: Its present bindings.
+        bindings: Current bindings of the placement.
         now: The instant to judge by.
         previous: Another run. Its verdicts are reused if fleet, conditions and instant are equal. It does not affect
             the result.

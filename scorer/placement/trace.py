@@ -1,4 +1,4 @@
-"""Why each cluster was picked, kept or rejected: every number that entered the decision.
+"""The trace of a decision: every number because of which a cluster was picked, kept or rejected.
 
 The trace evaluates the plugins of the decision on its cycle, cluster by cluster. It computes only the numbers that the
 decision did not need, so the trace and the decision cannot disagree.

@@ -25,8 +25,8 @@ class RequeueCandidate:
     """The facts about a placement that decide whether to requeue it.
 
     Args:
-        name: Its key.
-        type: Its placement type, PickAll for a placement without a policy.
+        name: Key.
+        type: Placement type, PickAll for a placement without a policy.
         fully_scheduled: Whether its Scheduled condition is True for the current generation.
     """
 

@@ -101,7 +101,7 @@ def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bo
     """Check the affinity of a policy.
 
     Args:
-        affinity: As written.
+        affinity: The affinity as written.
         with_preferences: Whether the placement type uses preferred terms (only PickN does).
         path: Path of *affinity*, for messages.
 

@@ -37,7 +37,7 @@ class TaintToleration:
         return next(covers, None)
 
     def categories(self, cycle: Cycle, rejections: BoolColumn) -> dict[Category, int]:  # noqa: ARG002 - one category only
-        """Count all as not tolerated."""
+        """Count all rejected clusters as having an untolerated taint."""
         return {Category.TAINT_NOT_TOLERATED: int(np.count_nonzero(rejections))}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:

@@ -63,7 +63,7 @@ class CronMinute:
     """A minute in a form for fast checks against many schedules. See `CronMinute.of`.
 
     Args:
-        start: Its first instant, in UTC.
+        start: First instant, in UTC.
         first_weekday: Weekday of the first day of its month, Sunday being 0.
         past_days: The days of its month up to and including its day, as bits.
         past_minutes: The minutes of its hour up to and including it, as bits.

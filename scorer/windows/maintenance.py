@@ -52,7 +52,7 @@ class WindowState:
 
     Args:
         is_open: Whether any of them is open.
-        until: When that changes. None: unknown, not within `HORIZON_DAYS`.
+        until: Time at which that changes. None: unknown, not within `HORIZON_DAYS`.
     """
 
     is_open: bool

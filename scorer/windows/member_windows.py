@@ -32,11 +32,11 @@ class WindowDefinition:
     """A ClusterMaintenanceWindow, as far as it is readable.
 
     Args:
-        name: Its name.
+        name: Name.
         target: Disruptions that wait for it. None: unknown, it is invalid.
         selector: Selects members. None: unset or invalid, it selects none.
         window: The parsed window. None: unknown, it is invalid.
-        error: Why it is invalid.
+        error: Reason why it is invalid.
     """
 
     name: str
@@ -100,11 +100,11 @@ class MemberWindows:
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """Why a member may not be changed now.
+    """Reason why a member may not be changed now.
 
     Args:
         message: Human-readable: the closed windows, and until when.
-        opens: When the first of them opens. None: unknown, or not within the horizon.
+        opens: Time at which the first of them opens. None: unknown, or not within the horizon.
     """
 
     message: str

@@ -1,4 +1,4 @@
-"""When a budget is active: at one instant, and over a period.
+"""Windows of budgets: whether one is active at an instant, and over a period.
 
 A window is a set of minutes. Schedules fire at second 0 and durations are whole minutes, so nothing changes within a
 minute, with one exception: a search for the next fire that gives up does so at the first second of a year (see
@@ -55,7 +55,9 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class BudgetWindow:
-    """When a budget is active: for *duration* from each fire of *schedule*, end excluded. Always without a schedule.
+    """Times at which a budget is active: for *duration* from each fire of *schedule*, end excluded.
+
+    Without a schedule, the budget is always active.
 
     Raises:
         ValueError: *duration* is negative, or not in whole minutes.

@@ -40,11 +40,11 @@ class Candidate:
 
     Args:
         node: The node.
-        pool: Its pool. None: unknown, no NodePool has the name in its label.
+        pool: Pool. None: unknown, no NodePool has the name in its label.
         pods: All pods on it.
-        instance_type: Its instance type. None: not in the catalog.
+        instance_type: Instance type. None: not in the catalog.
         price: Price per hour. None: unknown.
-        cost: Its reschedule cost.
+        cost: Reschedule cost.
         blockers: Blockers of its disruption, in the order of the checks. If empty, it is a candidate of every class.
     """
 

@@ -72,7 +72,7 @@ class Refusal:
     Args:
         cause: Machine-readable reason.
         message: Human-readable reason with the deciding values.
-        until: When it ends without intervention, or None if that is unknown.
+        until: Time at which it ends without intervention, or None if that is unknown.
     """
 
     cause: str
@@ -85,11 +85,11 @@ class Held:
     """A node that has a reason for disruption but is not disrupted.
 
     Args:
-        node: Its name.
+        node: Name of the node.
         wanted: Reason for its disruption: a `DisruptionReason`, or `EXPIRED`.
         reason: Cause of the refusal: a `DisruptionBlockReason` or a `scorer.node_budgets.blockers.BlockReason`.
         message: Human-readable reason with the deciding values.
-        until: When it ends without intervention, or None if that is unknown.
+        until: Time at which it ends without intervention, or None if that is unknown.
     """
 
     node: str

@@ -39,7 +39,7 @@ def read_shapes(
 
     Args:
         document: The pod.
-        requests: Its resource requests.
+        requests: Resource requests of the pod.
         volume_terms: Node terms of its volumes.
     """
     required = _required_shape(document, requests, volume_terms)

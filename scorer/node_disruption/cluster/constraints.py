@@ -166,7 +166,7 @@ class PodShape:
 
     Args:
         namespace: Namespace of the pod.
-        labels: Its labels, reduced to the keys that terms of some pod select.
+        labels: Labels, reduced to the keys that terms of some pod select.
         requests: Resource requests: cpu in millicores, everything else in whole units. ``pods`` is 1.
         node_selector: Required node labels.
         node_terms: Alternative terms. A node must match at least one. None: unlimited. An empty tuple matches no node.

@@ -54,12 +54,12 @@ class Pod:
     """A pod.
 
     Args:
-        namespace: Its namespace.
-        name: Its name.
-        shape: Its scheduling constraints. Equal shapes of one cluster are interned.
+        namespace: Namespace.
+        name: Name.
+        shape: Scheduling constraints. Equal shapes of one cluster are interned.
         held: Blockers of its eviction, as the gate sees it.
-        uid: Its uid.
-        node: Its node, empty while it is pending.
+        uid: Uid.
+        node: Node, empty while it is pending.
         labels: All labels.
         requests: Resource requests: cpu in millicores, everything else in whole units. ``pods`` is 1.
         taken: Resources in use, more than *requests* during an in-place resize.
@@ -69,10 +69,10 @@ class Pod:
         owner_uid: Uid of its controller, or its name if the uid is unknown. Empty without a controller.
         grace: Termination grace period.
         created: Creation time. None: unknown.
-        terminating_since: Its deletionTimestamp. None: unset, it is not being deleted.
+        terminating_since: deletionTimestamp. None: unset, it is not being deleted.
         phase: ``Running`` and so on.
-        critical: It has one of the two system priority classes.
-        gated: It has scheduling gates, so it is not scheduled until they are removed.
+        critical: Whether it has one of the two system priority classes.
+        gated: Whether it has scheduling gates, so it is not scheduled until they are removed.
         stricter: Copies of the pod with preferences as requirements, strictest first. Empty without preferences.
     """
 

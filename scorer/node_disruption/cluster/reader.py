@@ -113,8 +113,8 @@ def read_incrementally(
     """Parse a cluster incrementally: nodes, pools and pods with unchanged documents are reused.
 
     Args:
-        documents: As for `read_cluster`. They must not be mutated while the reading is in use.
-        now: As for `read_cluster`.
+        documents: See `read_cluster`. They must not be mutated while the reading is in use.
+        now: See `read_cluster`.
         previous: An earlier reading. None: unset.
     """
     return _read_cluster(_by_kind(documents), now, previous)

@@ -42,18 +42,18 @@ class Claim:
     """A NodeClaim.
 
     Args:
-        name: Its name.
-        labels: Its labels.
-        annotations: Its annotations, which include the template hash and its version.
+        name: Name.
+        labels: Labels.
+        annotations: Annotations, which include the template hash and its version.
         created: Creation time. None: unknown.
-        expire_after: Its lifetime. None: unlimited.
+        expire_after: Lifetime. None: unlimited.
         termination_grace: Longest drain. None: unlimited.
-        initialized_since: When it became initialized. None: unset.
+        initialized_since: Time at which it became initialized. None: unset.
         last_pod_event: Time of its last pod event. None: unknown, or no event.
-        drifted_since: When it was first found drifted. None: unset.
+        drifted_since: Time at which it was first found drifted. None: unset.
         drift_reason: Reason of that condition.
-        consolidatable: Its condition ``Consolidatable`` is True.
-        deletion: Its deletionTimestamp. None: unset, it is not being deleted.
+        consolidatable: Whether its condition ``Consolidatable`` is True.
+        deletion: deletionTimestamp. None: unset, it is not being deleted.
         terminates_at: Announced end of its drain, when remaining pods are deleted. None: unset.
         conditions: Status of all conditions by type.
     """
@@ -79,19 +79,19 @@ class ClusterNode:
     """A node, with or without a pool.
 
     Args:
-        name: Its name.
+        name: Name.
         node: The node as budgets count it. None: unset, it belongs to no pool.
-        labels: Its labels.
-        annotations: Its annotations.
+        labels: Labels.
+        annotations: Annotations.
         taints: All taints, with any effect.
-        unschedulable: It is cordoned.
+        unschedulable: Whether it is cordoned.
         allocatable: Allocatable resources: cpu in millicores, everything else in whole units.
         capacity: Capacity of the instance in the same units. Limits of pools refer to it.
         created: Creation time. None: unknown.
         instance_type: Value of its instance type label, current or deprecated. Empty if unknown.
         zone: Value of its zone label, current or deprecated. Empty if unknown.
         capacity_type: Value of its capacity type label. Empty if unknown.
-        claim: Its NodeClaim. None: unset.
+        claim: NodeClaim. None: unset.
     """
 
     name: str
@@ -124,18 +124,19 @@ class NodePoolState:
     """A NodePool.
 
     Args:
-        name: Its name.
+        name: Name.
         model: The complete object.
-        budgets: Its disruption budgets.
+        budgets: Disruption budgets.
         weight: Pools with a larger weight are tried first for a new node.
         replicas: Number of nodes of a static pool. None: unset, it is not static.
-        hash: Its annotation with the hash of its template, or empty.
+        hash: Annotation with the hash of its template, or empty.
         hash_version: Version of the hash, or empty.
-        do_not_disrupt: Its template forbids the disruption of its nodes.
+        do_not_disrupt: Whether its template forbids the disruption of its nodes.
         limits: Resource limits: cpu in millicores, everything else in whole units.
         in_use: Resources of its nodes, in the same units.
-        ready: Its condition ``Ready`` is True or missing. It is missing in a file that no controller has processed.
-        deleting: It is being deleted.
+        ready: Whether its condition ``Ready`` is True or missing. It is missing in a file that no controller has
+            processed.
+        deleting: Whether it is being deleted.
     """
 
     name: str

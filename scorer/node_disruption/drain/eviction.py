@@ -28,7 +28,7 @@ class DrainBlocker:
         pod: Key of the pod.
         reason: A `scorer.node_budgets.blockers.BlockReason`.
         message: Human-readable reason.
-        until: When it ends without intervention, or the pod is deleted anyway. None: unknown.
+        until: Time at which it ends without intervention, or the pod is deleted in any case. None: unknown.
     """
 
     pod: str
@@ -121,7 +121,7 @@ def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, deadline: datetime
         pod: The pod.
         book: Remaining allowance of PodDisruptionBudgets.
         now: Current time, timezone-aware.
-        deadline: When the pod is deleted anyway. None: unlimited.
+        deadline: Time at which the pod is deleted in any case. None: unlimited.
     """
     if pod.held.is_protected(now):
         end = pod.held.protected_until

@@ -40,12 +40,12 @@ class DrainedPod:
 
     Args:
         pod: Key of the pod.
-        node: Its node.
+        node: Node.
         fate: Outcome of the drain.
         onto: The node that would accept it, empty if none fits or none is needed.
         why: Reason why it is held, ignored or terminated, otherwise empty.
         reason: Machine-readable cause of the hold, otherwise empty.
-        until: When the hold ends without intervention. None: unknown.
+        until: Time at which the hold ends without intervention. None: unknown.
         forced_after: Delay between deletion of the NodeClaim and forced deletion of the pod. None: unlimited.
         nowhere: Reasons why nodes do not accept it, with the number of nodes. Empty if one does.
     """
@@ -66,7 +66,7 @@ class GuardedPods:
     """A PodDisruptionBudget of pods to be evicted.
 
     Args:
-        guard: Its namespace and name.
+        guard: Namespace and name.
         allowed: Evictions allowed now.
         pods: Keys of the pods on the drained nodes.
     """

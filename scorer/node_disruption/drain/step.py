@@ -44,8 +44,8 @@ class DrainStep:
         delete: Pods to delete now.
         holds: Blockers of the pods in the current tier.
         left: Number of pods that the drain waits for.
-        is_over: The drain is complete, so the node can be deleted.
-        next_at: When the passage of time alone changes the step. None: unknown.
+        is_over: Whether the drain is complete, so the node can be deleted.
+        next_at: Time at which the step changes even without an event. None: unknown.
     """
 
     evict: tuple[Pod, ...] = ()
@@ -87,7 +87,7 @@ def drain_step(
         guards: PodDisruptionBudgets by namespace.
         now: Current time, timezone-aware.
         since: Start of the drain.
-        deadline: When it ends regardless of remaining pods. None: unlimited.
+        deadline: Time at which it ends regardless of remaining pods. None: unlimited.
     """
     remaining_pods = sorted(
         (pod for pod in pods if _is_waited_for(pod, now)), key=lambda pod: (pod.namespace, pod.name)

@@ -42,7 +42,7 @@ class Order:
         method: A `scorer.node_disruption.methods.command.Method`, `EXPIRATION` or `DELETION`.
         reason: Reason as budgets name it, or ``Expired``.
         nodes: Names of all its nodes.
-        since: When it was accepted.
+        since: Time at which it was accepted.
         replacements: Names of the NodeClaims that are created before the nodes are deleted.
         draining: Start of the drain of the annotated node. None: unset, it has not started.
     """

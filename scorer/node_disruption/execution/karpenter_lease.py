@@ -26,7 +26,7 @@ class Sighting:
 
     Args:
         lease: The Lease.
-        since: When this content was first observed, in seconds of our monotonic clock.
+        since: Time at which this content was first observed, in seconds of our monotonic clock.
     """
 
     lease: JsonObject

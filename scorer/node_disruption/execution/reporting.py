@@ -120,8 +120,8 @@ class Circumstance:
     """State of the controller besides the decision.
 
     Args:
-        acting: Decisions are executed.
-        why_not: Why they are not executed although they should be, otherwise empty.
+        acting: Whether decisions are executed.
+        why_not: Reason why they are not executed although they should be, otherwise empty.
         trouble: Error in the input, or empty.
         under_way: Disruption reason of each node in disruption, by node name.
     """
@@ -148,7 +148,7 @@ def notes(
         decision: Decision of the pass.
         cluster: The cluster that it was made for.
         views: Pools as budgets count them.
-        acts: Decisions are executed and emit their own Events.
+        acts: Whether decisions are executed and emit their own Events.
     """
     for name, view in views.items():
         yield from _shut(name, view, decision.now)

@@ -36,7 +36,7 @@ class Offering:
         zone: The zone.
         capacity_type: ``on-demand``, ``spot`` or ``reserved``.
         price: Price per hour, in the currency of the table.
-        available: It is currently available.
+        available: Whether it is currently available.
     """
 
     zone: str

@@ -47,7 +47,7 @@ class NewNode:
         taken: Resources of all its pods, including those of DaemonSets.
         min_values: Smallest number of distinct values among its types, by key.
         room: Remaining limits of the pool for all its new nodes, by resource. ``nodes`` counts nodes.
-        pods: Its pods, in the order of placement.
+        pods: Pods, in the order of placement.
         name: Name among the new nodes of one result, empty for a template.
     """
 

@@ -31,7 +31,7 @@ def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[Ins
 
     Args:
         document: The table.
-        at: Its path, for errors.
+        at: Path of the file, for errors.
 
     Returns:
         Instance types, sorted by name.

@@ -17,7 +17,7 @@ class Expiration:
     """Expiration of a node. Sorts by time, then by name.
 
     Args:
-        at: When its claim expires.
+        at: Time at which its claim expires.
         node: Name of the node.
     """
 

@@ -53,7 +53,7 @@ class DisruptionDecision:
         nodes: Every node that belongs to a pool, by name, with its costs and blockers.
         drifted: Drift by node name.
         eligible: Number of nodes eligible per pool and reason, regardless of budgets.
-        next_at: When the passage of time alone may change the result. None: unlimited.
+        next_at: Time at which the result may change even without an event. None: unlimited.
         unseen: Pools that single-node consolidation did not reach, an input of the next pass.
         notes: Oddities of the cluster, for users.
         memory: Survey of the cluster, for reuse in the next pass.
@@ -162,11 +162,11 @@ def validate(
     Args:
         command: A command that was decided earlier and has not started.
         cluster: Present snapshot.
-        catalog: As for `decide`.
+        catalog: See `decide`.
         now: Current time, timezone-aware.
         settings: Options of the operator.
-        views: As for `decide`, without a reservation for this command itself.
-        previous: As for `decide`.
+        views: See `decide`, without a reservation for this command itself.
+        previous: See `decide`.
     """
     pools = pool_views(cluster, settings) if views is None else views
     leaving_nodes = () if settings.graceful_expiration else expired(cluster, now)

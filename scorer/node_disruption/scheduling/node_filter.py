@@ -55,7 +55,7 @@ class NodeView:
     Args:
         new: Domains that new nodes could open. The provisioner counts them when it spreads pods. Unset for the
             scheduler, which counts only the domains of existing nodes.
-        moved: The pod moves from a candidate. Nodes within their consolidateAfter do not take it.
+        moved: Whether the pod moves from a candidate. Nodes within their consolidateAfter do not take it.
     """
 
     new: NewDomains | None = None

@@ -25,7 +25,7 @@ class Load:
     Args:
         all: All pods on the node.
         pods: The pods that use resources.
-        taken: Their total usage, by resource.
+        taken: Total usage of the pods, by resource.
         asking: Shapes of all pods with affinity or anti-affinity.
         special: The members of *pods* with host ports or anti-affinity.
         queue: The members of *all* that must be rescheduled if the node is removed, in `queue_order`.

@@ -1,4 +1,4 @@
-"""Which pods the terms of other pods select, and how many of them run on each node.
+"""Pods that the terms of other pods select, counted per node.
 
 The pods of a cluster fall into few classes. Pods of one class have the same namespace and equal values of all labels
 that any term selects. Terms are evaluated once per class. Each counted term has a number, which is cheaper to look up

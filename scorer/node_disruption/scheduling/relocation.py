@@ -43,7 +43,7 @@ class Relocation:
     Args:
         moves: Target node, old or new, by pod key.
         new_nodes: New nodes with their pods.
-        left: Why a pod does not fit anywhere, by its key.
+        left: Reason why a pod does not fit anywhere, by its key.
         unplaced: The pods of *left* that fit on no node.
     """
 
@@ -153,7 +153,7 @@ class Relocations:
 
         Args:
             candidates: Nodes to be removed together.
-            is_consolidation: Nodes within their consolidateAfter accept no pods.
+            is_consolidation: Whether nodes within their consolidateAfter accept no pods.
             max_price: Upper bound for the price of one new node. Nothing is planned if no cheaper type has room for the
                 pods.
         """

@@ -41,10 +41,10 @@ class Placed:
     Args:
         onto: Node name by pod key. Pods on new nodes are not included.
         new_nodes: New nodes with their pods, those with the fewest pods first.
-        left: Why a pod was not placed, by its key. See `_Reasons`.
+        left: Reason why a pod was not placed, by its key. See `_Reasons`.
         unplaced: The pods of *left*, in the order of placement.
         fitting: Remaining free capacity. Must not be mutated.
-        is_worthless: Placement was aborted because a new node is not worth it.
+        is_worthless: Whether placement was aborted because a new node is not worth it.
     """
 
     onto: Mapping[str, str]
@@ -234,7 +234,7 @@ class _Planning(_Placing):
 
 
 class _Reasons(Mapping[str, str]):
-    """Why pods were not placed, by their key. Evaluated lazily and cached per shape.
+    """Reasons why pods were not placed, by pod key. Evaluated lazily and cached per shape.
 
     Args:
         fitting: Free capacity at the end.

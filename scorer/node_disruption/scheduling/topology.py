@@ -182,7 +182,7 @@ class Domains:
 
     Args:
         rows: The nodes.
-        nodes: Which of them are present, and whose pods count.
+        nodes: Mask of the nodes that are present and whose pods count.
         occupancy: Resources and pods on them.
         terms: Shapes with the counters of their terms, by id of the shape. Shared by all states of one cluster.
         base: Counts for an immutable state of the same nodes. None: unset.

@@ -40,7 +40,7 @@ class _Homeless:
     Args:
         pod: The original pod.
         since: Time of its eviction.
-        free_at: When the evicted pod has terminated.
+        free_at: Time at which the evicted pod has terminated.
         cause: Name of its former node, empty for an initially pending pod.
     """
 

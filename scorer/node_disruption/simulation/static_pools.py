@@ -22,7 +22,7 @@ def missing_nodes(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
 
     Args:
         pool: The pool.
-        nodes: Its nodes.
+        nodes: Nodes of the pool.
     """
     if pool.replicas is None or pool.deleting or not pool.ready:
         return 0
@@ -47,7 +47,7 @@ def surplus(
 
     Args:
         pool: The pool.
-        nodes: Its nodes.
+        nodes: Nodes of the pool.
         pods: Pods by node name.
         now: Current time, timezone-aware.
     """

@@ -109,12 +109,12 @@ class Launch:
 
     Args:
         at: Time.
-        ready: When it is initialized.
-        pool: Its pool.
-        node: Its name.
-        instance_type: Its instance type, empty if unknown.
-        zone: Its zone, empty if unknown.
-        capacity_type: Its capacity type, empty if unknown.
+        ready: Time at which it is initialized.
+        pool: Pool.
+        node: Name.
+        instance_type: Instance type, empty if unknown.
+        zone: Zone, empty if unknown.
+        capacity_type: Capacity type, empty if unknown.
         price: Price per hour. None: unknown.
     """
 
@@ -133,14 +133,14 @@ class BlockedPeriod:
     """A period during which a node's disruption is held.
 
     Args:
-        node: Its name.
-        pool: Its pool.
+        node: Name.
+        pool: Pool.
         wanted: Reason of the disruption as named by budgets, or ``Expired``.
         reason: Machine-readable cause of the hold.
         message: Human-readable cause.
         since: First observation.
         until: End. None: unset, it held until the end of the simulation.
-        draining: The node is being drained, and its pods are held.
+        draining: Whether the node is being drained, and its pods are held.
     """
 
     node: str
@@ -171,7 +171,7 @@ class PoolSummary:
     """A pool before and after the simulation.
 
     Args:
-        pool: Its name.
+        pool: Name.
         nodes_before: Nodes at the start.
         nodes_after: Nodes at the end.
         price_before: Price of its nodes per hour at the start. None: unknown.
@@ -198,14 +198,14 @@ class SimulationResult:
     Args:
         start: Start time.
         end: End time. All earlier events are included.
-        assumptions: Its assumptions.
+        assumptions: Assumptions.
         happenings: Events by time.
         removals: Removals by time.
         launches: Launches by time.
         blocked: Holds by start.
         pools: Pools by name.
         waiting: Pods that are unplaced at the end.
-        stopped: Why it ended early, otherwise empty.
+        stopped: Reason why it ended early, otherwise empty.
     """
 
     start: datetime
