@@ -194,10 +194,11 @@ class BindingView:
         deleting: Whether it has a deletion timestamp.
         previous_state: The state of an Unscheduled binding before it was dropped, empty if not recorded.
         conditions: The current conditions by type. One for an older generation counts as absent.
-        empty: Unscheduled and without Works: its cluster has none of its content, and will not get any.
-        superseded: Its snapshot group is incomplete, and a later one replaces it: its Works are never made.
+        empty: Whether it is Unscheduled and has no Works: its cluster has none of its content, and will not get any.
+        superseded: Whether its snapshot group is incomplete and has been replaced by a later one. Its Works are never
+            created.
         pending: Reason why its content is not removed yet. None: unset, the removal is ordered.
-        content_removed: When its cluster lost content by a confirmed removal. None: unset.
+        content_removed: Time at which its cluster lost content by a confirmed removal. None: unset.
         object_removal: Progress of a confirmed removal of objects from its cluster alone. None: unset.
     """
 

@@ -36,7 +36,7 @@ class EnvelopeKey:
     Args:
         type: ``ClusterResourceEnvelope`` or ``ResourceEnvelope``.
         namespace: Empty for the former.
-        name: Its name.
+        name: Name of the envelope.
     """
 
     type: str

@@ -135,7 +135,7 @@ class StorableContent:
     """Content that can be stored.
 
     Args:
-        objects: In the order given.
+        objects: Objects in the given order.
         too_large: The objects whose present content is not among them, in the same order.
     """
 

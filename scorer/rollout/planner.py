@@ -45,7 +45,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class RequestedClusters:
-    """Number of clusters that the placement asks for.
+    """Number of clusters that the placement requests.
 
     Args:
         type: ``placementType``.
@@ -212,9 +212,9 @@ def plan_rollout(
     The caller first pushes a changed apply strategy (`plan_apply_strategy`). If that writes anything, it does not plan.
 
     Args:
-        requested: Number of clusters that the placement asks for.
+        requested: Number of clusters that the placement requests.
         strategy: The placement's ``spec.strategy``, None if absent.
-        bindings: All bindings of the placement, in any order, including deleting ones.
+        bindings: All bindings of the placement, in any order, including those being deleted.
         latest_snapshot: Name of the latest master resource snapshot. None: unset, it does not exist yet.
         now: Decides whether an untrackable binding has been applied for long enough.
         overrides: Desired override lists by cluster. A cluster that is missing has no overrides.

@@ -8,7 +8,7 @@ from scorer.api.meta import JsonObject
 
 
 class Verb(StrEnum):
-    """How a document is written."""
+    """Kind of write."""
 
     CREATE = "create"
     REPLACE = "replace"

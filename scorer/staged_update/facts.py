@@ -13,11 +13,11 @@ from scorer.rollout.snapshots.groups import SnapshotGroup
 
 @dataclass(frozen=True, slots=True)
 class ClusterWait:
-    """Why a cluster must not be changed now.
+    """Reason why a cluster must not be changed now.
 
     Args:
-        message: Human-readable hold and its end.
-        until: When to check again. None: unknown, an event arrives.
+        message: Human-readable reason, with its end.
+        until: Time of the next check. None: unknown, an event triggers it.
     """
 
     message: str
@@ -36,7 +36,7 @@ class StagedUpdateFacts:
         now: Current time, timezone-aware.
         placement: The placement that the run names. None: unset or missing.
         policy_snapshots: All policy snapshots of the placement.
-        bindings: All bindings of the placement, including deleting ones.
+        bindings: All bindings of the placement, including those being deleted.
         members: Labels of every MemberCluster, by name.
         strategy: The strategy that the run names. None: unset or missing. Read only during initialisation.
         groups: Resource snapshots of the placement, oldest index first.

@@ -32,7 +32,7 @@ _LONGEST_MESSAGE: Final = 32768
 
 
 class RunOrderRefusedError(Exception):
-    """A run cannot execute a command. The message says why."""
+    """A run cannot execute a command. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def open_approval(run: JsonObject, situation: RunSituation, *, stage: str = "", 
 
     Args:
         run: The run.
-        situation: Its situation.
+        situation: Situation of the run.
         stage: Restricts the search to a stage, unless empty.
         request: Restricts the search to a request name, unless empty.
 

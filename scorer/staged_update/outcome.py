@@ -21,7 +21,7 @@ class Update:
     """Update the content of a cluster.
 
     Args:
-        cluster: Its name.
+        cluster: Name.
         binding: The present binding.
         wanted: The desired binding, the same object if only the condition is missing.
         message: Message of its condition RolloutStarted, which becomes True.
@@ -61,7 +61,7 @@ class Accept:
 
     Args:
         request: The present request.
-        status: Its complete new status.
+        status: Complete new status.
     """
 
     request: JsonObject

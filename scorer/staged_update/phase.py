@@ -82,14 +82,14 @@ class RunWait:
     """One cause of a run's waiting.
 
     Args:
-        kind: Its kind.
+        kind: Kind.
         stage: The stage that waits, empty for the run as a whole.
         cluster: Name of the cluster.
         request: Name of the approval request.
         since: Start of the wait. None: unknown.
         until: End of a timed wait. None: unknown.
-        answered: It is approved, but the run has not processed the approval yet.
-        analysed: An analysis may approve the request.
+        answered: Whether it is approved, but the run has not processed the approval yet.
+        analysed: Whether an analysis may approve the request.
         message: Human-readable continuation of "waits for".
     """
 
@@ -114,9 +114,9 @@ class RunSituation:
     """Situation of a run.
 
     Args:
-        phase: Its phase.
+        phase: Phase.
         stage: The current or failed stage, empty before initialisation and after success.
-        waits: Its waits, in the order of its record. Empty if it does not wait or has ended.
+        waits: Waits, in the order of its record. Empty if it does not wait or has ended.
         message: Message of the run's conditions, possibly empty.
     """
 

@@ -30,7 +30,7 @@ def undo(
 
     Args:
         run: The run to undo.
-        situation: Its situation.
+        situation: Situation of the run.
         runs: All runs of its family and namespace.
         retained_indices: Indexes of the placement's existing resource snapshots.
         force: Also undo the changes of newer runs.

@@ -20,7 +20,7 @@ _RETRY: Final = "-retry"
 
 
 class UpgradeOrderRefusedError(Exception):
-    """A run or a gate cannot execute a command. The message says why."""
+    """A run or a gate cannot execute a command. The message has the reason."""
 
 
 def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:

@@ -53,7 +53,7 @@ def binding_override(binding: JsonObject, member: JsonObject, snapshots: Iterabl
     Args:
         binding: Names the override snapshots in the order of application.
         member: The MemberCluster that gets the objects.
-        snapshots: Those override snapshots, of both kinds, that the binding names and that exist.
+        snapshots: Existing override snapshots, of both kinds, that the binding names.
     """
     return _BindingOverride(
         Overrides.of(spec_of(binding)), member, {_key(snapshot): snapshot for snapshot in snapshots}
@@ -158,7 +158,7 @@ def substitute(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
     Args:
         value: Value of a patch. It is not mutated.
         cluster: Name of the member cluster.
-        labels: Its labels.
+        labels: Labels of the cluster.
 
     Raises:
         VariableError: A label variable is not closed, or the cluster does not have the label.

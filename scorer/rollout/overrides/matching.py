@@ -69,7 +69,7 @@ def placement_key(override: Mapping[str, Any], namespace: str) -> str:
 
     Args:
         override: ``spec`` of the override.
-        namespace: That of the override, empty for a ClusterResourceOverride.
+        namespace: Namespace of the override, empty for a ClusterResourceOverride.
     """
     placement = override.get("placement")
     if not placement:
@@ -139,7 +139,8 @@ class ClusterOverrides:
     """The override lists that the bindings of a placement should hold.
 
     Args:
-        by_cluster: For `scorer.rollout.planner.plan_rollout`. A cluster without overrides is omitted.
+        by_cluster: Overrides by cluster, for `scorer.rollout.planner.plan_rollout`. Clusters without overrides are
+            omitted.
         missing: Clusters without a MemberCluster, whose overrides cannot be determined. Retry later.
     """
 

@@ -305,8 +305,8 @@ def _adopt(desired: Any, live: Any, path: Path, prevails: bool) -> Any:
     Args:
         desired: A part of the manifest.
         live: The same part of the object on the member.
-        path: Where the field is in both.
-        prevails: The member's value wins. Otherwise it fills in for an empty one.
+        path: Path of the field in both objects.
+        prevails: Whether the member's value wins. Otherwise it fills in for an empty one.
     """
     head, *tail = path
     if isinstance(desired, list):

@@ -37,7 +37,8 @@ class IgnoredFields:
     """The value of the annotation.
 
     Args:
-        fields: In the order given. Empty if there is a mistake: half of a list would protect half of the fields.
+        fields: Fields in the given order. Empty if there is a mistake: a partial list would protect only some of the
+            fields.
         mistakes: Error messages for the author.
     """
 

@@ -71,7 +71,7 @@ class ClusterObjects:
 
     Args:
         hub: The other objects on the hub.
-        workloads_enabled: The hub runs workloads itself: no PersistentVolumeClaim is then placed.
+        workloads_enabled: Whether the hub runs workloads itself: no PersistentVolumeClaim is then placed.
     """
 
     def __init__(self, hub: ObjectLister, *, workloads_enabled: bool = False) -> None:

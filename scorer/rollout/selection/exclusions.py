@@ -120,8 +120,8 @@ class MemberLimits:
         home: The agent's own namespace.
         blocked_namespaces: Further namespaces that the agent touches neither themselves nor the objects in them. ``*``
             at the end matches any rest.
-        allowed_kinds: When not empty, the agent touches no other kinds.
-        namespaced_only: The agent touches no cluster-scoped objects.
+        allowed_kinds: Kinds that the agent may change. Empty: all kinds that are not blocked.
+        namespaced_only: Whether the agent touches no cluster-scoped objects.
     """
 
     home: str = ""
@@ -196,10 +196,10 @@ class SelectionSettings:
     """Selection settings of the hub's operator.
 
     Args:
-        allowed: When not empty, only these kinds are selected, and the default block list does not count.
+        allowed: Kinds that may be selected, instead of the default block list. Empty: all kinds that are not blocked.
         blocked: Kinds never selected, besides the default ones. Not together with *allowed*.
         reserved_namespaces: Never selected, besides ``default``, ``kube-*`` and ``fleet-*``.
-        workloads_enabled: The hub runs workloads itself: PersistentVolumeClaims are then not placed.
+        workloads_enabled: Whether the hub runs workloads itself: PersistentVolumeClaims are then not placed.
         home: The namespace of harbormaster on the hub, never selected, including all objects in it.
     """
 

@@ -312,7 +312,7 @@ def is_concerned(
         placement: ClusterResourcePlacement or ResourcePlacement.
         changed: The present object, or its last state if it was deleted.
         namespace_document: The Namespace of a namespaced object, or None if that was deleted, too.
-        is_deleted: The object was deleted. A namespaced one is treated like a changed one.
+        is_deleted: Whether the object was deleted. A namespaced one is treated like a changed one.
     """
     own, changed_namespace = namespace_of(placement), namespace_of(changed)
     terms = spec_of(placement).get("resourceSelectors") or ()

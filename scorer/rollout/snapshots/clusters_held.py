@@ -28,7 +28,7 @@ class ClustersHeld:
 
     Args:
         counts: Time of each unconfirmed loss, and the number of clusters that the placement had before it.
-        confirmed: When the removal of each confirmed cluster was ordered, by its shortened digest.
+        confirmed: Time at which the removal of each confirmed cluster was ordered, by its shortened digest.
     """
 
     counts: tuple[tuple[datetime, int], ...] = ()

@@ -46,8 +46,9 @@ class OverrideSnapshotPlan:
     Args:
         writes: Empty if the latest snapshot holds the override's spec already.
         name: Name of the snapshot in force after the writes.
-        index: Its index.
-        error: Why the override cannot have snapshots. Nothing is planned then, and the caller reports it to the user.
+        index: Index.
+        error: Reason why the override cannot have snapshots. Nothing is planned then, and the caller reports it to the
+            user.
     """
 
     writes: tuple[Write, ...] = ()
@@ -95,7 +96,7 @@ def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObjec
     The order is ClusterResourceOverrideSnapshots by name, then ResourceOverrideSnapshots by namespace and name.
 
     Args:
-        snapshots: Of any overrides, both kinds.
+        snapshots: Snapshots of any overrides, of both kinds.
     """
     latest: dict[tuple[str, str], JsonObject] = {}
     for snapshot in snapshots:

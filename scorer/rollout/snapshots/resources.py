@@ -124,9 +124,9 @@ class ResourceSnapshotPlan:
     Args:
         writes: Sequential writes. The oldest groups beyond the history limit are deleted before the new one is created.
         name: Name of the master to roll out.
-        index: Its index.
+        index: Index.
         identifiers: ``status.selectedResources`` to report: the content in force, not a pending change.
-        requeue_after: When a pending change may be written, if there is one.
+        requeue_after: Delay until a pending change may be written. None: unset, nothing is pending.
         too_large: The selected objects whose present content does not fit into a snapshot.
     """
 
@@ -309,7 +309,7 @@ def plan_orphaned_snapshots(
     Args:
         placement: Controls the strays by their owner references.
         strays: Resource snapshots without the label.
-        groups: Those with the label.
+        groups: Groups with the label.
         used_names: Names of masters that a binding, a Work or an update run names.
     """
     masters = {group.index: group.master for group in groups if group.master is not None}

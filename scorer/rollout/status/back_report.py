@@ -63,7 +63,7 @@ class BackReport:
 
 
 def reports_to_originals(placement: Mapping[str, Any]) -> bool:
-    """Return whether a placement asks for statuses on the hub's own objects. The Works carry them in any case."""
+    """Return whether a placement requests statuses on the hub's own objects. The Works carry them in any case."""
     strategy = (spec_of(placement).get("strategy") or {}).get("reportBackStrategy") or {}
     return strategy.get("type") == "Mirror" and strategy.get("destination") == "OriginalResource"
 

@@ -63,10 +63,10 @@ def binding_status(
 
     Args:
         binding: The binding as stored.
-        works: Its Works after the pass.
+        works: Works of the binding after the pass.
         plan: The plan of the pass.
         now: The time of a transition.
-        unheard: Why the agent of the member does not report, empty if it does.
+        unheard: Reason why the agent of the member does not report, empty if it does.
     """
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
         return dict(status_of(binding))
@@ -124,7 +124,7 @@ def removal_status(binding: JsonObject, works: Iterable[JsonObject], now: dateti
 
     Args:
         binding: The binding as stored.
-        works: Its Works, which are being deleted.
+        works: Works of the binding, which are being deleted.
         now: The time of a transition.
     """
     old = conditions_of(binding)

@@ -76,7 +76,7 @@ def plan_status_copy(
 
     Args:
         placement: A ClusterResourcePlacement with `reported_namespace`.
-        status: Its status as just decided.
+        status: New status of the placement.
         copy: The ClusterResourcePlacementStatus of its name in that namespace.
         now: ``lastUpdatedTime`` of a changed copy.
     """

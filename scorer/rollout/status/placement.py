@@ -72,7 +72,7 @@ class SnapshotView:
 
     Args:
         name: Name of the master.
-        index: Its index.
+        index: Index.
         identifiers: The content, as ``status.selectedResources`` names it.
     """
 

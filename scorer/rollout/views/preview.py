@@ -73,7 +73,7 @@ class RolloutBlocker:
     Args:
         clusters: The clusters that have to wait, in the order of the planner.
         reason: ``WaitingForRun``, ``BudgetUsedUp``, or the invariant that is broken.
-        message: In words.
+        message: Human-readable reason.
         budget: The numbers, if the limits of the rolling update are the obstacle.
     """
 
@@ -91,8 +91,8 @@ class RolloutPreview:
         type: ``RollingUpdate`` or ``External``.
         limits: The limits of the strategy. None: unset, they do not apply or are invalid.
         pushed: Clusters that have the placement and whose apply strategy changes immediately, outside all limits.
-        steps: In order.
-        blocked: Where it stops. None: unset, it completes.
+        steps: Steps, in order.
+        blocked: Point at which the rollout stops. None: unset, it completes.
         more: Number of clusters after the last step shown.
         held: Clusters that first wait for their maintenance windows, sorted. The others come before them.
     """
@@ -120,7 +120,7 @@ def preview_rollout(
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        bindings: Its bindings after scheduling, including deleting ones. Their states are valid.
+        bindings: Bindings of the placement after scheduling, including those being deleted. Their states are valid.
         latest: Name of the latest master resource snapshot.
         now: Decides whether an untrackable binding has been applied for long enough. No time passes between steps.
         overrides: Desired override lists by cluster. A cluster that is missing has none. None: unset, every binding

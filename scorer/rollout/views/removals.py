@@ -80,7 +80,7 @@ def unconfirmed_removals(
     """Return the removals of a placement that wait for confirmation, as the loop has recorded them.
 
     Args:
-        family: Of the placement.
+        family: Family of the placement.
         placement: The placement.
         snapshots: All of its resource snapshots.
         bindings: All of its bindings.
@@ -99,7 +99,7 @@ def orphaned_removal(on_clusters: Mapping[str, OrphanedContent], now: datetime) 
     """Return the entry about the orphaned content of a placement that no longer exists.
 
     Args:
-        on_clusters: Its content on each cluster.
+        on_clusters: Content of the placement on each cluster.
         now: The present time.
     """
     since = min(content.since for content in on_clusters.values())
@@ -136,7 +136,7 @@ class _Content:
     """The content of a placement on its clusters.
 
     Args:
-        objects: How many objects it places on each.
+        objects: Number of placed objects per cluster.
         bindings: All of its bindings.
     """
 

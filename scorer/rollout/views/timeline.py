@@ -136,13 +136,13 @@ class Bar:
     """One cluster.
 
     Args:
-        cluster: Its name.
+        cluster: Name.
         state: State of the update there.
         started: Start of the update. None: unset, not started.
-        ended: When its outcome was known. None: unset, not ended.
+        ended: Time at which its outcome was known. None: unset, not ended.
         detail: Cause of its wait, or an error, otherwise empty.
         forecast: Expected period of its update. None: unknown, or in the past.
-        windows: Its maintenance windows from now on. Empty if it has none, or if they no longer matter.
+        windows: Maintenance windows from now on. Empty if it has none, or if they no longer matter.
     """
 
     cluster: str
@@ -174,9 +174,9 @@ class Mark:
     """One wait of a band.
 
     Args:
-        kind: Its kind.
-        since: Its start. None: unset, not started.
-        until: Its end, past or expected. None: unknown.
+        kind: Kind.
+        since: Start. None: unset, not started.
+        until: End, past or expected. None: unknown.
         over: Whether it has ended.
         request: Name of the approval request, or empty.
     """
@@ -207,8 +207,8 @@ class Band:
         state: State in one or two words.
         bars: One per cluster, in the order of the update.
         marks: The waits, those before the clusters first.
-        started: When the first cluster was started, or the stage was skipped.
-        ended: When all clusters were done.
+        started: Time at which the first cluster was started, or the stage was skipped.
+        ended: Time at which all clusters were done.
         max_concurrency: Most concurrent updates of clusters. None: unlimited.
         detail: An error, or empty.
         deletes: Whether the placement is removed from these clusters.
@@ -245,8 +245,8 @@ class Timeline:
 
     Args:
         bands: Bands in the order of execution.
-        started: Its start. None: unset, not started.
-        ended: Its end. None: unset, not ended.
+        started: Start. None: unset, not started.
+        ended: End. None: unset, not ended.
     """
 
     bands: tuple[Band, ...]

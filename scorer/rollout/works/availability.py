@@ -73,7 +73,7 @@ def _untrackable(message: str) -> Availability:
 
 
 def _field(document: Mapping[str, Any], path: str, kind: type, default: Any) -> Any:
-    """Return the field at dotted *path*; absent or null is *default*."""
+    """Return the field at dotted *path*, or *default* if it is absent or null."""
     value: Any = document
     segments: list[str] = []
     for part in path.split("."):

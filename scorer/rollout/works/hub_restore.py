@@ -61,7 +61,7 @@ class WorkRevision:
     Args:
         uid: Uid of the Work.
         generation: Generation of the Work.
-        written: When the loop wrote it last, or when it was created if not recorded.
+        written: Time at which the loop wrote it last, or when it was created if not recorded.
     """
 
     uid: str
@@ -164,7 +164,7 @@ def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
     """Return whether a user has allowed a member to accept Works that are older than what was applied.
 
     Args:
-        document: Its MemberCluster or InternalMemberCluster.
+        document: MemberCluster or InternalMemberCluster of the member.
         now: The present instant.
     """
     until = read_instant(annotation(document, ACCEPT_OLDER_UNTIL))

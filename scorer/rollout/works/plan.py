@@ -138,7 +138,8 @@ class WorkPlan:
     Args:
         writes: Ordered writes, empty if there is a problem. A Work to delete may already be deleting without a removal
             mark: see `scorer.rollout.removal.deletion.plan_work_deletion`.
-        waiting: A desired Work is still being deleted, so its successor, of the same name, cannot be created yet.
+        waiting: Whether a desired Work is still being deleted, so its successor, of the same name, cannot be created
+            yet.
         problem: Set when the Works cannot be made.
         signatures: Writes that only sign a Work (`scorer.rollout.works.provenance`), which applies nothing.
         needs_manifests: Nothing was planned: a Work has become too large, and the plan needs the present manifests of

@@ -117,7 +117,7 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
     Args:
         work: The Work as stored. Transition times and first observations are copied from its present status.
         results: One per manifest, in order.
-        now: When the pass was made.
+        now: Time of the pass.
     """
     report_diff = reports_diff(work)
     entries = dicts_at(work, "status", "manifestConditions")
@@ -195,9 +195,10 @@ def manifest_status(
 
     Args:
         result: The outcome of the manifest.
-        old: Its present entry, which provides transition times and the times of the first drift and difference.
+        old: Current entry of the manifest, which provides transition times and the times of the first drift and
+            difference.
         report_diff: Apply strategy ReportDiff.
-        now: When the pass was made.
+        now: Time of the pass.
     """
     previous = old or {}
     generation = result.observed_generation or 0

@@ -37,7 +37,7 @@ _DIGEST_DIGITS: Final = 8
 
 
 class ThresholdComparison(StrEnum):
-    """How a number must compare with the threshold."""
+    """Comparison of a number with the threshold."""
 
     ABOVE = "above"
     BELOW = "below"
@@ -49,11 +49,11 @@ class QueryCheck:
     """A number that a query endpoint must return.
 
     Args:
-        endpoint: Its name in the settings of the loop.
+        endpoint: Name in the settings of the loop.
         expression: The query.
         comparison: Required comparison with *limit*.
         limit: The threshold.
-        hold: How long the number must meet it without interruption.
+        hold: Time for which the number must meet the threshold without interruption.
         every: Polling interval.
     """
 
@@ -81,9 +81,9 @@ class ObjectCheck:
 
     Args:
         api_version: API version of its kind.
-        kind: Its kind.
-        namespace: Its namespace. If empty, that of the run, or none for a cluster-scoped kind.
-        name: Its name, with ``{run}`` as placeholder for the name of the run. Without the placeholder, the object of an
+        kind: Kind.
+        namespace: Namespace. If empty, that of the run, or none for a cluster-scoped kind.
+        name: Name, with ``{run}`` as placeholder for the name of the run. Without the placeholder, the object of an
             earlier run would count for the next one.
         condition: Type of the condition.
         status: Required status.

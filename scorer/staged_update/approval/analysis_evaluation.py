@@ -86,9 +86,9 @@ class NotSeen:
     """The check could not be evaluated.
 
     Args:
-        reason: In one word.
+        reason: Machine-readable word.
         message: Human-readable reason.
-        failed: The query failed, so it is retried with backoff.
+        failed: Whether the query failed, so it is retried with backoff.
     """
 
     reason: str
@@ -105,7 +105,7 @@ class CheckResult:
 
     Args:
         status: Complete new status of the approval request. None: unset, unchanged.
-        approves: It approves the request.
+        approves: Whether it approves the request.
         again: Delay before the next evaluation. None: disabled.
     """
 

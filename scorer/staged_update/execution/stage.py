@@ -54,7 +54,7 @@ class StagePass:
 
     Args:
         run: The run as stored.
-        record: Its status, mutated in place.
+        record: Status, mutated in place.
         facts: State of the hub.
         validated: The stages and bindings.
         policy: Failure policy. None: disabled, the run waits for failed clusters.

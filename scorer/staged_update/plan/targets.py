@@ -94,7 +94,7 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
             (DR-6).
 
     Raises:
-        RunFailedError: No cluster is selected, or not as many as the policy asks for.
+        RunFailedError: No cluster is selected, or not as many as the policy requests.
         NotYetError: The scheduler has not finished.
     """
     snapshot = _policy_snapshot(facts, placement, fresh=fresh)

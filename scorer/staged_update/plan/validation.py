@@ -73,7 +73,7 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
 
 
 def _check_policy(record: StagedUpdateRecord, facts: StagedUpdateFacts) -> None:
-    """Compare the policy with the recorded one. Between two writes of a change, no snapshot is the latest."""
+    """Compare the policy with the recorded one. No snapshot is the latest while a change is being written."""
     latest = latest_policy_snapshots(facts.policy_snapshots)
     recorded_index = text_at(record.status, "policySnapshotIndexUsed")
     if not latest and any(label(snapshot, POLICY_INDEX) == recorded_index for snapshot in facts.policy_snapshots):

@@ -53,8 +53,8 @@ class FieldChange:
     """One field that differs.
 
     Args:
-        path: Its path in kubectl notation.
-        before: Its abbreviated value, empty if missing.
+        path: Path in kubectl notation.
+        before: Abbreviated value, empty if missing.
         after: Likewise.
     """
 

@@ -67,12 +67,12 @@ class ForecastCluster:
     """One cluster of a stage.
 
     Args:
-        name: Its name.
-        progress: Its progress.
+        name: Name.
+        progress: Progress.
         binding: The present binding. None: unset, it does not exist.
         wanted: Content that the run gives it.
-        starts: Its earliest start. None: unset, it has been started.
-        wait: Why it may not be changed when its stage can start. None: unset.
+        starts: Earliest start. None: unset, it has been started.
+        wait: Reason why it may not be changed when its stage can start. None: unset.
     """
 
     name: str
@@ -110,9 +110,9 @@ class ForecastStage:
 
     Args:
         planned: The computed stage.
-        progress: Its progress.
-        clusters: Its clusters, in order.
-        tasks: Its tasks, in order. Empty for a stage without clusters, which is skipped.
+        progress: Progress.
+        clusters: Clusters, in order.
+        tasks: Tasks, in order. Empty for a stage without clusters, which is skipped.
         begins: Earliest start of its first cluster. None: unset, it has started.
         ends: Earliest start of the next stage. None: unset, it is in the past.
     """
@@ -143,7 +143,7 @@ class StagedUpdateForecast:
         run: The run after its initialisation.
         facts: State of the hub, with the resource snapshot that the run would create.
         snapshot: Name of the resource snapshot that every cluster gets.
-        stages: Its stages, in order.
+        stages: Stages, in order.
         removed: Clusters that lose the placement at the end, by name.
         ends: Earliest end of the run.
         policy: Failure policy. None: disabled, the run waits for failed clusters.

@@ -41,7 +41,7 @@ def overview(run: JsonObject, situation: RunSituation) -> JsonObject:
 
     Args:
         run: The run.
-        situation: Where it stands.
+        situation: Situation of the run.
     """
     spec = spec_of(run)
     identity = {

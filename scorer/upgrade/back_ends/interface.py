@@ -39,7 +39,7 @@ class Inventory:
 
     Args:
         version: Version of the control plane, empty if unknown.
-        pools: Its node pools.
+        pools: Node pools.
         ready: False if the cluster is stopped or unreachable.
         busy: Description of another operation in progress, empty if idle.
         observed_at: Time of the observation, or None if it is current.
@@ -101,8 +101,8 @@ class Operation:
         upgrader: The back end.
         attempt: Counts from 1.
         target: Versions that the cluster is upgraded to.
-        deadline: When the run gives up. None: unlimited.
-        given_up: The run has given up already, and only polls until the operation ends.
+        deadline: Time at which the run gives up. None: unlimited.
+        given_up: Whether the run has given up already, and only polls until the operation ends.
     """
 
     id: str
@@ -138,7 +138,7 @@ class Observation:
         error: Cause of the failure.
         finished_at: End of the operation. None: unknown.
         inventory: Versions after the operation. None: unknown.
-        unclaimed: The operation is handed off, but no upgrader has accepted it yet.
+        unclaimed: Whether the operation is handed off, but no upgrader has accepted it yet.
         remark: Reason and message of an Event to emit. None: unset.
         asked: Node images that the back end was asked for. None: unknown.
         trouble: Failure of the back end in spite of its answer. Counts as a failed call.

@@ -128,7 +128,7 @@ def observation_of(request: Mapping[str, Any]) -> Observation:
 
 
 def _requested_images(request: Mapping[str, Any]) -> tuple[NodeImageVersion, ...] | None:
-    """Return the node images that a request asks for, or None if it is unreadable."""
+    """Return the node images that a request names, or None if it is unreadable."""
     images = dicts_at(request, "spec", "nodeImages")
     try:
         return tuple(NodeImageVersion.read(image) for image in images)

@@ -61,11 +61,11 @@ def held_message(cluster: str) -> str:
 def changed_cluster(
     parts: ClusterApiObjects, place: ClusterApiRef, operation: Operation, now: datetime
 ) -> JsonObject | Rejected:
-    """Return a Cluster with the topology that an operation asks for, or the reason to refuse.
+    """Return a Cluster with the topology that an operation requests, or the reason to refuse.
 
     Args:
         parts: The Cluster and its objects.
-        place: How its image is set.
+        place: Place in the topology where the image is set.
         operation: The operation.
         now: Current time.
     """

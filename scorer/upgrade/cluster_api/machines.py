@@ -18,8 +18,8 @@ def is_seen(machines: Mapping[str, Any], *, unsaid: bool = False) -> bool:
 
     Args:
         machines: The object.
-        unsaid: Result without an observedGeneration. Cluster API always sets it. Other control plane providers may omit
-            it.
+        unsaid: Result if there is no observedGeneration. Cluster API always sets it. Other control plane providers may
+            omit it.
     """
     observed_generation = _number(status_of(machines), "observedGeneration")
     return unsaid if observed_generation is None else observed_generation >= generation_of(machines)

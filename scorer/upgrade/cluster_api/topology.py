@@ -44,7 +44,7 @@ FAMILY: Final = "linux"
 
 
 class NoClusterError(ValueError):
-    """A member names no Cluster, or one that does not exist. The message says why."""
+    """A member names no Cluster, or one that does not exist. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class ClusterApiObjects:
 
     Args:
         cluster: The Cluster.
-        control_plane: Its control plane object, empty if missing or unreadable.
-        deployments: Its MachineDeployments.
-        pools: Its MachinePools.
-        cluster_class: Its ClusterClass, empty if unreadable.
+        control_plane: Control plane object, empty if missing or unreadable.
+        deployments: MachineDeployments.
+        pools: MachinePools.
+        cluster_class: ClusterClass, empty if unreadable.
     """
 
     cluster: JsonObject
@@ -140,7 +140,7 @@ def topology_of(cluster: Mapping[str, Any]) -> JsonObject:
 
 
 def version_of(cluster: Mapping[str, Any]) -> str:
-    """Return the version that the topology of a Cluster asks for, without ``v``."""
+    """Return the version that the topology of a Cluster requests, without ``v``."""
     return text_at(topology_of(cluster), "version").removeprefix("v")
 
 
@@ -197,7 +197,7 @@ def full_name(cluster: Mapping[str, Any]) -> str:
 
 
 def versions_of(machines: Mapping[str, Any]) -> str:
-    """Return the version that a MachineDeployment or MachinePool asks for, without ``v``."""
+    """Return the version that a MachineDeployment or MachinePool requests, without ``v``."""
     return text_at(spec_of(machines), "template", "spec", "version").removeprefix("v")
 
 

@@ -50,7 +50,7 @@ class StartVerdict:
 
     Args:
         outcome: The outcome.
-        reason: In one word, empty for GO.
+        reason: Machine-readable word, empty for GO.
         message: Human-readable message.
         opens: Next opening of its window. None: unknown, or no window is closed.
         again: Earliest other time at which a check may have another result. None: unknown, only an event changes it.

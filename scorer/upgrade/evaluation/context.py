@@ -25,7 +25,7 @@ class Evaluation:
     Args:
         run: The run as stored.
         facts: State of the hub.
-        record: Its status, which each step of the evaluation updates.
+        record: Status, which each step of the evaluation updates.
         actions: Actions to execute, in order.
         events: Events to emit, in order.
     """

@@ -39,7 +39,7 @@ class Position:
         group: The group, empty for gates of the stage.
         timing: Before or after.
         gates: Reports of the gates.
-        configured: Their configuration in the strategy.
+        configured: Configuration of the gates in the strategy.
     """
 
     stage: str

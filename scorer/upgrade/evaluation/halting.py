@@ -1,4 +1,4 @@
-"""How a run halts: nothing more is started, and operations in flight run to their end.
+"""Halting of a run: no further operation is started, and operations in flight are finished.
 
 Source: upgrade-runs.md 8.4, 8.5 and 9.1.
 """

@@ -42,7 +42,7 @@ class NotInitializedError(Exception):
     """A run cannot start.
 
     Args:
-        reason: In one word.
+        reason: Machine-readable word.
         message: Human-readable message.
     """
 
@@ -108,7 +108,7 @@ def sequence_of(spec: UpgradeRunSpec, status: UpgradeRunStatus, strategy: Strate
 
     Args:
         spec: Spec of the run.
-        status: Its recorded status.
+        status: Recorded status of the run.
         strategy: The referenced strategy as it is now. None: unset or missing.
     """
     if status.start_time is not None:

@@ -1,4 +1,4 @@
-"""When to requeue a run if no event arrives before.
+"""Time after which a run is requeued without an event.
 
 Source: upgrade-runs.md 7.5.
 """

@@ -1,4 +1,4 @@
-"""Which members of the current stage start now.
+"""Selection of the members of the current stage that start now.
 
 A pass works in rounds. In each round, every group with a free slot offers one member, and offers start in the order of
 their tiers while the stage has slots. Groups thus share a stage evenly, and members with an open window come first

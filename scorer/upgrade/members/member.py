@@ -39,8 +39,8 @@ class Member:
 
     Args:
         name: Name of the MemberCluster.
-        labels: Its labels.
-        region: Its region, as named by the catalog.
+        labels: Labels.
+        region: Region, as named by the catalog.
         order: Members with a lower number are upgraded first.
         upgrades_paused: Whether its upgrades are paused by annotation.
         windows: Maintenance windows that apply to it and this upgrade.

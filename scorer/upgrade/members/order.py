@@ -29,8 +29,8 @@ class _Place(NamedTuple):
 
     Attributes:
         order: Value of its order annotation.
-        name: Its name.
-        position: Its position in the group.
+        name: Name.
+        position: Position in the group.
     """
 
     order: int

@@ -20,9 +20,9 @@ class _Step:
         type: Kind of step.
         name: Name of the member, of the stage of a wait, or of the object of a gate.
         stage: Position of its stage.
-        group: Its group, empty if it belongs to the stage as a whole.
-        start: Its start.
-        end: Its end.
+        group: Group, empty if it belongs to the stage as a whole.
+        start: Start.
+        end: End.
     """
 
     type: StepType

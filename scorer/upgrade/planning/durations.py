@@ -47,7 +47,7 @@ class Sample:
         upgrader: The back end.
         type: Parts of the cluster that changed.
         ended: Time of its end.
-        took: Its duration.
+        took: Duration.
     """
 
     member: str

@@ -57,7 +57,7 @@ class ProfileTarget:
     Args:
         type: Parts of the cluster that change.
         kubernetes_version: Target version, empty to keep the present versions.
-        selection: How node images are chosen.
+        selection: Rule for choosing node images.
         images: Newest image per family, if images are the trigger. A newer one triggers another run.
     """
 
@@ -158,7 +158,7 @@ def run_of(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool
 
     Args:
         profile: The profile.
-        target: Its target.
+        target: Target of the run.
         start: Whether the run starts by itself.
     """
     spec = profile.spec

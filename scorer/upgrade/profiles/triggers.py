@@ -1,4 +1,4 @@
-"""When an auto-upgrade profile creates a run, and which earlier runs it stops or deletes.
+"""Triggers of auto-upgrade profiles: when a run is created, and which earlier runs are stopped or deleted.
 
 Source: upgrade-runs.md 12.
 """

@@ -22,7 +22,7 @@ class AttemptOutcome:
     """Outcome of one attempt.
 
     Args:
-        after: Its duration. None: unlimited, it never ends.
+        after: Duration. None: unlimited, it never ends.
         fails: Whether it fails.
         error: Error of the failure.
         rejections: Results of the first start calls. The next call is accepted.

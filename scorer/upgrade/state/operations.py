@@ -61,7 +61,7 @@ def operation_of(
         entry: The member's entry in the run.
         member: The member, or None if it has left the fleet.
         images: Image targets of the run.
-        deadline: When the run gives up. None: unlimited.
+        deadline: Time at which the run gives up. None: unlimited.
     """
     target = Target(run.spec.upgrade.type, entry.to_version, {} if member is None else images.outdated_targets(member))
     return Operation(

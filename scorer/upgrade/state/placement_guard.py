@@ -18,7 +18,7 @@ class GuardedPlacement:
     Args:
         name: Name of the placement.
         clusters: Clusters that it is bound to.
-        allowed: How many of them may be in upgrade concurrently.
+        allowed: Number of its clusters that may be in upgrade concurrently.
         namespace: Namespace of the placement, empty for a cluster-scoped one.
     """
 
@@ -68,7 +68,8 @@ def allowed_in_upgrade(total: int, desired: int, budget: Mapping[str, Any] | Non
         total: Number of clusters that it is bound to.
         desired: Base of percentages in its budget: the clusters that it asks for, or all for a placement on every
             cluster.
-        budget: Its ClusterResourcePlacementDisruptionBudget. None: unset. An unreadable budget allows none.
+        budget: ClusterResourcePlacementDisruptionBudget of the placement. None: unset. An unreadable budget allows no
+            upgrades.
     """
     if budget is None:
         return max(1, total // _QUARTER)

@@ -43,8 +43,8 @@ class WriteGate:
 
     Args:
         name: Name of the object.
-        spec: Its spec, which never changes.
-        status: Its status. Conditions that it does not contain are kept.
+        spec: Spec, which never changes.
+        status: Status. Conditions that it does not contain are kept.
     """
 
     name: str

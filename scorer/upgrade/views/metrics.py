@@ -15,7 +15,7 @@ _RESULTS = {UpgradeState.COMPLETED: "success", UpgradeState.FAILED: "failure"}
 
 
 class Measured(StrEnum):
-    """Quantity that a measurement is about."""
+    """Measured quantity."""
 
     UPGRADE = "upgrade"
     PENDING = "pending"
@@ -28,8 +28,8 @@ class Measure:
     """One measurement.
 
     Args:
-        kind: Its quantity.
-        seconds: Its value.
+        kind: Quantity.
+        seconds: Value.
         labels: Type, back end and result of an upgrade, or the reason of a wait. Otherwise empty.
     """
 
@@ -43,7 +43,7 @@ def measures(run: ClusterUpgradeRun, new_status: UpgradeRunStatus, now: datetime
 
     Args:
         run: The run before the pass.
-        new_status: Its status after the pass.
+        new_status: Status of the run after the pass.
         now: Time of the pass.
     """
     old_entries = {entry.name: entry for entry in _entries(run.status)}

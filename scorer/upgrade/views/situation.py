@@ -53,7 +53,7 @@ class UpgradeWait:
     """One cause of a run's waiting.
 
     Args:
-        kind: Its kind.
+        kind: Kind.
         message: Human-readable message.
         stage: Stage that waits, empty for the run as a whole.
         gate: Name of the object of a gate.
@@ -61,7 +61,7 @@ class UpgradeWait:
         since: Start of the wait. None: unknown.
         until: End of the wait without any action. None: unknown.
         needs_person: Whether it ends only by user action.
-        answered: The gate is approved, but the run has not processed the approval yet.
+        answered: Whether the gate is approved, but the run has not processed the approval yet.
     """
 
     kind: UpgradeWaitKind
@@ -80,7 +80,7 @@ class UpgradeSituation:
     """Situation of a run.
 
     Args:
-        phase: Its state.
+        phase: State.
         stage: The current stage, empty if none.
         message: Message for users, may be empty.
         waits: Causes of its waiting.
