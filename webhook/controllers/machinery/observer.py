@@ -1,4 +1,4 @@
-"""Metrics hooks of queues and controllers (a port; `webhook.telemetry.loop_metrics` implements it).
+"""Metrics hooks of queues and controllers (a port, implemented by `webhook.telemetry.loop_metrics`).
 
 Source: serving.md 6.1.
 """

@@ -204,7 +204,7 @@ class WorkQueue(Generic[K]):
         self._forget_if_idle(key)
 
     def _forget_if_idle(self, key: K) -> None:
-        """Remove an idle key without timer and counters from the table, or one that belongs to another shard by now."""
+        """Remove a key from the table if it is idle without timer and counters, or belongs to another shard now."""
         state = self._states[key]
         if state == KeyState() or (state.phase is _Phase.IDLE and state.timer is None and not self.owns(key)):
             del self._states[key]

@@ -1,4 +1,4 @@
-"""Wiring of a controller: what enqueues its keys, and what the loop runs for it.
+"""Wiring of a controller: the sources that enqueue its keys, and the functions that the loop runs for it.
 
 Every controller has a method `wiring`, which names each `Watch` (objects of the hub) and each `Signal` (any other
 source). A change only enqueues keys. The controller re-reads the state to decide, so a late event does no harm. A watch
@@ -149,15 +149,14 @@ class Wiring(Generic[K]):
         name: Name of its queue, in logs, metrics and conditions.
         reconcile: Reconciles one key.
         concerned: Returns the object of a key. Failures are reported on it.
-        owner: Returns the owner that decides to which shard a key belongs, if several replicas share the work. Each
-            object has one owner, whichever controllers write it. A placement, as ``crp/web``, owns everything that is
-            made from it or requested of it. None: unknown, the object is deleted and each replica only forgets its
-            state.
+        owner: Returns the owner, which determines the shard of a key if several replicas share the work. Each object
+            has one owner, whichever controllers write it. A placement, as ``crp/web``, owns everything that is made
+            from it or requested of it. None: unknown, the object is deleted and each replica only forgets its state.
         watches: Watches and signals that enqueue keys.
         resync: Returns the keys that are reconciled at intervals, changed or not.
         polls: Polls that enqueue keys.
         workers: Number of workers. None: unset, the settings apply.
-        takes_reports: Member reports enqueue its keys, so that in a large fleet it may never be idle.
+        takes_reports: Whether member reports enqueue its keys, so that in a large fleet it may never be idle.
         makes: Kinds of objects that must not be created twice. They are listed once more before the controller starts,
             because the previous leader may have created some just before it stopped.
         trims: Parts to keep of large and numerous objects. The cache drops the rest.

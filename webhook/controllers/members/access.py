@@ -55,12 +55,12 @@ class MemberAccess:
         self._reading = asyncio.Lock()
 
     async def get(self, kind: Kind, key: Key, home: str) -> JsonObject | None:
-        """Return a Role or RoleBinding, or None. One without the harbormaster label is returned, too.
+        """Return a Role or RoleBinding, or None. An object without the harbormaster label is returned, too.
 
         Args:
             kind: ROLE or ROLE_BINDING.
-            key: Its key.
-            home: UID of its namespace. A cached entry does not count in another namespace of the same name.
+            key: Key of the object.
+            home: UID of its namespace. Entries of an earlier namespace of that name are ignored.
         """
         await self._refresh()
         cached = self._cache.get((kind, key))

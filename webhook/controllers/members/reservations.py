@@ -103,7 +103,7 @@ class MemberReservations:
         """Return the members that other holders have reserved for a change of a placement, according to the cache.
 
         Args:
-            placement: As ``crp/web``.
+            placement: The placement, as ``crp/web``.
             members: Members of the placement. If the reservations cannot be read, all of them count as reserved.
         """
         try:

@@ -78,7 +78,7 @@ class NodeWorld:
 
     @property
     def problem(self) -> str:
-        """Why no decision is possible, or an empty string."""
+        """Reason why no decision is possible, or an empty string."""
         for kind in NEEDED:
             if refusal := self.cache.refusal(kind):
                 return f"{kind.plural} may not be read: {refusal}"

@@ -81,7 +81,7 @@ class NodePlace:
 
 
 class NodeDisruptionController:
-    """Evaluates all pools together: a command may take nodes of several.
+    """Evaluates all pools together, because a command may take nodes from several pools.
 
     Args:
         place: The cluster.

@@ -206,7 +206,7 @@ def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[No
 
 
 def _until(hold: DrainBlocker) -> str:
-    """Return when a pod is deleted regardless, unless the hold's message names that time."""
+    """Return the time of a pod's forced deletion as text, unless the hold's message has it."""
     if hold.until is None or (at := format_time(hold.until)) in hold.message:
         return ""
     return f", until it is deleted at {at}"

@@ -52,7 +52,7 @@ class PlanningPass:
         views: The pools, with their reservations.
         waited: Command of an earlier decision that has been validated now. None: unset.
         checked: Valid part of that command, or the failure.
-        problem: Why the instance types are not used, or empty.
+        problem: Reason why the instance types are not used, or empty.
         uids: UIDs of the nodes, by name. A decision does not apply to a newer node of the same name.
     """
 
@@ -123,7 +123,7 @@ class NodePlanning:
 
     @property
     def trouble(self) -> str:
-        """Why the instance types in the file are not used. Empty if they are, or if there is no file."""
+        """Reason why the instance types in the file are not used. Empty if they are, or if there is no file."""
         return "" if self._types is None else self._types.problem
 
     async def evaluate(self, shunned: Mapping[str, str]) -> PlanningPass:

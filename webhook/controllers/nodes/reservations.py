@@ -63,7 +63,7 @@ class NodeReservations:
 
         Args:
             order: The order.
-            pools: Its nodes by pool.
+            pools: Nodes of the order by pool.
             command: Command of the order. None: unset, its nodes have expired.
 
         Returns:

@@ -170,7 +170,7 @@ class BackReportController:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement whose spec or selection has changed, if back-reporting concerns it."""
+    """Yield a placement whose spec or selection has changed, if back-reporting applies to it."""
     new = change.new
     if new is not None and _reports(new) and (change.touches(desired) or change.alters(_selected)):
         yield family.ref(new)

@@ -97,9 +97,9 @@ class ClusterRemovals:
         Args:
             family: Family of the placement.
             placement: The placement.
-            snapshot: Its latest policy snapshot.
+            snapshot: Latest policy snapshot of the placement.
             run: The decision.
-            documents: Its bindings: stored and lost ones.
+            documents: Stored and lost bindings of the placement.
         """
         by_name = {name_of(document): document for document in documents}
         picked = {pick.cluster for pick in run.picked}

@@ -1,4 +1,4 @@
-"""Overrides: keep their snapshots, and find those that a placement and its bindings need.
+"""Overrides: keep their snapshots, and find the overrides that a placement and its bindings need.
 
 Source: rollout.md 6 and 20.
 """

@@ -130,7 +130,7 @@ class Selectables:
 
         Args:
             ref: The placement.
-            terms: Its selectors.
+            terms: Selectors of the placement.
             placed: Group, version and kind of its placed objects. A hub that starts, or whose aggregated server is
                 down, does not list all kinds: their objects must not count as deleted.
 

@@ -1,8 +1,8 @@
 """RollingUpdate: bring bindings to the latest snapshot within the limits of the strategy.
 
 If members are reserved, a member is reserved before its binding is changed, until the binding is available or has
-failed. Bindings on members that another disruption holds report what they wait for, and others have their turn.
-Bindings that another client has reserved for a change count as changed.
+failed. Bindings on members that another disruption holds report what they wait for, and the rollout continues with the
+others. Bindings that another client has reserved for a change count as changed.
 
 Source: rollout.md 7 and 8.
 """

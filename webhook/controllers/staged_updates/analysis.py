@@ -61,7 +61,7 @@ Record = Callable[[JsonObject, Event], None]
 
 
 class RequestRef(NamedTuple):
-    """Key of an approval request. Whether the namespace is empty determines its family."""
+    """Key of an approval request. An empty namespace means the cluster-scoped family."""
 
     name: str
     namespace: str = ""

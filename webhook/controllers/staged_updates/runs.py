@@ -85,7 +85,7 @@ FEW: Final = 20
 
 
 class RunRef(NamedTuple):
-    """Key of a run. Whether the namespace is empty determines its family."""
+    """Key of a run. An empty namespace means the cluster-scoped family."""
 
     name: str
     namespace: str = ""

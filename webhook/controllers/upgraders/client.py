@@ -1,6 +1,6 @@
 """The client of the upgrade back ends: every call has a timeout and is retried with backoff.
 
-A failed or timed out call says nothing about the cluster, so the run remains as it is. The call is retried after 5
+A failed or timed out call reveals nothing about the cluster, so the run is not changed. The call is retried after 5
 seconds, with backoff up to 5 minutes.
 
 Source: upgrade-runs.md 13.1.
@@ -127,7 +127,7 @@ class UpgraderBackEnds:
 
     @property
     def capabilities(self) -> Mapping[str, Capabilities]:
-        """Capabilities by back end. Empty for one that fails to report them."""
+        """Capabilities by back end. Empty for a back end that fails to report them."""
         return {name: self._capabilities(name, upgrader) for name, upgrader in self._upgraders.items()}
 
     def _capabilities(self, name: str, upgrader: Upgrader) -> Capabilities:
@@ -142,11 +142,11 @@ class UpgraderBackEnds:
     async def inspect(
         self, members: Mapping[str, tuple[JsonObject, str]], *, anew: bool = False
     ) -> Mapping[str, Inventory]:
-        """Return the inventories of members, without unknown ones.
+        """Return the inventories of members. Unknown inventories are omitted.
 
         Args:
             members: All MemberClusters, each with its back end, by name.
-            anew: Whether to inspect members again whose inventory is still fresh.
+            anew: Whether to also inspect members whose inventory is still fresh.
         """
         now = self._now()
         due_members = [
@@ -183,7 +183,7 @@ class UpgraderBackEnds:
         Args:
             members: The MemberClusters, each with its back end, by name.
             target: Target of the upgrade.
-            anew: Whether to check members again whose result is still fresh.
+            anew: Whether to also check members whose result is still fresh.
         """
         now = self._now()
 
@@ -255,7 +255,7 @@ class UpgraderBackEnds:
         return self._observations
 
     def forget(self, run: str) -> None:
-        """Drop all operations of a run, which is given by its UID."""
+        """Drop all operations of the run with this UID."""
         for key in [key for key in self._observations if key.partition("/")[0] == run]:
             del self._observations[key]
         for place in [pause for pause in self._pauses if pause[1].partition("/")[0] == run]:

@@ -90,7 +90,7 @@ class ClusterApi:
         return inventory_of(parts, ref.variable, self._now(), self._member_history(member.name, parts))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
-        """Return what Cluster API would refuse, and the follow-up of an upgrade of the control plane alone."""
+        """Return the issues for which Cluster API would refuse, and a note on upgrades of only the control plane."""
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
             parts = await self._parts(ref, member.name)

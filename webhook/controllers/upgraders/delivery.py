@@ -1,4 +1,4 @@
-"""Posts requests to an external upgrader by HTTP.
+"""Posts requests to an external upgrader over HTTP.
 
 A request is posted again until the upgrader acknowledges it. The upgrader recognises a repeated operation by its id.
 

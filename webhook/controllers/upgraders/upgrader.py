@@ -1,4 +1,4 @@
-"""The interface of an upgrade back end, and how installed back ends are loaded from entry points.
+"""The interface of an upgrade back end, and the loading of installed back ends from entry points.
 
 A back end is an entry point in group ``harbormaster.upgraders``, so that any package can provide one. The entry point
 is a class or function that is called with a `Workplace` and returns the back end.
@@ -37,8 +37,8 @@ class MemberRef:
 
     Args:
         name: Name of the MemberCluster.
-        labels: Its labels.
-        annotations: Its annotations, which tell the back end where to find the cluster.
+        labels: Labels.
+        annotations: Annotations, which tell the back end where to find the cluster.
         nodes: Number of nodes that its agent reports, or 0 if unknown.
     """
 
@@ -76,7 +76,7 @@ class Workplace:
 
 
 class Upgrader(Protocol):
-    """A back end. An exception says nothing about the cluster: the call is retried with backoff."""
+    """A back end. An exception reveals nothing about the cluster: the call is retried with backoff."""
 
     @property
     def name(self) -> str:
@@ -122,7 +122,7 @@ def make_upgraders(names: Iterable[str], workplace: Workplace) -> dict[str, Upgr
 
     Args:
         names: Names of entry points.
-        workplace: Their dependencies.
+        workplace: Dependencies of the back ends.
 
     Raises:
         UpgraderError: One is not installed, or cannot be loaded.

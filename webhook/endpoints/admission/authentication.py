@@ -28,15 +28,15 @@ LEARNING_SECONDS: Final = 0.5
 
 
 class Calls(Protocol):
-    """How the API server calls the hooks now, as far as this process has observed."""
+    """Properties of the API server's calls to the hooks, as observed by this process."""
 
     @property
     def plainly(self) -> bool:
-        """Whether it calls the plain paths."""
+        """Whether the API server calls the plain paths."""
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """The secrets of the paths that it calls."""
+        """Secrets of the paths that the API server calls."""
 
     async def change(self) -> None:
         """Wait until the observed state is up to date."""
@@ -46,14 +46,14 @@ class ApiServerVerifier:
     """Distinguishes the API server from unverified callers.
 
     Attributes:
-        refuses: Unverified callers are refused.
-        tells_strangers: The settings allow to verify callers.
+        refuses: Whether unverified callers are refused.
+        tells_strangers: Whether the settings allow the verification of callers.
 
     Args:
-        settings: How the API server is verified.
+        settings: Settings for the verification of the API server.
         secrets: Secrets of the installation, if any.
         now: The clock.
-        calls: How the API server calls the hooks. None: unknown, only the settings count.
+        calls: Observed calls of the API server. None: unknown, only the settings count.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ApiServerVerifier:
 
         Args:
             transport: Transport of the request. None: unknown, the client has disconnected.
-            by_secret: It arrived below the secret path.
+            by_secret: Whether the request arrived below the secret path.
 
         Raises:
             StaleClientError: The certificate was valid when the connection was made, and no longer is.

@@ -16,7 +16,7 @@ class Called:
 
     Args:
         hook: The hook.
-        by_secret: The target is below the secret path.
+        by_secret: Whether the target is below the secret path.
         budget: Seconds that the caller allows, less a margin.
     """
 
@@ -36,8 +36,7 @@ class FastPath(Protocol):
         """Answer a valid review of the API server that can be decided without waiting.
 
         Returns:
-            The body of a response with status 200. None: unset, the review has had no effect, and the ordinary handler
-                must
+            The body of a response with status 200. None: unset, the review had no effect, and the ordinary handler must
             process it, if only to refuse it.
         """
         ...

@@ -267,7 +267,7 @@ class ReviewHandler:
         Args:
             hook: The hook.
             judge: Judges in place of the registry's rules.
-            by_secret: The handler serves a path below the secret one.
+            by_secret: Whether the handler serves a path below the secret one.
         """
 
         async def handle(request: web.Request) -> web.Response:

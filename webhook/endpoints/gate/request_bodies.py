@@ -68,7 +68,7 @@ class ObservedModel(RequestModel):
 
 
 class DisruptionModel(RequestModel):
-    """May these nodes of a pool be disrupted, or so many? One of `pool` and `nodePool`, one of `nodes` and `count`."""
+    """A question whether nodes of a pool may be disrupted. One of `pool` and `nodePool`, one of `nodes` and `count`."""
 
     pool: Name | None = None
     """Name of a NodePool of the hub."""
@@ -186,7 +186,7 @@ class DisruptionBatchModel(RequestModel):
 
 
 class RolloutModel(RequestModel):
-    """May this placement be changed on this cluster now?"""
+    """A question whether a placement may be changed on a cluster now."""
 
     placement: PlacementModel
     """A placement on the hub, by `ref`. An inline policy has no rollout."""
@@ -209,7 +209,7 @@ class RolloutModel(RequestModel):
 
 
 class ClusterUpdateModel(RequestModel):
-    """May this cluster be upgraded now?"""
+    """A question whether a cluster may be upgraded now."""
 
     cluster: Name
     """Name of a member cluster."""
@@ -218,7 +218,7 @@ class ClusterUpdateModel(RequestModel):
 
 
 class ReservationModel(RequestModel):
-    """A question to one of the gates, and how long to reserve the granted nodes or member."""
+    """A question to one of the gates, and the duration of the reservation of the granted nodes or member."""
 
     gate: Literal["disruption", "rollout", "cluster-update"]
     """The gate that grants."""
@@ -231,7 +231,7 @@ class ReservationModel(RequestModel):
 
 
 class RenewalModel(RequestModel):
-    """How long to keep a reservation from now on."""
+    """New lifetime of a reservation, from now on."""
 
     ttl_seconds: Annotated[int, Field(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
     """New lifetime of the reservation in seconds, counted from now."""

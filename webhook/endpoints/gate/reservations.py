@@ -175,7 +175,7 @@ def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *
         thing: The reserved object.
         reservation: An active reservation.
         prefixes: Prefixes of references to the placements that the caller may list: the holder of a rollout names one.
-        mine: It is the caller's own.
+        mine: Whether it is the caller's own.
     """
     holder = reservation.holder
     if holder.startswith(_OF_ROLLOUTS) and not holder.removeprefix(_OF_ROLLOUTS).startswith(prefixes) and not mine:

@@ -127,7 +127,7 @@ class Callers:
         Args:
             request: A request whose body is unread.
             surface: Determines the limits.
-            by_session: The session of the page counts for this request.
+            by_session: Whether the session of the page counts for this request.
 
         Raises:
             ProblemError: No valid credentials (401), too many requests (429), or the hub does not respond (503).
@@ -308,7 +308,7 @@ class Callers:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """How the failures of a token are counted.
+    """Key by which failures of a token are counted.
 
     Args:
         bucket: Counts the failures. None: disabled, the token was good before, and failures of other tokens do not

@@ -112,7 +112,7 @@ class Api:
             handler: Handles the requests.
             surface: Determines the limits, and the label of the metrics.
             when_synced: False: call the handler even before the caches are filled.
-            open_to_all: The response holds no data, so callers need not authenticate.
+            open_to_all: Whether the response holds no data, so callers need not authenticate.
         """
         endpoint = _Endpoint(_READ, route, surface, when_synced, open_to_all, _READ if _is_question(path) else _NONE)
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
@@ -275,8 +275,8 @@ class Api:
         Args:
             request: A request whose body is unread.
             limit: Bytes.
-            surface: For the counts.
-            vouched: The sender has authenticated.
+            surface: Surface, for the counts.
+            vouched: Whether the sender has authenticated.
 
         Raises:
             ProblemError: The body has another media type, or is too large, too slow, or incomplete.

@@ -46,7 +46,7 @@ class _Reading:
 
     Args:
         address: The sender's address.
-        vouched: The sender has authenticated.
+        vouched: Whether the sender has authenticated.
         patience: The timeout for reading it.
     """
 
@@ -95,7 +95,7 @@ class Bodies:
             request: A request whose body is unread.
             limit: Bytes.
             seconds: Timeout for the arrival of the body.
-            vouched: The sender has authenticated.
+            vouched: Whether the sender has authenticated.
 
         Raises:
             BodyTooLargeError: Longer than *limit*. If Content-Length already exceeds it, nothing is read.

@@ -58,7 +58,7 @@ class RequestMistake(TypedDict):
 
 
 class ProblemDetails(TypedDict):
-    """Why there is no answer (RFC 9457). Ignore members you do not know."""
+    """Error response (RFC 9457). Clients must ignore unknown members."""
 
     type: str
     """`urn:harbormaster:problem:<slug>`."""

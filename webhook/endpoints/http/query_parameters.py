@@ -92,7 +92,7 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None, o
     """Return the requested part of a list. Without parameters, it is the whole list.
 
     Args:
-        request: Its query has ``limit`` and ``continue``, or names of items, or nothing.
+        request: Request with ``limit`` and ``continue`` in its query, or names of items, or neither.
         names: Names of all items that the caller may see, sorted.
         by: The parameter that names an item and may be repeated. Unknown items are omitted. None: disabled, items
             cannot be selected by name.

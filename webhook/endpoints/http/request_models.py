@@ -85,7 +85,7 @@ def _place(document: Any, loc: Sequence[str | int], *, missing: bool) -> Iterato
     Args:
         document: The body.
         loc: The path from pydantic.
-        missing: Its last part is a required member that is absent.
+        missing: Whether the last part of the path is a required member that is absent.
     """
     for number, part in enumerate(loc, 1):
         exists = 0 <= part < len(document) if isinstance(document, list) and isinstance(part, int) else False

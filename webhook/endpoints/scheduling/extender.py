@@ -55,7 +55,7 @@ class ExtenderMetrics:
     """Counts the calls of schedulers.
 
     Args:
-        registry: Where the metrics are registered.
+        registry: Registry for the metrics.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

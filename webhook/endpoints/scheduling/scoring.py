@@ -44,7 +44,7 @@ class Score(TypedDict):
 
 
 class Rejection(TypedDict):
-    """Why a filter rejected a cluster."""
+    """Reason why a filter rejected a cluster."""
 
     plugin: str
     """Name of the filter."""
@@ -111,7 +111,7 @@ class ScoreAnswer(_ScoreAnswer, TypedDict):
 
 
 class TurnedAwayCluster(Rejection, TypedDict):
-    """A cluster that is not eligible, and why."""
+    """A cluster that is not eligible, with the reason."""
 
     cluster: str
 
