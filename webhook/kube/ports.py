@@ -101,7 +101,7 @@ class UnavailableError(StoreError):
 
     Args:
         message: Suitable for users.
-        retry_after: Delay in seconds that the store asks for. The caller must wait. None: unset.
+        retry_after: Delay in seconds that the store requests. The caller must wait. None: unset.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -126,27 +126,21 @@ class Store(Protocol):
     The back ends differ in details that no caller may rely on:
 
     - An API server applies schemas: it fills in defaults, prunes unknown fields, and validates the rest. The embedded
-      store
-    stores its input unchanged, and its own API applies schemas first.
+      store stores its input unchanged, and its own API applies schemas first.
     - An API server adds to objects of built-in kinds, such as the name label of a Namespace, and some of these kinds
-      have
-    no ``generation``, ConfigMap and Namespace among them. In the embedded store every object has one.
+      have no ``generation``, ConfigMap and Namespace among them. In the embedded store every object has one.
     - Invalid requests of incorrect callers (another kind or version in the document, members of the wrong type, a
-      namespace
-    on a cluster-scoped kind or none on a namespaced one, a ``resourceVersion`` on create): an API server may refuse
-    them with any `StoreError`. The embedded store refuses them with `InvalidObjectError`, but accepts any served
-    version.
+      namespace on a cluster-scoped kind or none on a namespaced one, a ``resourceVersion`` on create): an API server
+      may refuse them with any `StoreError`. The embedded store refuses them with `InvalidObjectError`, but accepts any
+      served version.
     - A built-in object without ``resourceVersion`` overwrites any version in the embedded store. An API server refuses
-      that
-    for some kinds (Lease), and creates missing objects of some kinds (Lease, Role, Event, Service). With a ``uid`` that
-    is a `ConflictError`, where the embedded store raises `NotFoundError`.
+      that for some kinds (Lease), and creates missing objects of some kinds (Lease, Role, Event, Service). With a
+      ``uid`` that is a `ConflictError`, where the embedded store raises `NotFoundError`.
     - A deletion and its consequences are one write of the embedded store. The write that removes the last finalizer
-      returns
-    the object at the version of its deletion. An API server returns the version before.
+      returns the object at the version of its deletion. An API server returns the version before.
     - A watch from a future version is silent on an API server until that version has passed, and an `ExpiredError` in
-      the
-    embedded store. A watch from an invalid version is any `StoreError`, and an `ExpiredError`, respectively. From
-    ``"0"`` or an empty version, an API server starts with the existing objects.
+      the embedded store. A watch from an invalid version is any `StoreError`, and an `ExpiredError`, respectively. From
+      ``"0"`` or an empty version, an API server starts with the existing objects.
     """
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:

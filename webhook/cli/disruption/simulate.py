@@ -107,8 +107,8 @@ class _SimulationOptions:
     Args:
         pools: Files with changed NodePools.
         prices: File with instance types and prices. None: unset.
-        graceful: Budgets and do-not-disrupt block expiration.
-        spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
+        graceful: Whether budgets and do-not-disrupt block expiration.
+        spot_to_spot: Whether spot nodes may be replaced by cheaper spot nodes.
     """
 
     pools: Sequence[str]

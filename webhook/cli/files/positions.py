@@ -38,7 +38,7 @@ class Value:
     Args:
         place: Range from its first character to its last.
         is_flow: Written in brackets or braces, as in JSON.
-        is_json: The whole document is JSON.
+        is_json: Whether the whole document is JSON.
     """
 
     place: TextRange

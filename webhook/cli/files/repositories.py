@@ -51,7 +51,7 @@ class Repository:
 
     Args:
         loaded: The usable objects, in order.
-        mistakes: Why other objects cannot be used, in order.
+        mistakes: Mistakes of objects that cannot be used, in order.
         texts: The text of each file, by the file name of `DocumentSource`.
         notes: Notes on skipped documents, for users.
     """

@@ -75,7 +75,7 @@ async def open_server(connection: HubConnection) -> "ApiServer":
     """Return the server of a hub for a command that watches many objects, to be closed by ``async with``.
 
     Raises:
-        UserError: As `login_to`, or if the address is not a URL.
+        UserError: As in `login_to`, or the address is not a URL.
     """
     from webhook.kube.client.api_server import ApiServer
 

@@ -100,7 +100,7 @@ async def resolve_objects(client: Client, documents: Sequence[SourceDocument], n
     """Resolve documents to objects. Unknown kinds are looked up in the discovery of the hub.
 
     Raises:
-        UserError: As `resolve`, or if an object is in another namespace than *namespace*.
+        UserError: As in `resolve`, or an object is in another namespace than *namespace*.
     """
     space = namespace or client.namespace
     try:

@@ -30,7 +30,7 @@ class PlacedObjectRemark(NamedTuple):
         about: The object.
         field: The field that it concerns.
         message: The reason.
-        is_error: The object cannot be applied as it is.
+        is_error: Whether the object cannot be applied as it is.
     """
 
     about: Loaded

@@ -68,7 +68,7 @@ class PlacementRemoval:
     Args:
         placement: Name of the placement, with its namespace if it has one.
         standing: Progress.
-        message: Why the removal waits, or why the placement remains.
+        message: Reason why the removal waits, or why the placement remains.
         eviction: Name of the requested eviction, empty if none.
         pause: Backoff in seconds after a refusal.
         due: Time of the next retry, by the clock of the event loop.
@@ -108,7 +108,7 @@ def judged(
         placement: The ClusterResourcePlacement. None: unknown, it was deleted or is unreadable for the caller.
         member: The member.
         bindings: All bindings of the placement.
-        budget: Its disruption budget. None: unset.
+        budget: Disruption budget of the placement. None: unset.
     """
     bindings_of_member = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == member]
     if not any(map(is_there, bindings_of_member)):

@@ -57,7 +57,7 @@ class Wish:
         apply: Kinds that the agent may apply. If empty, the default ones.
         apply_rbac: Whether it may apply roles.
         apply_control_plane: Whether it may apply kinds that act on every request to the member.
-        take_over: Make the cluster this member even if it was another member before.
+        take_over: Take over a cluster that was another member before.
         image: Image of the agent's Deployment. None: unset, the agent is deployed in another way.
         dry_run: Write nothing.
         timeout: Seconds to wait until the member has joined.

@@ -48,8 +48,8 @@ class Manner:
     Args:
         selector: Label selector, empty if the objects are named.
         everything: Delete all objects of a kind.
-        everywhere: In all namespaces.
-        ignore_not_found: A missing object is no error.
+        everywhere: Whether to select objects of all namespaces.
+        ignore_not_found: Whether a missing object is no error.
         wait: Wait until the objects are deleted.
         timeout: Seconds to wait.
         dry_run: Kind of dry run.

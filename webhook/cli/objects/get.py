@@ -57,15 +57,15 @@ class _ViewOptions:
 
     Args:
         namespace: The namespace. None: unset, the default one of the connection.
-        everywhere: In all namespaces.
+        everywhere: Show objects of all namespaces.
         selector: Label selector, empty for all objects.
         fields: Field selector, empty for all objects.
         watch: Keep running and show every change.
-        ignore_not_found: A missing object is no error.
+        ignore_not_found: Whether a missing object is no error.
         sort_by: Sort key as a path. If empty, the order of the hub.
-        no_headers: Tables have no headers.
+        no_headers: Whether tables have no headers.
         label_columns: Labels with a column each.
-        show_labels: Tables have a column with all labels.
+        show_labels: Whether tables have a column with all labels.
     """
 
     namespace: str | None
@@ -180,7 +180,7 @@ class _Group:
     """Objects that are shown in one table.
 
     Args:
-        wanted: Their kind.
+        wanted: Kind of the objects.
         items: Objects as the hub sends them.
         served: The API server's table of them, if that is shown.
     """

@@ -85,7 +85,7 @@ async def apply_all(
         objects: The objects to apply.
         dry_run: Kind of dry run.
         keep_edits: Skip an object that was changed on the hub while its file is unchanged.
-        validation: How the hub treats unknown fields.
+        validation: Treatment of unknown fields by the hub.
     """
     new_members: list[ResourcePath] = []
     for item in in_order_of_dependence(objects):

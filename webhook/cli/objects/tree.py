@@ -191,7 +191,7 @@ class Follower:
 
     Attributes:
         changed: Set on every change.
-        trouble: Why the hub cannot be watched at the moment, empty if it can.
+        trouble: Reason why the hub cannot be watched now, empty if it can.
 
     Args:
         reader: The hub.

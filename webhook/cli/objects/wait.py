@@ -151,8 +151,8 @@ class Which:
 
     Args:
         selector: Label selector, empty for any labels.
-        everything: All objects.
-        everywhere: In all namespaces.
+        everything: Select all objects.
+        everywhere: Whether to select objects of all namespaces.
     """
 
     selector: str

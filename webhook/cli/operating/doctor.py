@@ -55,7 +55,7 @@ class _InstallationOptions:
         namespace: Namespace of the installation.
         release: The Helm release.
         server_user: User name of ``harbormaster serve``.
-        without_loop: The installation is expected to have no loop.
+        without_loop: Whether the installation is expected to have no loop.
     """
 
     namespace: str | None

@@ -177,8 +177,8 @@ class ServerRights:
     """Rights of the server that most installations do not need.
 
     Args:
-        upgrade_orders: To carry out orders on upgrade runs.
-        node_pools: To read nodes, claims, pods and their budgets.
+        upgrade_orders: Whether the server may start, stop and change upgrade runs for callers.
+        node_pools: Whether the server may read nodes, claims, pods and their budgets.
     """
 
     upgrade_orders: bool

@@ -237,7 +237,7 @@ class GateQuestion(_Shape):
 
 
 class BudgetQuestion(_Shape):
-    """What do the budgets of a pool allow?"""
+    """A question about the disruptions that the budgets of a pool allow."""
 
     pool: Text
     reason: Literal["Underutilized", "Empty", "Drifted"]
@@ -250,7 +250,7 @@ class _Case(_Shape):
 
 
 class PlacementCase(_Case):
-    """Where does a placement go, also if members are lost or drained?"""
+    """A case about the clusters of a placement, optionally with lost or drained members."""
 
     placement: Text
     lost: list[Text] = []
@@ -259,7 +259,7 @@ class PlacementCase(_Case):
 
 
 class AdmissionCase(_Case):
-    """What does admission say to a write?"""
+    """A case about the result of admission for a write."""
 
     admission: AdmissionQuestion
     expect: AdmissionExpectation
@@ -273,7 +273,7 @@ class GateCase(_Case):
 
 
 class BudgetCase(_Case):
-    """What do budgets allow?"""
+    """A case about the disruptions that budgets allow."""
 
     budget: BudgetQuestion
     expect: BudgetExpectation

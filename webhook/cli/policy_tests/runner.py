@@ -89,7 +89,7 @@ class CaseOutcome:
         placed: The case.
         result: Whether it passed.
         differences: Deviations from the expectation.
-        mistakes: Why the case could not be run.
+        mistakes: Mistakes because of which the case could not be run.
         judged: The write of the case, if any.
     """
 

@@ -146,7 +146,7 @@ def changes(before: JsonObject, after: JsonObject, states: Callable[[JsonObject]
 
     Args:
         before: The document of the run as it was shown last.
-        after: Its document now.
+        after: Current document of the run.
         states: Yields the parts of a document.
     """
     at = format_time(datetime.now(UTC))

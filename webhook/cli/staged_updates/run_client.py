@@ -32,8 +32,8 @@ class RunView:
 
     Args:
         run: The run as stored.
-        requests: Its approval requests.
-        situation: Its progress and waits.
+        requests: Approval requests.
+        situation: Progress and waits.
     """
 
     run: JsonObject

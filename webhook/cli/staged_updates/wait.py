@@ -125,7 +125,7 @@ class WaitOptions:
     """Whether and how long to wait.
 
     Args:
-        wait: Wait at all.
+        wait: Wait for the run.
         timeout: The timeout. None: unlimited.
         through_approvals: Keep waiting while an approval is pending. Waiting for a stop always does.
     """

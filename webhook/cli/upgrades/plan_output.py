@@ -26,7 +26,7 @@ class Background:
     """Known facts about a run besides its plan.
 
     Args:
-        strategy: Its strategy, which has the full names of gates. Empty if unknown.
+        strategy: Strategy, which has the full names of gates. Empty if unknown.
         states: Current state of each member. Empty if the run is not on the hub.
     """
 

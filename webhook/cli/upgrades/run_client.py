@@ -31,7 +31,7 @@ class UpgradeRunView:
     Args:
         run: The run as stored.
         read: The parsed run.
-        situation: Its progress and waits.
+        situation: Progress and waits.
     """
 
     run: JsonObject

@@ -56,7 +56,7 @@ class Freshness(NamedTuple):
     """Freshness of one kind, for the metrics.
 
     Args:
-        resource: Its resource and group.
+        resource: Resource and group.
         synced: Whether it has been listed once.
         events: Changes received by the watch.
         relists: Number of relists.

@@ -42,7 +42,7 @@ async def refresh_list(
         kind: Kind of the objects.
         labels: Valid label pairs.
         objects: The cached objects with these labels. Those that the list lacks are read one by one.
-        namespace: Their namespace, empty for cluster-scoped kinds.
+        namespace: Namespace of the objects, empty for cluster-scoped kinds.
 
     Raises:
         StoreError: Any error except a missing kind.

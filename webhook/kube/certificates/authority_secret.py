@@ -50,7 +50,7 @@ class StoredLineage:
     Args:
         document: The Secret. None: unset, it does not exist.
         lineage: The parsed lineage. None: unset, the content is unusable.
-        damage: Why the content is unusable. Empty without a Secret.
+        damage: Reason why the content is unusable. Empty without a Secret.
     """
 
     document: JsonObject | None

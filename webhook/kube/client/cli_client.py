@@ -1,6 +1,6 @@
 """Requests of a command to a hub, over urllib3: few, sequential, and with a fast start.
 
-urllib3 loads in a quarter of aiohttp's time. To load aiohttp would take longer than everything else in most commands.
+urllib3 loads in a quarter of aiohttp's time. Loading aiohttp would take longer than everything else in most commands.
 Every request waits in its own daemon thread, so that Ctrl-C ends a command immediately.
 """
 
@@ -38,7 +38,7 @@ class Reply:
         status: HTTP status code.
         content: The body.
         warnings: Values of its ``Warning`` headers.
-        retry_after: Its ``Retry-After`` header. None: unset.
+        retry_after: ``Retry-After`` header. None: unset.
     """
 
     status: int
@@ -53,7 +53,7 @@ class Stream:
 
     Args:
         status: HTTP status code.
-        parts: Its content, in parts of any size.
+        parts: Content, in parts of any size.
     """
 
     status: int

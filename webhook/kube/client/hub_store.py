@@ -157,7 +157,7 @@ class HubStore:
         """Apply an object by server-side apply, which creates a missing object.
 
         Args:
-            kind: Its kind.
+            kind: Kind of the object.
             document: The fields that *manager* owns. A ``resourceVersion`` is a precondition.
             manager: Field manager.
             force: Take over fields of other managers.

@@ -19,7 +19,7 @@ class ApiPath(str):
     """A path on an API server, built from its segments only.
 
     Args:
-        segments: In order, unquoted.
+        segments: Unquoted segments, in order.
 
     Raises:
         InvalidObjectError: A segment is invalid.

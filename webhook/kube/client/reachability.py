@@ -32,7 +32,7 @@ _ALERTS: Final = frozenset(
 
 
 def is_about_certificates(error: BaseException | None) -> bool:
-    """Return whether an error, or one of its causes, is that a peer rejected the certificate of the other."""
+    """Return whether an error, or one of its causes, is a certificate that a peer rejected."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True
@@ -64,7 +64,7 @@ class Contact:
 
         Args:
             reason: Human-readable reason.
-            is_refused: Certificates or credentials are refused, even after they were read again.
+            is_refused: Whether certificates or credentials are refused, even after they were read again.
         """
         self._reason = reason
         if not is_refused:

@@ -99,7 +99,7 @@ class Shards(LeaseClient):
 
     Args:
         store: Store of the Lease.
-        lease: Its name and namespace.
+        lease: Name and namespace.
         identity: Unique identity of this process. Must change on restart.
         count: Number of shards, at least 2. Replicas with different numbers wait for each other.
         around: Times, clocks, and the function that ends the process.

@@ -147,7 +147,7 @@ class LeaseClient:
 
     Args:
         store: Store of the Lease.
-        lease: Its name and namespace.
+        lease: Name and namespace.
         identity: Unique identity of this process. Must change on restart.
         around: Times, clocks, and the function that ends the process.
     """

@@ -30,7 +30,7 @@ def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
 
 
 def count_children(cache: Cache, kind: Kind, ref: PlacementRef) -> int:
-    """Return the number of children of placements with this name. Faster than to read them."""
+    """Return the number of children of placements with this name. Faster than reading them."""
     return len(cache.of_kind(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
 
 
@@ -74,8 +74,8 @@ class RolloutState:
     """One placement and all inputs of its rollout, except other disruptions of its clusters.
 
     Args:
-        wanted: Number of clusters that the placement asks for.
-        strategy: Its ``spec.strategy``, None if absent.
+        wanted: Number of clusters that the placement requests.
+        strategy: ``spec.strategy``, None if absent.
         bindings: All of its bindings, sorted by name.
         snapshot: Name of the latest master resource snapshot. None: unset, before the first one or while its group is
             incomplete. No binding moves to an incomplete group, and none moves back from it.
@@ -109,7 +109,7 @@ class RolloutState:
             promised: Clusters on which a reservation changes the placement. They count as changed, and are skipped.
             held: Clusters under another disruption.
             removal_needs_budget: Whether removals wait for the limits even if the binding has failed, or if the
-                placement asks for no cluster any more.
+                placement no longer requests any cluster.
         """
         return plan_rollout(
             self.wanted,
@@ -132,7 +132,7 @@ def rollout_state(
         cache: The hub's objects.
         family: Family of the placement.
         placement: The placement.
-        bindings: All of its bindings, including deleting ones.
+        bindings: All of its bindings, including those being deleted.
         works_known: Whether the cache holds Works. If False, no binding counts as one without Works.
 
     Raises:

@@ -111,7 +111,7 @@ class HubUpgrades:
 
         Args:
             documents: The MemberClusters, by name.
-            inventories: Their versions, by name.
+            inventories: Versions of the members, by name.
             upgrade: Decides which windows apply.
         """
         targets = targets_of(upgrade)

@@ -27,7 +27,7 @@ class Login:
     """Address, trust and credentials of an API server.
 
     Args:
-        address: Its URL, optionally with a path.
+        address: URL, optionally with a path.
         trust: TLS settings, including a client certificate. True: the system's authorities. False: no verification.
         credentials: Returns the authentication headers.
         proxy: URL of the proxy.
@@ -45,7 +45,7 @@ class Login:
         """Return the login with a token that does not expire. Proxies from the environment are ignored.
 
         Args:
-            address: As above.
+            address: URL, optionally with a path.
             token: The token.
             ca_file: Authorities in PEM. None: unset, those of the system. Not read for plain HTTP.
 
@@ -65,8 +65,8 @@ class ApiServerEndpoint:
     """An API server as communicated to other clients: a login without credentials.
 
     Args:
-        server: Its URL, optionally with a path.
-        authorities: Its authorities in PEM, empty for those of the system.
+        server: URL, optionally with a path.
+        authorities: Authorities in PEM, empty for those of the system.
         server_name: Name in its certificate, empty for the host of the URL.
         proxy: URL of the proxy, empty for that of the client's environment, if any.
     """

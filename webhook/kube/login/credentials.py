@@ -32,7 +32,7 @@ async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
 
     Args:
         kubeconfig: The file.
-        context: Its context, by default the current one.
+        context: Context of the kubeconfig, by default the current one.
 
     Raises:
         ConfigurationError: The file is unusable, or there is no file and this is not a pod.

@@ -55,9 +55,9 @@ class KubeconfigContext:
         name: Name of the context.
         namespace: Empty if unset.
         cluster_name: Name of the cluster.
-        cluster: Its fields, unchecked until `check`.
+        cluster: Fields, unchecked until `check`.
         user_name: Name of the user, empty if unset.
-        user: Its fields, unchecked until `check`.
+        user: Fields, unchecked until `check`.
     """
 
     file: Path
@@ -98,7 +98,7 @@ class KubeconfigContext:
 
         Args:
             member: ``cluster`` or ``user``.
-            field: Its field.
+            field: Field of the cluster or user.
             reason: Text after the colon that follows the field.
         """
         name = self.cluster_name if member == "cluster" else self.user_name
@@ -115,8 +115,8 @@ class Kubeconfig:
     """One kubeconfig file.
 
     Args:
-        file: Its path.
-        document: Its content.
+        file: Path.
+        document: Content.
     """
 
     file: Path
@@ -219,7 +219,7 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
     The first file with a current context determines its name, and the first file with a context of that name is used.
 
     Args:
-        kubeconfigs: In order of precedence.
+        kubeconfigs: Kubeconfigs in order of precedence.
         name: The context. None: unset, use the current one.
 
     Raises:

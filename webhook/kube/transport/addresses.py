@@ -36,7 +36,7 @@ def check_remote(text: str) -> None:
     A token is sent to this address. Loopback is allowed, because a hub and a member may share a machine.
 
     Args:
-        text: As stored, optionally with a path.
+        text: Address as stored, optionally with a path.
 
     Raises:
         ValueError: The address is not allowed. The message gives the reason, without the text.

@@ -31,7 +31,7 @@ class NotPostedError(Exception):
     """The receiver is unreachable or does not respond with HTTP, or there is no secret or authority.
 
     Args:
-        reason: For the log.
+        reason: Reason, for the log.
         is_there: Whether the receiver was reached, but closed the connection or did not respond with HTTP.
     """
 
@@ -52,7 +52,7 @@ class Receiver:
     """Receiver of posts.
 
     Args:
-        url: Its address.
+        url: Address.
         secret_file: File of secrets. The first one signs.
         ca: File of the authorities of its certificate. None: unset, those of the system.
         setting: Prefix of its settings, for messages: ``HANDOFF`` for ``HANDOFF_SECRET_FILE``.

@@ -173,8 +173,8 @@ async def settle_at_changes(
 
     Args:
         changes: Starts a watch, which yields immediately and on every change. Raises `StoreError`.
-        settle: As for `settle_at_start`.
-        complain: As for `settle_at_start`.
+        settle: See `settle_at_start`.
+        complain: See `settle_at_start`.
     """
     pause = RETRY_SECONDS[0]
     while True:

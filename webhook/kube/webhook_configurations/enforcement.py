@@ -63,7 +63,7 @@ class EnforcementMonitor:
         """Compare the configurations with the expected state, record changes, and repair them if enabled.
 
         Args:
-            configurations: The existing ones, by kind.
+            configurations: Existing configurations, by kind.
 
         Raises:
             webhook.kube.ports.StoreError: The hub refused a repair, or did not answer.

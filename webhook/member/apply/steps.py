@@ -222,7 +222,7 @@ class Steps:
         Args:
             item: The manifest.
             live: The object.
-            owner_references: Its owners without those that are left behind.
+            owner_references: Owners of the object that remain.
 
         Raises:
             _FailedError: The object has another owner, or differs and whenToTakeOver is IfNoDiff.

@@ -77,7 +77,7 @@ async def adopt_freed(
 
     Args:
         work: The Work, or its last state.
-        owner: Its AppliedWork. None: unset, it does not exist.
+        owner: AppliedWork of the Work. None: unset, it does not exist.
         member: Store of the objects.
         us: The identity of this member.
 
@@ -119,7 +119,7 @@ async def free(
 
     Args:
         applied_work: An AppliedWork that another client deletes.
-        identities: Its objects. They remain without an owner.
+        identities: Objects of the AppliedWork, which remain without an owner.
         member: Store of the objects.
         us: Identity for the mark by which the next AppliedWork of this member adopts the objects. None: unset.
 

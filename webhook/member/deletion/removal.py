@@ -398,12 +398,12 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
     A missing object, or one that is not ours, is skipped.
 
     Args:
-        kind: Its kind.
-        key: Its key.
+        kind: Kind of the object.
+        key: Key of the object.
         member: Store of the object.
         keeping: Facts about the object.
-        is_collected: Its AppliedWork is deleted, too: the member's garbage collector deletes the object unless it is a
-            definition, or removes our reference from an object that only other owners keep.
+        is_collected: Whether its AppliedWork is deleted, too: the member's garbage collector deletes the object unless
+            it is a definition, or removes our reference from an object that only other owners keep.
     """
     settled = True
 

@@ -56,7 +56,7 @@ class HeartbeatFigures:
         capacity, allocatable, available: Resource name to quantity, summed over the nodes.
         namespaces: Namespace to the Work that created it, or to an empty string. None: unknown, not collected.
         healthy: Whether the member's API server answers ``/readyz``.
-        problem: Why the properties could not be collected, empty on success.
+        problem: Reason why the properties could not be collected, empty on success.
         problem_reason: The reason of the condition that shows *problem*.
         ailment: Answer of the API server when it was not ready.
         remark: Added to the message of a successful collection.

@@ -22,7 +22,7 @@ class HubMemberState:
     """The hub's state of a member.
 
     Args:
-        leaving: The hub requests leaving, does not know the member, or is deleting its namespace.
+        leaving: Whether the hub requests leaving, does not know the member, or is deleting its namespace.
         accepts_older: Whether the member accepts Works that are older than the applied ones.
     """
 

@@ -50,7 +50,7 @@ async def request_token(hub: ApiServer, account: Key, seconds: float) -> Token:
 
     Args:
         hub: API server of the account.
-        account: Its name and namespace.
+        account: Name and namespace of the ServiceAccount.
         seconds: Requested lifetime. The server may grant less.
 
     Raises:

@@ -58,7 +58,7 @@ async def agent_namespace(server: ApiServer, otherwise: str) -> str:
 
     Args:
         server: The member, for a SelfSubjectReview.
-        otherwise: For an agent that is not a ServiceAccount, or an API server without that review.
+        otherwise: Namespace if the agent is not a ServiceAccount, or if the API server does not serve that review.
 
     Raises:
         StoreError: The member does not answer.
@@ -109,7 +109,7 @@ class Registration:
         """Record that the cluster is ours, and prepare it for applying.
 
         Args:
-            hub: Its uid, empty if unknown.
+            hub: UID of the hub, empty if unknown.
 
         Raises:
             ForeignClusterError: It belongs to another agent, and no write was made.

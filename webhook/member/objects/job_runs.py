@@ -103,7 +103,7 @@ class JobRuns:
 
     Args:
         work: The Work.
-        owner: Its AppliedWork.
+        owner: AppliedWork.
         items: The manifests of the Work.
         member: Store of both AppliedWork and Jobs.
         us: The identity of this member.

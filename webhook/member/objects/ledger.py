@@ -35,7 +35,7 @@ async def discover_kinds(member: MemberStore, manifests: Sequence[object], *, ap
 
     Args:
         member: The member that serves them.
-        manifests: As in the Work.
+        manifests: Manifests of the Work.
         applies: Whether the manifests are applied. If so, kinds of definitions among them count, too.
     """
     definitions = [
@@ -70,7 +70,7 @@ def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = Fal
 
     Args:
         work: The Work, or its last state.
-        owner: Its AppliedWork, if it exists.
+        owner: AppliedWork of the Work, if it exists.
         compared: Include objects that were only compared. Such an object is no left-over when its Work drops it.
             However, releases up to 0.1.0 took objects over before they compared them, and such an object would be
             collected with its owner.

@@ -101,8 +101,8 @@ class Manifest:
 
     Args:
         ordinal: Position in the Work.
-        kind: Its kind on the member, with the manifest's version first.
-        key: Its key on the member.
+        kind: Kind on the member, with the manifest's version first.
+        key: Key on the member.
         document: The object without status and without the metadata that the member sets.
     """
 
@@ -208,7 +208,7 @@ def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: Member
 def applicable(document: Mapping[str, Any], kind: Kind) -> JsonObject:
     """Return *document* without status and without the metadata that the member sets.
 
-    Source: rollout.md 2.6; the content of envelopes arrives here untrimmed (9.3).
+    The content of envelopes arrives here untrimmed. Source: rollout.md 2.6 and 9.3.
     """
     metadata = {key: value for key, value in document["metadata"].items() if key not in _DECIDED_BY_THE_MEMBER}
     if not kind.namespaced:

@@ -122,7 +122,7 @@ class MemberCache:
 
     @property
     def problem(self) -> str:
-        """Why some kinds cannot be read now, empty if all can."""
+        """Reason why some kinds cannot be read now, empty if all can."""
         feeds = (self._nodes, self._pods, self._spaces)
         return "; ".join(f"{feed.kind.plural}: {feed.problem}" for feed in feeds if feed.problem)
 

@@ -25,11 +25,11 @@ class WorkOutcome:
     Args:
         generation: Generation of the Work.
         digest: Equal for two passes with equal results.
-        settled: Everything is available, or all differences are reported.
-        gone: The Work no longer exists, and its clean-up is finished.
-        held: The Work is held until a user accepts it.
-        contested: Another writer keeps changing one of its objects.
-        removing: Objects that it no longer holds are being deleted.
+        settled: Whether everything is available, or all differences are reported.
+        gone: Whether the Work no longer exists, and its clean-up is finished.
+        held: Whether the Work is held until a user accepts it.
+        contested: Whether another writer keeps changing one of its objects.
+        removing: Whether objects that it no longer holds are being deleted.
     """
 
     generation: int = 0

@@ -389,7 +389,7 @@ def went_early(work: JsonObject) -> bool:
     another client removed (the hub, when it abandons a member) has no finalizer. Neither was deleted early.
 
     Args:
-        work: Its last state, from the watch.
+        work: Last state of the Work, from the watch.
     """
     metadata = work["metadata"]
     return WORK_CLEANUP in (metadata.get("finalizers") or ()) and not metadata.get("deletionTimestamp")
@@ -411,7 +411,7 @@ async def clean_up_after(
     each name to one worker at a time, so no pass over a new Work of that name runs concurrently.
 
     Args:
-        work: Its last state.
+        work: Last state of the Work.
         hub: Store of the Work.
         member: Store of its objects.
         now: Time of the pass.

@@ -35,8 +35,8 @@ async def is_held(
     """Return whether a Work is held because it is older than the applied state. If so, record that on both sides.
 
     Args:
-        work: As it is on the hub.
-        owner: Its AppliedWork.
+        work: Work as it is on the hub.
+        owner: AppliedWork of the Work.
         read_hub_state: Reads whether the member accepts older Works, as set on the hub.
         hub: Store of the Work.
         member: Store of its AppliedWork.
