@@ -56,10 +56,10 @@ class Leaf:
 
     Args:
         chain_pem: The certificate, followed by the chain to its authority.
-        key_pem: Its key.
+        key_pem: Private key.
         not_before: Start of its validity.
         not_after: End of its validity.
-        signed: When it was signed. Later than *not_before* if it is backdated.
+        signed: Time of signing. Later than *not_before* if the certificate is backdated.
     """
 
     chain_pem: bytes
@@ -91,9 +91,9 @@ class Authority:
         """Make a self-signed P-256 authority valid from *now*.
 
         Args:
-            now: Aware.
+            now: Time of day, with time zone.
             generation: Counts rollovers. Part of the name, which differs between any two authorities.
-            life: How long it is valid.
+            life: Lifetime.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -177,8 +177,8 @@ class Authority:
         Args:
             dns_names: Subject alternative names. Internationalized names in their ASCII form.
             ips: IP addresses that clients may connect to.
-            now: Aware.
-            life: How long it is valid.
+            now: Time of day, with time zone.
+            life: Lifetime.
             above: Certificates to serve after it, for clients that need more than the authority to verify it.
 
         Raises:

@@ -20,7 +20,7 @@ class ClientAuthorities(Protocol):
 
     @property
     def check_seconds(self) -> float:
-        """How long to wait before the next `read`."""
+        """Pause in seconds before the next `read`."""
         ...
 
     async def read(self) -> bytes:
@@ -38,7 +38,7 @@ class AuthorityFile:
 
     Args:
         path: PEM, one or more certificates.
-        check_seconds: How often to read it.
+        check_seconds: Poll interval of the file.
 
     Raises:
         CertificateError: The file cannot be read or holds no certificate.

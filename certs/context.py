@@ -142,7 +142,7 @@ class CertificateSubject:
 
         Args:
             connection: To a listener of a `ServerContext`, after the handshake.
-            now: Aware.
+            now: Time of day, with time zone.
 
         Raises:
             StaleClientError: The certificate is no longer valid.

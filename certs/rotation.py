@@ -124,7 +124,7 @@ class Lineage:
 
         Args:
             also: The other authorities. Expired, future and distrusted ones are skipped.
-            now: Aware.
+            now: Time of day, with time zone.
         """
         trusted = self.trusted()
         more = tuple(
@@ -164,8 +164,8 @@ class Lineage:
         """Return the next generation.
 
         Args:
-            now: Aware.
-            life: Of the new authority.
+            now: Time of day, with time zone.
+            life: Lifetime of the new authority.
             distrust: Whether all earlier authorities are distrusted immediately, because their keys are compromised.
         """
         generation = self.generation + 1

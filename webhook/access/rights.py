@@ -54,7 +54,7 @@ class Reviewed:
 
     Args:
         denied: Denied permissions.
-        unanswered: Why some permissions could not be determined, empty if all were determined.
+        unanswered: Reason why some permissions could not be determined, empty if all were determined.
         binding: Whether all permissions are required, regardless of the operator's setting for placements.
         advisory: Whether a missing permission is a warning, even with ``Enforce``.
     """
@@ -104,7 +104,7 @@ class OptionalRight:
 
     @property
     def advice(self) -> str:
-        """How to grant it."""
+        """Instruction for granting the right."""
         return f"set {self.value}=true in the values of the chart {self.chart}, or apply what `{self.command}` prints"
 
 

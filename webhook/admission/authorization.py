@@ -141,7 +141,7 @@ class _Authored:
         needs: Yields the rights that the author of a document needs.
         matters: Fields that determine the placed objects, their clusters, and how they are applied. An update that
             does not change them needs no rights.
-        always: The rights are needed regardless of the setting for placements.
+        always: Whether the rights are needed regardless of the setting for placements.
         is_narrower: Returns whether an update only reduces the effect of the old document. Its author gets a warning
             about missing rights.
     """

@@ -40,7 +40,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleEnforcement:
-    """How a rule is enforced for one kind.
+    """Enforcement of a rule for one kind.
 
     Args:
         kind: The kind.

@@ -1,4 +1,4 @@
-"""The verdict on one write, by the rows of the admission contract.
+"""The verdict on one write, row by row of the admission contract.
 
 `decide` calls `ROWS` in the order of serving.md 1.8 part B, and returns the first verdict. `judge` and `mutate` do the
 same without a review, for the embedded store and the command line.
@@ -94,7 +94,7 @@ class AdmissionRequest:
 
     Args:
         hook: The called hook.
-        operation: As received.
+        operation: Operation as received.
         kind: ``request.kind``.
         resource: ``request.resource``.
         document: The object. None: unset, on DELETE.

@@ -74,7 +74,7 @@ class Admitted:
         default: Sets defaults. None: disabled, the schema has all defaults.
         operations: Operations that the validating hook is registered for (serving.md 1.3).
         body: Field with the user's intent. An update that does not change it is not validated again.
-        judged_whole: An update is validated as a whole, not only its changes (serving.md 1.8 part B).
+        judged_whole: Whether an update is validated as a whole, not only its changes (serving.md 1.8 part B).
         refuse_deletion: Returns why an object must not be deleted now, empty if it may be.
         warn_about_deletion: Yields warnings about the effects of a deletion.
         warn_about_status: Yields warnings about a write of the status subresource.

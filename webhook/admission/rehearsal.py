@@ -69,7 +69,7 @@ class RehearsalVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
-    """What the mutating hook would do: the object after *patch*, and warnings for its author."""
+    """Result of the mutating hook: the object after *patch*, and warnings for its author."""
 
     document: JsonObject
     patch: Patch = ()

@@ -92,7 +92,7 @@ class PlacementLoss:
         pending: Items that need confirmation.
         warned: Items that leave with a warning.
         clusters: Clusters that lose content.
-        orphaned: The content remains on the clusters, and is no longer managed.
+        orphaned: Whether the content remains on the clusters, and is no longer managed.
         contents: Volume claims and objects of others that are deleted with namespaces, in words, by digest.
         batch: All placed objects of the kind and namespace, for the deletion of a collection: one digest confirms them.
     """
@@ -125,7 +125,7 @@ def removal_losses(
     """Return what placements lose by a write, as far as the cache knows.
 
     Args:
-        request: Of a review. Nothing in it has been checked yet.
+        request: Request of a review, unchecked.
         context: The hub, the user and the policy.
         owners: Newer versions of placements, by uid.
     """
@@ -180,7 +180,7 @@ class _Write:
         new: The object after it. None: unset, it is deleted.
         context: The hub.
         owners: Newer versions of placements, by uid.
-        in_batch: It is one of the deletions of a collection.
+        in_batch: Whether it is one of the deletions of a collection.
     """
 
     old: JsonObject
@@ -263,7 +263,7 @@ def _of_content(
     Args:
         placement: The placement after the write.
         write: The write.
-        terms: Its selectors before the write.
+        terms: Selectors of the placement before the write.
         change: Returns the placed content as the write leaves it on the hub.
     """
     context, policy = write.context, write.policy(placement)

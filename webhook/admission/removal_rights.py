@@ -55,7 +55,7 @@ def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Ac
     """Return the rights that a write needs: all of one alternative. Empty: none.
 
     Args:
-        request: Of a review. Nothing in it has been checked yet.
+        request: Request of a review, unchecked.
         context: The hub and the author.
     """
     document, old = request.get("object"), request.get("oldObject")
@@ -82,7 +82,7 @@ def _of_history(deleted: JsonObject, context: Context) -> tuple[tuple[Access, ..
 
 
 def _exempted(document: JsonObject, old: JsonObject, policy: RemovalPolicy) -> Iterator[str]:
-    """Yield the namespaces that a write exempts: by their own label, or as entries of an envelope."""
+    """Yield the namespaces that a write exempts from confirmation: by their own label, or as entries of an envelope."""
     if group_kind(document) == NAMESPACE.group_kind:
         if policy.exempts(document) and not policy.exempts(old):
             yield name_of(document)

@@ -35,7 +35,7 @@ class StoredObjects(Protocol):
     """The hub itself."""
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
-        """Return an object as it is stored. Raises `NotFoundError`, other `StoreError`."""
+        """Return the stored object. Raises `StoreError`, such as `NotFoundError`."""
         ...
 
 
@@ -44,9 +44,9 @@ class RemovalVerdict:
     """The content that a write removes from clusters.
 
     Args:
-        message: Why it is refused. Empty: it is allowed.
-        warnings: For the author.
-        causes: For programs.
+        message: Reason why it is refused. Empty: it is allowed.
+        warnings: Warnings for the author.
+        causes: Machine-readable causes.
     """
 
     message: str = ""
@@ -164,7 +164,7 @@ class RemovalReviews:
 
     Args:
         rights: Knows which placements the author may read.
-        hub: Where placements are read again.
+        hub: Hub from which placements are read again.
     """
 
     def __init__(self, rights: Rights, hub: StoredObjects) -> None:

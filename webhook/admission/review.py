@@ -48,7 +48,7 @@ class InvalidReviewError(ValueError):
 
     Args:
         code: HTTP status of the answer.
-        message: For the user, without control characters.
+        message: Text for the user, without control characters.
     """
 
     def __init__(self, code: int, message: str) -> None:

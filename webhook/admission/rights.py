@@ -28,7 +28,7 @@ class Rights(Protocol):
 
         Args:
             write: ``request`` of a review, unvalidated.
-            user: Its author.
+            user: Author of the write.
             context: Kinds of the hub, and settings.
         """
         ...

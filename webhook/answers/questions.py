@@ -67,7 +67,7 @@ class PlacementVerdict:
         fleet_revision: Identifies the judged state: the same question at the same revision gets the same verdict.
         policy_hash: ``sha256:…`` of the policy.
         evaluated_at: The instant that ages are relative to. It is the same for the whole revision.
-        eligible: In the order of the engine (scheduling.md 13).
+        eligible: Eligible clusters, in the order of the engine (scheduling.md 13).
         rejected: By name.
         turned_away: Number of clusters of the whole fleet by the plugin that rejected them first.
     """

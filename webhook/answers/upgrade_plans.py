@@ -116,7 +116,7 @@ class HubUpgradePlanner:
     Args:
         cache: The hub's objects. The required kinds are added to its watches, as far as the account may read them.
         upgrades: The upgrade runs of that hub.
-        windows: Its maintenance windows.
+        windows: Maintenance windows.
         now: The clock.
     """
 

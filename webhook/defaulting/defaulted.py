@@ -35,8 +35,8 @@ class DefaultingContext:
     """The request that an object is defaulted for.
 
     Args:
-        now: When it came.
-        uid: Its own, unlike that of any other request; empty: nothing is really written.
+        now: Arrival time of the request.
+        uid: Unique id of the request. Empty: a dry run.
     """
 
     now: datetime
@@ -44,7 +44,7 @@ class DefaultingContext:
 
 
 def filled(block: JsonObject, defaults: Mapping[str, Any]) -> JsonObject:
-    """Return *block* with the *defaults* that it lacks; null counts as absent, and present values stay."""
+    """Return *block* with the *defaults* that it lacks. Null counts as absent. Present values are kept."""
     missing = {key: value for key, value in defaults.items() if block.get(key) is None}
     return {**block, **missing} if missing else block
 

@@ -46,7 +46,7 @@ RULES: Final = (
 
 @enforces(*RULES)
 def default(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
-    """Fill in what a NodePool leaves out; an explicit null counts as left out, and is removed if there is no default.
+    """Add the missing defaults of a NodePool. A null counts as missing, and is removed if there is no default.
 
     These are F-20 to F-23. An object that is being deleted, that has too many budgets, or that has wrong JSON types
     where defaults belong is returned unchanged. ``disruption.expireAfter``, the field's former place, is copied to the

@@ -110,7 +110,7 @@ def default(document: JsonObject, old: JsonObject | None) -> DefaultedObject:
     """Return *document* with the defaults of a placement.
 
     Args:
-        document: The object as received; one that is too broken to default is returned unchanged.
+        document: The object as received. An object that is too malformed for defaulting is returned unchanged.
         old: The stored object on an update.
     """
     try:

@@ -1,7 +1,7 @@
 """Defaults that the schema alone fills in, listed for the catalogue of rules.
 
-The API server fills them in before it calls any webhook; `scorer.api.crd.pruning` does so for objects that come without
-one.
+The API server adds these defaults before it calls any webhook. `scorer.api.crd.pruning` adds them to objects that do
+not pass through an API server.
 
 Source: placement-api.md 6 (D1).
 """

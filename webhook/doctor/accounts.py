@@ -53,7 +53,7 @@ class OptionalRights:
     Args:
         verbs: Verbs that the chosen purpose needs on a kind.
         allowed: All rights that may be chosen.
-        says: Purpose of the chosen kinds as a phrase, such as ``placements may select``.
+        says: Purpose of the chosen kinds as a phrase, such as ``Placements may select``.
     """
 
     verbs: tuple[str, ...]

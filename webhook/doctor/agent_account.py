@@ -1,4 +1,4 @@
-"""Checks whether the account of an agent has, in its member, each right that it needs, and none beyond.
+"""Checks whether the account of an agent has exactly the rights in its member that it needs.
 
 The operator chooses the kinds that placements may place on the member, including roles. The check only reports their
 number. No agent needs any other right, such as to exec into Pods or to impersonate another user.

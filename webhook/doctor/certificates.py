@@ -20,7 +20,7 @@ def judge_authority(state: CertificateState, distrust: str) -> Finding:
 
     Args:
         state: The state as read. Missing configurations are ignored, because another check reports them.
-        distrust: Why the API server does not trust the certificate, or an empty string.
+        distrust: Reason why the API server does not trust the certificate, or an empty string.
     """
     lineage = state.stored.lineage
     problems = list(state.problems_of_trust())
@@ -39,7 +39,7 @@ def judge_bundles(
 
     Args:
         configurations: The configurations as read, by kind.
-        distrust: Why the API server does not trust the certificate. Empty: it does, or has not seen it.
+        distrust: Reason why the API server does not trust the certificate. Empty: it does, or has not seen it.
         now: Time of the hub's clock.
         any_answer: Whether the API server answered any dry run.
     """

@@ -47,7 +47,7 @@ class DryRuns:
 
     @property
     def distrust(self) -> str:
-        """Why the API server does not trust the hooks' certificate. Empty: trusted, or the hooks were not called."""
+        """Reason why the API server does not trust the hooks' certificate. Empty: trusted, or hooks not called."""
         lines = (_line(answer) for answer in (self.valid, self.invalid) if answer is not None)
         return next((line for line in lines if "x509" in line or "tls:" in line), "")
 

@@ -34,7 +34,7 @@ class Scheduling:
     Args:
         name: Namespace and name of its Deployment.
         configuration: Text of its KubeSchedulerConfiguration. None: unset, it is missing.
-        pods: Its Pods.
+        pods: Pods.
     """
 
     name: str

@@ -30,7 +30,7 @@ class Finding:
         state: Outcome of the check.
         found: The healthy state, or why it was not checked, on one line.
         problems: One line per problem. Empty unless *state* is WRONG.
-        advice: How to fix the problems. Empty: the problems themselves include the fix.
+        advice: Fix of the problems. Empty: the problems themselves include the fix.
     """
 
     check: str
@@ -57,7 +57,7 @@ def judged(check: str, problems: Iterable[str], well: str, advice: str = "") -> 
         check: Name of the check.
         problems: One line per problem.
         well: Text for the healthy state.
-        advice: How to fix the problems.
+        advice: Fix of the problems.
     """
     all_problems = tuple(problems)
     if not all_problems:

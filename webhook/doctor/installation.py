@@ -74,7 +74,7 @@ class InstallationOptions:
     """Options of the command that select the installation.
 
     Args:
-        namespace: Its namespace. Empty: any.
+        namespace: Namespace. Empty: any.
         release: The Helm release. Empty: any.
         server: User name of ``harbormaster serve`` without a chart. Empty: the usual ServiceAccount.
         has_loop: Whether a loop is expected without a chart.

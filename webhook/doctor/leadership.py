@@ -30,7 +30,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
 
     Args:
         lease: The Lease with its ``managedFields``. None: unset, it is missing.
-        name: Its namespace and name.
+        name: Namespace and name of the Lease.
         now: Time of the hub's clock.
     """
     advice = "is `harbormaster reconcile` running? If it cannot lead, its log has `lease out of reach` with the reason"

@@ -45,7 +45,7 @@ class NodeGateService:
         """Return for each question whether its nodes may be disrupted, and make the requested reservations.
 
         Args:
-            questions: In order. See `HubNodeGate.answer`.
+            questions: Questions in order. See `HubNodeGate.answer`.
             claimant: Holder of the reservations.
 
         Raises:
@@ -102,7 +102,7 @@ class MemberGateService:
 
         Raises:
             ReservationRefusedError: The placement must not be changed on the cluster now.
-            UnknownObjectError: As `rollout`.
+            UnknownObjectError: As in `rollout`.
         """
         with as_gate_errors():
             return await self._members.reserve_rollout(ref, cluster, claimant, seconds)
@@ -112,7 +112,7 @@ class MemberGateService:
 
         Raises:
             ReservationRefusedError: The cluster must not be upgraded now.
-            UnknownObjectError: As `cluster_update`.
+            UnknownObjectError: As in `cluster_update`.
         """
         with as_gate_errors():
             return await self._members.reserve_update(cluster, run, claimant, seconds)

@@ -131,7 +131,7 @@ class ReservationKeeper:
         """Reserve a cluster of a placement, and the member, to change it there. Extends a reservation of *claimant*.
 
         Args:
-            placement: As ``crp/web`` or ``rp/team/web``.
+            placement: The placement, as ``crp/web`` or ``rp/team/web``.
             cluster: The member.
             claimant: Holder of the reservation.
             seconds: 10 to 3600.

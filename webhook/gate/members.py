@@ -139,7 +139,7 @@ class HubMemberGate:
 
         Raises:
             ReservationRefusedError: The change is not allowed.
-            UnknownObjectError: As `rollout`.
+            UnknownObjectError: As in `rollout`.
             MemberHeldError, UnreadableReservationsError, TooManyReservationsError, StoreError: As
                 `ReservationKeeper.hold_rollout`.
         """

@@ -108,7 +108,7 @@ class HubNodePools:
 
     @property
     def refusal(self) -> str:
-        """Why reading pools, claims or nodes is denied, or an empty string."""
+        """Reason why reading pools, claims or nodes is denied, or an empty string."""
         return next(filter(None, map(self._cache.refusal, COUNTED)), "")
 
     def names(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class HubNodePools:
         It has defaults, and the nodes of the existing pool of that name, if any.
 
         Args:
-            document: As the user wrote it.
+            document: NodePool as the user wrote it.
         """
         return self._view(name_of(document), _read_pool(document))
 

@@ -110,7 +110,7 @@ class LeaseReservations:
 
     @property
     def refusal(self) -> str:
-        """Why reading the Leases is denied, or an empty string."""
+        """Reason why reading the Leases is denied, or an empty string."""
         return self._cache.refusal(LEASE)
 
     @property

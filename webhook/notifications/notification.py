@@ -41,7 +41,7 @@ class Notification:
 
     Args:
         id: Deduplication key. Repeats in the same five-minute window share it, even across processes.
-        time: When the Event was emitted.
+        time: Time at which the Event was emitted.
         severity: ``Warning`` or ``Normal``, as the type of the Event.
         reason: Reason of the Event, one word.
         message: Human-readable message.

@@ -243,7 +243,7 @@ async def notifier_of(
         settings: The receiver, and the reasons that are sent.
         namespace: Namespace of the installation.
         instance: Name of the process, in a pod the pod's name.
-        registry: Where its metrics are registered.
+        registry: Registry for its metrics.
         now: The clock.
 
     Raises:

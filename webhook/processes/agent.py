@@ -84,7 +84,7 @@ class Agent:
     """The agent of one member.
 
     Args:
-        options: Its member, and the properties to report.
+        options: Member, and the properties to report.
         settings: Settings of the process.
         now: The clock, for reports.
 

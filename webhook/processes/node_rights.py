@@ -29,7 +29,7 @@ class NodeRights:
     """Rights of node disruption.
 
     Args:
-        mode: Its mode.
+        mode: Mode.
         karpenter_lease: Name of Karpenter's leader Lease.
     """
 

@@ -452,7 +452,7 @@ def agent_roles(
 
     Args:
         applied: Kinds that it may apply.
-        namespace: Its own namespace, with the record of the member's hub and with its token for the hub.
+        namespace: Namespace of the agent, with the record of the member's hub and with the token for the hub.
         apply_rbac: Whether it may place roles and bind them, and can thus grant itself any right.
         nodes: Rights on the nodes of the member (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """

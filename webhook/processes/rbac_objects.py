@@ -65,8 +65,8 @@ class Role:
 
     Args:
         name: Name of the role and of its binding.
-        rules: Its rules. Empty: the role exists already and is only bound.
-        namespace: Its namespace. Empty: the whole cluster.
+        rules: Rules. Empty: the role exists already and is only bound.
+        namespace: Namespace. Empty: the whole cluster.
     """
 
     name: str

@@ -66,7 +66,7 @@ class Errand:
     """Parameters of a worker, and its reports.
 
     Args:
-        place: Its place.
+        place: Place.
         lifeline: Read end of a pipe, at end of file once the supervisor has exited.
         report: Pipe for its reports.
     """

@@ -71,7 +71,7 @@ class Dashboard:
 
     Args:
         app: The application.
-        health: Its draining event ends the event streams.
+        health: Draining event ends the event streams.
     """
 
     app: web.Application

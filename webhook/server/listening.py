@@ -94,7 +94,7 @@ async def serve(
     Args:
         server: Not started yet.
         on_start: Called with the addresses once the listeners are open.
-        abandonment: When it is set, the listeners close immediately. Requests in flight are answered.
+        abandonment: Closes the listeners immediately when it is set. Requests in flight are answered.
 
     Raises:
         ListenError: A listener could not be opened.

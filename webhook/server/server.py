@@ -47,7 +47,7 @@ class Server:
         extend: Adds more routes to the HTTPS application.
         tracing: Makes a span of every review and of every scheduler call. None: disabled.
         place: Place among the workers that share the listeners. None: unset, they are not shared.
-        calls: How the API server calls the hooks. None: unknown, the settings alone count.
+        calls: Observed calls of the API server. None: unknown, only the settings count.
 
     Raises:
         SettingsError: The file with the secret of the hooks is invalid.

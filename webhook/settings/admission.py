@@ -49,15 +49,15 @@ class AdmissionSettings:
             the installation from deletion by mistake.
         guard_rail: Enable G-04 to G-10.
         deny_member_label_changes: Enable G-07, only with *guard_rail*.
-        allowed_users: User names that count as admins for the guard rails.
-        identity_by_admins_only: Only admins may change ``spec.identity`` of a MemberCluster.
+        allowed_users: User names that the guard rails treat as admins.
+        identity_by_admins_only: Whether only admins may change ``spec.identity`` of a MemberCluster.
         block_workloads: Enable G-01 and G-02: no Pods and ReplicaSets on the hub.
         block_pod_disruption_budgets: Enable G-03.
         unblocked_namespaces: Namespaces exempt from G-01 to G-03, such as our own, in addition to reserved namespaces.
         networking_agents: Enable M-09: exported services keep a member from leaving.
         skipped_namespaces: Namespaces that are never placed, besides ``default``, ``kube-*`` and ``fleet-*`` (X-01).
         skipped_kinds: Group and kind of objects that are never selected, besides the built-in list (X-02).
-        strict_overrides: X-63 denies instead of warning.
+        strict_overrides: Make X-63 refuse instead of warn.
         staged_run_default_state: Meaning of an absent ``spec.state`` of a staged update run (F-14).
         placement_authorization: Whether the author of a placement needs rights to the selected objects (serving.md 8).
         live_warnings: Whether answers warn about effects of a write that depend on other objects of the hub. Any client

@@ -47,7 +47,7 @@ def check_url(url: str, example: str) -> str:
 
     Args:
         url: With a scheme, a host, perhaps a port, and no user and no fragment.
-        example: Of such a URL, for the message.
+        example: Example of such a URL, for the message.
 
     Raises:
         ValueError: It is no such URL.

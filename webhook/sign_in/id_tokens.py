@@ -34,7 +34,7 @@ async def verify(
     """Return the claims of an ID token.
 
     Args:
-        token: As received from the provider.
+        token: Token as received from the provider.
         issuer: Required issuer.
         client_id: Required audience.
         nonce: Nonce of the pending sign-in.

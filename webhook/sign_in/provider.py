@@ -80,7 +80,7 @@ class Provider:
     """The configured provider.
 
     Args:
-        options: Its address, and our client credentials.
+        options: Address, and our client credentials.
         tick: Monotonic clock in seconds.
     """
 

@@ -37,7 +37,7 @@ class SignInError(Exception):
 
     Args:
         trouble: Reason for the page.
-        reason: For the log. Contains no secret, code or token.
+        reason: Reason for the log. Contains no secret, code or token.
     """
 
     def __init__(self, trouble: SignInFailure, reason: str) -> None:

@@ -75,9 +75,9 @@ class WorkerGroup:
     """One worker's view of all workers.
 
     Args:
-        seat: Its place.
-        health: Its health.
-        metrics: Its metrics.
+        seat: Place.
+        health: Health.
+        metrics: Metrics.
     """
 
     def __init__(self, seat: Seat, health: Health, metrics: ProcessMetrics) -> None:

@@ -109,8 +109,8 @@ def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[
     """Warn about budgets that do not do what they seem to, and suggest a correction (K-30 to K-34, K-38 and K-39).
 
     Args:
-        budgets: As written.
-        at: Their path.
+        budgets: Budgets as written.
+        at: Path of the budgets.
         whole: Whether all of them are valid. If False, there are no warnings about their combination.
     """
     for lint in lint_budgets(budgets):

@@ -25,7 +25,7 @@ class OpenApiOperation:
 
     Args:
         name: ``operationId``, and the name of its example.
-        method: In lower case.
+        method: HTTP method in lower case.
         path: Path with parameters in braces.
         tag: One of `webhook.description.operations.table.TAGS`.
         summary: A few words.
@@ -34,13 +34,13 @@ class OpenApiOperation:
         request: Model of the body.
         problems: Possible problems in addition to those of every operation.
         tagged: Whether responses have an ``ETag``.
-        many: The response is a bare list of *answer*.
+        many: Whether the response is a bare list of *answer*.
         batch: Models of several questions in one body, and of their answers.
         query: Names of its parameters in the query of the URL.
         status: Status of a successful response. 204 has no content.
         media: Media type of the response.
-        open_to_all: Callers need not authenticate.
-        body_optional: The body is optional.
+        open_to_all: Whether callers need not authenticate.
+        body_optional: Whether the body is optional.
     """
 
     name: str

@@ -62,7 +62,7 @@ class WriteRules:
 
         Args:
             target: Target of the request.
-            document: As received, in the version of *target*.
+            document: Object as received, in the version of *target*.
             old: The stored object on an update.
 
         Raises:

@@ -79,7 +79,7 @@ def content_schema(kind: Kind, version: str, definition: JsonObject | None) -> J
     Args:
         kind: The kind.
         version: One of its versions.
-        definition: Its CustomResourceDefinition, if it is not built in here.
+        definition: CustomResourceDefinition of the kind, unless the kind is built in.
     """
     return structural_schema(kind) if kind.group_kind in MODELS else _defined(definition, version)
 

@@ -111,7 +111,7 @@ def applied(
         config: The apply configuration.
         manager: The manager. Its ``time`` is ignored.
         now: The time of the request.
-        force: Take fields from others instead of refusing.
+        force: Take over fields of other managers instead of refusing.
 
     Raises:
         FieldConflictError: Others have set fields to other values.

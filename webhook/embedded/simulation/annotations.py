@@ -59,7 +59,7 @@ NODE_COUNT = "kubernetes-fleet.io/node-count"
 
 
 def status_in_annotation(document: JsonObject) -> JsonObject:
-    """Return an object of a kind in `KEPT` with its status moved into the annotation; others unchanged."""
+    """Return an object of a kind in `KEPT` with its status moved into the annotation, others unchanged."""
     status = document.get("status")
     metadata = document.get("metadata")
     if group_kind(document) not in KEPT or not status or not isinstance(metadata, Mapping):
@@ -76,11 +76,11 @@ class Behaviour:
     """Behaviour that the annotations of a simulated member request.
 
     Args:
-        silent: The agent does nothing.
+        silent: Whether the agent does nothing.
         silent_for: Age of the last heartbeat of a silent member. None: unset, as written.
-        unhealthy: The API server is not ready.
-        leaving: The member is leaving and never finishes.
-        refuses: The member refuses every object.
+        unhealthy: Whether the API server is not ready.
+        leaving: Whether the member is leaving and never finishes.
+        refuses: Whether the member refuses every object.
         slow: Delay of the agent for each changed Work.
         status: The status as written, None if absent.
         problem: Mistakes in the annotations.

@@ -28,9 +28,9 @@ class StoreEvent(NamedTuple):
 
     Args:
         version: Resource version of the change.
-        type: As seen without a selector.
+        type: Type of the event without a selector.
         document: The object afterwards. For a deletion, its last state.
-        old_labels: Its labels before.
+        old_labels: Labels before.
     """
 
     version: int

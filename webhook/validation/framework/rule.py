@@ -38,7 +38,7 @@ class Rule:
 
     Args:
         id: Stable name, such as ``P-25``. The letter is the group.
-        severity: Its effects. More than one if the effect depends on the write.
+        severity: Effects. More than one if the effect depends on the write.
         what: The requirement, in one sentence of plain text.
         source: Origin of the rule, such as a section of a specification or the reference.
         fields: The fields that it is about. A list position or map key is ``*``. An error of the model parser at such

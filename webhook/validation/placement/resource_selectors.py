@@ -61,7 +61,7 @@ def validate_kind_scope(
 
     Args:
         term: The selector.
-        at: Its path.
+        at: Path of the selector.
         context: Has the kinds that the hub serves.
         namespaced: Whether the placement is a ResourcePlacement.
         lifted: Whether a term selects a Namespace whose objects the other terms may select.
