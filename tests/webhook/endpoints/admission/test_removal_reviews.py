@@ -1,8 +1,10 @@
 """The hook on writes that take content off members: as the API server asks it, over TLS."""
 
 import json
+from datetime import timedelta
 
 from scorer.api.kinds import NAMESPACE, PLACEMENT
+from scorer.api.meta import format_time
 from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import with_metadata
 from tests.webhook.controllers.placements.confirmed_world import confirm, confirming
@@ -67,7 +69,8 @@ async def test_rights_decide_over_names_and_confirmations():
         assert "crp/shop" not in json.dumps(refused)
         assert "9 objects of 1 placement that you may not read" in refused["status"]["message"]
         placement = await world.store.get(PLACEMENT, Key("shop"))
-        confirmed = with_metadata(placement, annotations={CONFIRM_REMOVAL: f"{'0' * 20}@2026-11-30T00:00:00Z"})
+        expiry = format_time(world.now() + timedelta(hours=1))
+        confirmed = with_metadata(placement, annotations={CONFIRM_REMOVAL: f"{'0' * 20}@{expiry}"})
         lacking = await response_to(port, "UPDATE", placement, confirmed)
         assert '"alice" may not confirmremoval' in lacking["status"]["message"]
         withdrawn = await response_to(port, "UPDATE", confirmed, placement)
