@@ -22,7 +22,7 @@ def page() -> str:
 {document["info"]["description"]}
 
 [webhook/openapi.json](../../webhook/openapi.json) is the complete description with every schema. A server has it at
-`/v1/openapi.json`, and as a readable page at `/docs`. [Asking from elsewhere](../asking-from-elsewhere.md#who-may-ask)
+`/v1/openapi.json`, and as a readable page at `/docs`. [Query a hub](../asking-from-elsewhere.md#who-may-ask)
 explains the required rights and how to get a token.
 """
     parts = []

@@ -84,7 +84,7 @@ def page() -> str:
     introduction = """
 The `--help` text of each command. `-f` takes a file, a folder or `-` for standard input, and may be given several
 times. Files are YAML with one or more documents, or JSON. Tables are for terminals. Programs should use `-o json` or
-`-o yaml`. [Asking from elsewhere](../asking-from-elsewhere.md#which-hub-is-asked) explains how a command selects its
+`-o yaml`. [Query a hub](../asking-from-elsewhere.md#which-hub-is-asked) explains how a command selects its
 hub. [Exit codes](exit-codes.md) lists the exit codes of all commands.
 """
     found = list(all_commands())
