@@ -9,12 +9,13 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACED_OVERRIDE, OVERRIDE
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
 from scorer.rollout.bindings import Overrides
+from scorer.rollout.overrides.application import binding_override
 from webhook.controllers.placements.overrides import WATCHES, OverrideController, OverrideRef
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
-from webhook.kube.listers.overrides import override_of
+from webhook.kube.listers.overrides import named_override_snapshots
 from webhook.kube.ports import Key, NotFoundError
 
 REFS = [
@@ -104,7 +105,8 @@ async def test_snapshots_keep_what_the_override_says(process: Process, ref: Over
     name = snapshot["metadata"]["name"]
     overrides = Overrides(namespaced=((ref.namespace, name),)) if ref.namespace else Overrides(cluster=(name,))
     binding = {"metadata": {"name": "p-a"}, "spec": {"targetCluster": "a", **overrides.fields()}}
-    result = override_of(process.cache, binding, MEMBER)(CONFIG_MAP)
+    snapshots = named_override_snapshots(process.cache, binding)
+    result = binding_override(binding, MEMBER, snapshots)(CONFIG_MAP)
     wanted = {"text": "a-west", "object": {"deep": [1, 2.5, True, {"a": None, "b": "a"}]}, "number": 7, "null": None}
     key = {str: "text", dict: "object", int: "number"}.get(type(value), "null")
     assert isinstance(result, dict)
