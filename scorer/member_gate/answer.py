@@ -109,7 +109,7 @@ class MemberDetail(TypedDict):
 
 @final
 class MemberGateAnswer(TypedDict):
-    """May the member be disrupted now?"""
+    """Answer whether a member may be disrupted now."""
 
     allowed: bool
     reason: Annotated[str, one_of(*MemberReason)]

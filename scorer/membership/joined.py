@@ -20,7 +20,7 @@ HEALTHY = "Healthy"
 
 
 def missing_for_joining(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:
-    """Return what a member lacks to be joined and healthy. Empty: nothing.
+    """Return the missing step until a member is joined and healthy, as text. Empty: none.
 
     Args:
         member: The MemberCluster, None if it does not exist.

@@ -141,7 +141,7 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
 
 
 def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> PlacementDecision:
-    """Return what *run* decided for one placement.
+    """Return the decision of *run* for one placement.
 
     ``picked`` lists the picked clusters by rank, then the kept ones by recorded scores. ``filtered`` and ``notPicked``
     are complete, unlike a record. A cluster that is picked again under another policy is not new.

@@ -122,7 +122,7 @@ class PlacementLoss:
 def removal_losses(
     request: JsonObject, context: Context, owners: Mapping[str, JsonObject] | None = None
 ) -> tuple[PlacementLoss, ...]:
-    """Return what placements lose by a write, as far as the cache knows.
+    """Return the content that placements lose by a write, according to the cache.
 
     Args:
         request: Request of a review, unchecked.
@@ -210,7 +210,7 @@ def _ending(document: JsonObject, context: Context) -> JsonObject:
 
 
 def _of_placement(write: _Write) -> Iterator[PlacementLoss]:
-    """Yield what a placement loses by its own deletion or edit."""
+    """Yield the content that a placement loses by its own deletion or edit."""
     if write.new is None:
         yield _of_deletion(write.fresh(write.old), write)
         return
@@ -230,7 +230,7 @@ def _of_placement(write: _Write) -> Iterator[PlacementLoss]:
 
 
 def _of_deletion(placement: JsonObject, write: _Write) -> PlacementLoss:
-    """Return what a placement loses when it is deleted, alone or with its Namespace."""
+    """Return the content that a placement loses when it is deleted, alone or with its Namespace."""
     context, policy = write.context, write.policy(placement)
     if policy.is_off:
         return PlacementLoss(placement)
@@ -378,7 +378,7 @@ def _of_clusters(placement: JsonObject, policy: RemovalPolicy, context: Context)
 
 
 def _of_hub_object(write: _Write) -> Iterator[PlacementLoss]:
-    """Yield what placements lose by a write of an object that they place."""
+    """Yield the content that placements lose by a write of an object that they place."""
     kind = group_kind(write.old)
     is_namespace = kind == NAMESPACE.group_kind
     if write.new is not None:

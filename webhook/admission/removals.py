@@ -76,10 +76,10 @@ NOTHING_REMOVED: Final = RemovalVerdict()
 
 
 def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readable: Iterable[str]) -> RemovalVerdict:
-    """Return what to answer to a write.
+    """Return the verdict on the removals of a write.
 
     Args:
-        request: Of the review.
+        request: Request of the review.
         losses: Content that placements lose by it.
         readable: Uids of the placements that the author may read.
     """
@@ -113,7 +113,7 @@ def _effect(loss: PlacementLoss) -> str:
 
 
 def _named(group: ConfirmableGroup, loss: PlacementLoss) -> str:
-    """Return what a digest confirms, with what is deleted besides on the members."""
+    """Return the removals that a digest confirms, with the other content that they delete on the members."""
     contents = loss.contents.get(group.digest)
     return f"{group}, {contents}" if contents else str(group)
 
@@ -182,10 +182,10 @@ class RemovalReviews:
         return lacking_right(alternatives, context, f": {reason}" if reason else "")
 
     async def review(self, request: JsonObject, losses: Sequence[PlacementLoss], context: Context) -> RemovalVerdict:
-        """Return what to answer to a write.
+        """Return the verdict on the removals of a write.
 
         Args:
-            request: Of the review.
+            request: Request of the review.
             losses: By the cache.
             context: With the author.
         """

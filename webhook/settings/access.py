@@ -35,7 +35,7 @@ class AccessSettings(InstallationSettings):
     )
     plain_admission_paths: bool = Field(
         default=True,
-        description="Answer reviews of untrusted callers, by the rules only. `false`: refuse them.",
+        description="Answer reviews of untrusted callers by the rules alone. `false`: refuse them.",
     )
     client_ca: Path | None = Field(
         default=None,

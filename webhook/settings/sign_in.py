@@ -164,7 +164,7 @@ class SignInSettings(Settings):
         if "openid" not in scopes:
             raise ValueError("must contain openid, without which the provider issues no ID token")
         if any(not scope.isascii() or not scope.isprintable() or set(scope) & set(' "\\') for scope in scopes):
-            raise ValueError("a scope has invalid characters")
+            raise ValueError("a scope must not have invalid characters")
         return scopes
 
     def contradictions(self) -> Iterator[Contradiction]:

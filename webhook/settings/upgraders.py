@@ -89,7 +89,7 @@ class UpgraderSettings(Settings):
         default="",
         max_length=2048,
         description=(
-            "URL to which the back end `handoff` posts signed operations. Empty: upgraders watch "
+            "The back end `handoff` posts signed operations to this URL. Empty: upgraders watch "
             "ClusterUpgradeRequests instead."
         ),
     )

@@ -222,7 +222,7 @@ def metadata_schema(*, described: bool = True) -> JsonObject:
 
 OTHER_METADATA: Final[JsonObject] = {
     "generateName": {"type": "string", "description": "Prefix of a name that the server generates."},
-    "deletionGracePeriodSeconds": {"type": "integer", "description": "Seconds until a deletion is forced."},
+    "deletionGracePeriodSeconds": {"type": "integer", "description": "Grace period of a deletion in seconds."},
     "managedFields": {"type": "array", "description": "Fields that each client manages. Written by the server."},
     "selfLink": {"type": "string", "description": "No longer used."},
 }

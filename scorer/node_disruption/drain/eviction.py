@@ -115,7 +115,7 @@ class EvictionLedger:
 
 
 def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, deadline: datetime | None) -> DrainBlocker | None:
-    """Return what blocks the eviction of a pod at its turn, or None.
+    """Return the blocker of a pod's eviction at its turn, or None.
 
     Args:
         pod: The pod.

@@ -175,7 +175,7 @@ class Relocations:
         return Relocation(moves, placement.new_nodes, left, tuple(placement.unplaced))
 
     def _new_nodes(self, names: Collection[str] = ()) -> NewNodes:
-        """Return what pools could create if the named nodes were removed, which limits no longer count then."""
+        """Return the nodes that pools could create if the named nodes were removed and not counted by limits."""
         removed_nodes = self._going.union(names)
         templates_within_limits = (
             self._within_limits(template, removed_nodes) for template in self._unlimited_templates

@@ -345,12 +345,9 @@ class _Reporter:
         for word in self._expected:
             condition = current_condition(binding, word)
             if not condition or condition.get("status") not in (TRUE, FALSE):
-                waits = self._external and word == ROLLOUT_STARTED
-                message = (
-                    "waiting for a staged update run"
-                    if waits
-                    else f"it is not known yet whether {CONDITION_WORDS[word].good}"
-                )
+                message = f"it is not known yet whether {CONDITION_WORDS[word].good}"
+                if self._external and word == ROLLOUT_STARTED:
+                    message = "waiting for a staged update run"
                 yield self._own(word, UNKNOWN, CONDITION_WORDS[word].unknown, message)
                 return
             yield self._own(

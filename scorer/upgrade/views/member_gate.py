@@ -80,7 +80,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
 def _turn(
     run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: MemberDetail, now: datetime
 ) -> MemberAnswer | None:
-    """Return what precedes the turn of a member's group, or None if it is its turn."""
+    """Return the obstacle before the turn of a member's group, or None if it is its turn."""
     for earlier in run.status.stages:
         if earlier is stage:
             break

@@ -304,7 +304,7 @@ async def _of_hub(
 
 
 def _granted(reservation: JsonObject) -> str:
-    """Return what a reservation grants: a number of nodes, or names."""
+    """Return the nodes that a reservation grants: their number, or their names."""
     from scorer.node_budgets.wording import format_node_count
 
     grant = reservation["granted"]

@@ -34,7 +34,7 @@ class HubAnswers(Protocol):
         ...
 
     async def plan(self, changes: JsonObject) -> JsonObject:
-        """Return what changes to the hub would cause."""
+        """Return the effects of changes to the hub."""
         ...
 
     async def plan_upgrade(self, question: JsonObject) -> JsonObject:

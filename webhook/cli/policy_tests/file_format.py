@@ -217,7 +217,7 @@ class Counts(_Shape):
 
 
 class GateQuestion(_Shape):
-    """May nodes of a pool be disrupted?"""
+    """A question whether nodes of a pool may be disrupted."""
 
     pool: Text
     reason: Literal[QUESTION_REASONS]  # type: ignore[valid-type]  # the words that the engine knows
@@ -266,7 +266,7 @@ class AdmissionCase(_Case):
 
 
 class GateCase(_Case):
-    """May nodes be disrupted?"""
+    """A case about the disruption of nodes."""
 
     gate: GateQuestion
     expect: GateExpectation

@@ -119,7 +119,7 @@ class HubToken:
         """Renew the token immediately and then periodically, until cancelled.
 
         Args:
-            hub: Logged in to with this token.
+            hub: The hub, accessed with this token.
             sleep: Sleeps for a number of seconds.
         """
         failures = 0

@@ -270,7 +270,7 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
     )
     if touched and not trusted:
         yield (
-            "this member cluster is managed: only trusted users may change more than labels, taints and other "
+            "this member cluster is managed: only trusted users may change anything except labels, taints and other "
             "annotations"
         )
 

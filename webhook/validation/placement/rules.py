@@ -203,7 +203,7 @@ DELETION_RULES: Final = (
     warn("D-03", "Warns about the effect of deleting a placement on its placed objects: see X-23.", on=DELETE),
     warn(
         "X-23",
-        "Warns about the number of clusters on which a deletion removes or abandons the placed objects.",
+        "Warns, with the number of clusters, that a deletion removes or abandons the placed objects.",
         on=DELETE,
     ),
 )
