@@ -55,7 +55,7 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpo
     server = selected.cluster["server"].rstrip("/")
     if selected.cluster.get("insecure-skip-tls-verify"):
         reason = (
-            f"  must not be true: the certificate of {server} would not be verified. Set certificate-authority instead"
+            f" must not be true: the certificate of {server} would not be verified. Set certificate-authority instead"
         )
         raise selected.error("cluster", "insecure-skip-tls-verify", reason)
     file, authorities = await asyncio.to_thread(_authorities, selected)
