@@ -361,7 +361,7 @@ class Listener:
         return int(self._sockets[0].getsockname()[1])
 
     async def start(self) -> None:
-        """Start to accept.
+        """Start to accept connections.
 
         Raises:
             OSError: Listening on the address failed.

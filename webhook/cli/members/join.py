@@ -108,7 +108,7 @@ class Wish:
     ),
 )
 def command(name: str, sides: Sides, wish: Wish) -> int:
-    """Join."""
+    """Register a member with its hub. Returns the exit status."""
     check_cluster("NAME", name)
     if wish.image is not None and (not wish.image or not wish.image.isascii() or " " in wish.image):
         raise UserError(f"--deploy {wish.image[:64]!r}: must be the name of an image")

@@ -183,7 +183,7 @@ def command(
     namespace: str | None,
     hub: HubOptions,
 ) -> int:
-    """Wait."""
+    """Wait for a condition of objects. Returns the exit status."""
     if bool(words) == bool(files):
         raise click.UsageError("specify what to wait for: KIND/NAME or -f FILE")
     documents = files.read()

@@ -40,8 +40,8 @@ class Delivery:
             request: The ClusterUpgradeRequest.
 
         Raises:
-            NotDeliveredError: The upgrader is unreachable, or its answer is a temporary error or not HTTP. Or the
-                secret is unreadable.
+            NotDeliveredError: The upgrader is unreachable, its answer is a temporary error or not HTTP, or the secret
+                is unreadable.
         """
         metadata = {key: metadata_of(request)[key] for key in ("name", "labels", "uid") if key in metadata_of(request)}
         body = {

@@ -1,4 +1,4 @@
-"""Change of one object, its handlers, and subscriptions in general."""
+"""Changes of objects, the handlers that receive them, and their subscriptions."""
 
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
