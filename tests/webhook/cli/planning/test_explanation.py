@@ -43,7 +43,7 @@ def test_why_there_was_a_decision(message, words):
         pytest.param({"batches": 1}, "Fleet: 12 clusters, picked in 1 round.", id="one"),
         pytest.param({"batches": 3}, "Fleet: 12 clusters, picked in 3 rounds.", id="several"),
         pytest.param(
-            {"batches": 0, "found": 2}, "it has all the clusters it wants, so none was evaluated again.", id="all"
+            {"batches": 0, "found": 2}, "It has all requested clusters, so none was evaluated again.", id="all"
         ),
         pytest.param({"batches": 0}, "Fleet: 12 clusters.", id="none"),
     ],
