@@ -282,7 +282,9 @@ def test_a_conflict_after_a_long_wait_for_something_else_is_tried_again_at_once(
 def test_conflicts_are_told_in_the_log_once_they_do_not_pass(caplog):
     caplog.set_level(logging.INFO)
     Bench(failing(lambda: ConflictError("somebody was faster"), times=4)).run(adding("a"))
-    assert [record.error for record in caplog.records if record.msg == "tries again"] == ["somebody was faster"] * 2
+    assert [record.error for record in caplog.records if record.msg == "reconcile failed, will retry"] == [
+        "somebody was faster"
+    ] * 2
 
 
 def test_retry_error_can_name_its_own_pause():
