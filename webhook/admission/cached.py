@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -61,14 +61,14 @@ class CachedHub:
 
     Args:
         cache: Cache of the hub.
-        shelves: Caches of the kinds that reviews may read. Any other kind, and one that was not listed yet, is unknown.
-            A review never makes the cache watch another kind.
+        shelf_of: Returns the cache of a kind that may be read. None: any other kind, whose objects are unknown, like
+            those of one that was not listed yet. A review never makes the cache watch another kind.
         fleet: Returns the fleet.
     """
 
-    def __init__(self, cache: Cache, shelves: Mapping[Kind, KindCache], fleet: Callable[[], Fleet]) -> None:
+    def __init__(self, cache: Cache, shelf_of: Callable[[Kind], KindCache | None], fleet: Callable[[], Fleet]) -> None:
         self._cache = cache
-        self._shelves = shelves
+        self._shelf_of = shelf_of
         self._fleet = fleet
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
@@ -92,10 +92,38 @@ class CachedHub:
         return self._fleet()
 
     def _shelf(self, kind: Kind) -> KindCache:
-        shelf = self._shelves.get(kind)
+        shelf = self._shelf_of(kind)
         if shelf is None or not shelf.synced.is_set():
             raise UnknownStateError(kind)
         return shelf
+
+
+class StoredObjectsContext:
+    """Returns contexts for judging stored objects in the loop, which reads every kind that its cache watches.
+
+    Args:
+        cache: Cache of the loop.
+        now: The clock.
+    """
+
+    def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
+        self._cache = cache
+        self._now = now
+        self._known: HubKinds | None = None
+        self._hub = CachedHub(cache, self._watched, lambda: cache.fleet)
+
+    def __call__(self) -> Context:
+        """Return the current context, with the loop as the author."""
+        if self._known is None:
+            self._known = HubKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
+        return Context(self._known, self._cache.list, now=self._now(), hub=self._hub, on_failure=log_failure)
+
+    def _watched(self, kind: Kind) -> KindCache | None:
+        return self._cache.of_kind(kind) if self._cache.watches(kind) else None
+
+    def forget_kinds(self) -> None:
+        """Invalidate the served kinds after a change of a definition."""
+        self._known = None
 
 
 class CachedContext:
@@ -132,7 +160,7 @@ class CachedContext:
         cache.require(ADMISSION_KINDS)
         cache.watch_if_allowed(WANTED_KINDS)
         live = {kind: cache.of_kind(kind) for kind in (*LIVE_KINDS, *WANTED_KINDS, *selectable)}
-        self._hub = CachedHub(cache, live, self._fleet)
+        self._hub = CachedHub(cache, live.get, self._fleet)
         cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)
 
     def __call__(self) -> Context:

@@ -18,7 +18,7 @@ from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, quote
 from webhook.admission import impact
 from webhook.admission.patch import Patch, difference
-from webhook.admission.registry import Admitted, find
+from webhook.admission.registry import MOST_COLLECTED, Admitted, find
 from webhook.defaulting.defaulted import DefaultingContext
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, FieldWarning, path_order
@@ -41,8 +41,6 @@ MOST_CAUSES: Final = 50
 MOST_WARNINGS: Final = 10
 SHORTEST_MEMBER: Final = 2
 """Bytes of the shortest item of a JSON list, with its separator."""
-_MOST_FINDINGS: Final = 1000
-"""Maximum number of collected findings: far more than an answer shows, far fewer than a hostile object may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +350,7 @@ def _rules(question: AdmissionRequest) -> Judgement | None:
     if entry is None or entry.validate is None:
         return ALLOWED
     old = question.old if question.operation == "UPDATE" else None
-    findings = list(islice(entry.validate(question.document, old, question.context), _MOST_FINDINGS))
+    findings = list(islice(entry.validate(question.document, old, question.context), MOST_COLLECTED))
     if not findings:
         live = _live_findings(question)
         return Judgement(warnings=as_warnings(live)) if live else ALLOWED
@@ -427,7 +425,7 @@ def _separate(
     untouched = json_equal(stored.get(entry.body), new.get(entry.body))
     before: dict[Any, list[FieldError]] = {}
     if not entry.judged_whole or untouched:
-        for finding in islice(entry.validate(old, None, context), _MOST_FINDINGS):
+        for finding in islice(entry.validate(old, None, context), MOST_COLLECTED):
             if isinstance(finding, FieldError):
                 before.setdefault(_signature(finding), []).append(finding)
     broken: list[FieldError] = []
@@ -481,7 +479,7 @@ def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[st
 
 def as_warnings(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
     """Return warnings as texts without control characters: a limited number, of any length."""
-    texts = list(dict.fromkeys(printable(str(note)) for note in islice(notes, _MOST_FINDINGS)))
+    texts = list(dict.fromkeys(printable(str(note)) for note in islice(notes, MOST_COLLECTED)))
     if len(texts) > MOST_WARNINGS:
         rest = len(texts) - MOST_WARNINGS + 1
         texts = [*texts[: MOST_WARNINGS - 1], f"and {rest} more warnings"]

@@ -50,6 +50,8 @@ Stamp: TypeAlias = Callable[[JsonObject, JsonObject | None, DefaultingContext], 
 
 MOST_VALUES: Final = 10_000
 """Maximum number of JSON values in an object without its status: far more than users write."""
+MOST_COLLECTED: Final = 1000
+"""Maximum number of collected findings: far more than an answer shows, far fewer than a hostile object may have."""
 MOST_VALUES_OF_MANY: Final = 20_000
 """As `MOST_VALUES`, for kinds whose schema allows thousands of objects: groups in stages, versions in regions."""
 MOST_VALUES_OF_MANIFESTS: Final = 50_000
@@ -84,6 +86,7 @@ class Admitted:
         guards: Yield why the user must not make a write, in this order. Also run for subresources and deletions.
         live: Checks of a creation, or of an update of the body, against the rest of the hub, most important first.
         live_on_deletion: Checks of a deletion against the rest of the hub.
+        lasting: The live checks whose warnings hold for the stored object, too. Empty: they only concern writes.
         most_values: An object with more JSON values is refused without validation.
     """
 
@@ -102,6 +105,7 @@ class Admitted:
     guards: tuple[GuardRail, ...] = ()
     live: tuple[LiveCheck, ...] = ()
     live_on_deletion: tuple[LiveCheck, ...] = ()
+    lasting: tuple[LiveCheck, ...] = ()
     most_values: int = MOST_VALUES
 
 
@@ -115,6 +119,7 @@ _ENTRIES: Final = (
             warn_about_deletion=placement.warn_about_deletion,
             validate_deleted=removal_annotations.validate_removal_annotations,
             live=(*impact.CHECKS, *live_placement.CHECKS, *selected_objects.CHECKS, *taking_over.CHECKS),
+            lasting=(*live_placement.CHECKS, *selected_objects.CHECKS),
         )
         for family, validate in (
             (CLUSTER, placement.validate_cluster_placement),
@@ -151,8 +156,13 @@ _ENTRIES: Final = (
         )
         for family in FAMILIES
     ),
-    Admitted(kinds.OVERRIDE, override.validate_cluster_override, live=live_override.CHECKS),
-    Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override, live=live_override.CHECKS),
+    *(
+        Admitted(family.override, validate, live=live_override.CHECKS, lasting=live_override.CHECKS)
+        for family, validate in (
+            (CLUSTER, override.validate_cluster_override),
+            (NAMESPACED, override.validate_resource_override),
+        )
+    ),
     Admitted(
         kinds.ENVELOPE,
         envelope.validate_cluster_envelope,

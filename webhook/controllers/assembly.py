@@ -31,6 +31,7 @@ from webhook.controllers.members.reservations import MemberReservations, member_
 from webhook.controllers.nodes.blocked_pools import NodePoolController
 from webhook.controllers.nodes.disruption import NodeDisruptionController, NodePlace
 from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
+from webhook.controllers.placements.advisories import AdvisoryController
 from webhook.controllers.placements.back_reports import BackReportController
 from webhook.controllers.placements.evictions import EvictionController
 from webhook.controllers.placements.overrides import OverrideController
@@ -80,6 +81,7 @@ CONTROLLERS: Final = (
     "member",
     "override",
     "placement",
+    "advisory",
     "scheduler",
     "rollout",
     "staged_update",
@@ -180,7 +182,9 @@ def _controllers(
     keys = WorkKeys(hub.store, settings.namespace)
     yield MemberController(hub, now, record, settings.force_delete_after, observer).wiring()
     yield OverrideController(hub, record).wiring()
-    yield PlacementController(hub, now, record, selectables, settings, observer).wiring()
+    advisories = AdvisoryController(hub, now, record)
+    yield PlacementController(hub, now, record, selectables, settings, advisories, observer).wiring()
+    yield advisories.wiring()
     rollout = RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT))
     yield SchedulerController(hub, now, record, rollout, keys, settings.removal).wiring()
     yield rollout.wiring()

@@ -25,6 +25,7 @@ from scorer.rollout.overrides.rules import OVERRIDE_RULES, RulesError, read_rule
 KIND_RULE: Final = "X-77"
 OBJECT_RULE: Final = "X-78"
 CLUSTER_RULE: Final = "X-79"
+EFFECT_RULES: Final = frozenset({KIND_RULE, OBJECT_RULE, CLUSTER_RULE})
 
 MOST_SUGGESTIONS: Final = 3
 """Maximum number of names that a message suggests."""

@@ -33,6 +33,8 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("PlacementRolloutCompleted", NORMAL, "all conditions of a completed rollout have become True"),
         Told("PlacementRolloutStalled", WARNING, "the rollout has made no progress for ten minutes"),
         Told("PlacementObjectsTooLarge", WARNING, "the present content of an object does not fit into etcd"),
+        Told("AdvisoriesChanged", WARNING, "further warnings of admission hold for the placement"),
+        Told("AdvisoriesCleared", NORMAL, "no warning of admission holds for the placement any more"),
         Told("PlacementKindsNotRead", WARNING, "a selected namespace has kinds that the loop may not read"),
         Told(
             "InvalidReportBackStrategy", WARNING, "statuses would be mirrored, but the policy may pick several clusters"
@@ -71,6 +73,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("DuplicateEnvelopeWorks", WARNING, "one envelope has several Works"),
     ),
     "Overrides": (
+        Told("OverrideWithoutEffect", WARNING, "a selector matches no placed object, or a rule no member cluster"),
         Told("OverrideWithoutSnapshot", WARNING, "no snapshot of the override could be created"),
         Told("OverrideFailed", WARNING, "the controller keeps failing on the object"),
     ),

@@ -44,6 +44,7 @@ KEYS = {
     "member": "hamburg",
     "override": OverrideRef("red", "team"),
     "placement": placement_ref("web"),
+    "advisory": placement_ref("web"),
     "scheduler": placement_ref("web"),
     "rollout": placement_ref("web"),
     "back_report": placement_ref("web"),
@@ -104,7 +105,17 @@ async def test_every_kind_of_key_has_exactly_one_owner(loops):
 
 
 async def test_all_that_writes_the_objects_of_a_placement_belongs_to_it(loops):
-    writers = ("placement", "scheduler", "rollout", "back_report", "staged_update", "analysis", "work", "eviction")
+    writers = (
+        "placement",
+        "advisory",
+        "scheduler",
+        "rollout",
+        "back_report",
+        "staged_update",
+        "analysis",
+        "work",
+        "eviction",
+    )
     named = {each.name: each.owner(KEYS[each.name]) for each in loops[0].controllers}
     assert {named[name] for name in writers} == {"crp/web"}
 

@@ -29,6 +29,7 @@ from scorer.api.kinds import (
     WORK,
 )
 from scorer.api.names import (
+    ACKNOWLEDGE,
     IS_LATEST_SNAPSHOT,
     PARENT_BINDING,
     PARENT_OVERRIDE,
@@ -441,6 +442,8 @@ async def test_what_the_hub_has_of_a_member(make_waking, before, after, woken):
 
 
 PATCH = make(OVERRIDE, "patch")
+NAMED_PATCH = make(OVERRIDE, "patch", spec={"placement": {"name": "web"}})
+ADVICE = "advisory cro/patch after 100 ms"
 PATCH_0 = make_override_snapshot(OVERRIDE_SNAPSHOT, "patch", placement={"name": "web"})
 TEAM_PATCH = make(NAMESPACED_OVERRIDE, "patch", "team")
 TEAM_PATCH_0 = make_override_snapshot(
@@ -450,12 +453,14 @@ ANY_PATCH_0 = make_override_snapshot(OVERRIDE_SNAPSHOT, "patch")
 
 
 @rows(
-    ("made", None, PATCH, {"override cro/patch"}),
-    ("spec", PATCH, changed(PATCH, spec={"policy": {}}), {"override cro/patch"}),
+    ("made", None, PATCH, {"override cro/patch", ADVICE}),
+    ("spec", PATCH, changed(PATCH, spec={"policy": {}}), {"override cro/patch", ADVICE}),
+    ("acknowledged", PATCH, changed(PATCH, annotations={ACKNOWLEDGE: "X-78"}), {ADVICE}),
+    ("made-for-one", None, NAMED_PATCH, {"override cro/patch", "advisory crp/web after 100 ms"}),
     ("label", PATCH, changed(PATCH, labels={"a": "b"}), set()),
-    ("deleted", PATCH, deleting(PATCH), {"override cro/patch"}),
-    ("gone", PATCH, None, {"override cro/patch"}),
-    ("namespaced", None, TEAM_PATCH, {"override ro/team/patch"}),
+    ("deleted", PATCH, deleting(PATCH), {"override cro/patch", ADVICE}),
+    ("gone", PATCH, None, {"override cro/patch", ADVICE}),
+    ("namespaced", None, TEAM_PATCH, {"override ro/team/patch", "advisory ro/team/patch after 100 ms"}),
     ("snapshot-made", None, PATCH_0, {"rollout crp/web"}),
     ("snapshot-label", PATCH_0, changed(PATCH_0, annotations={"a": "b"}), {"override cro/patch", "rollout crp/web"}),
     ("snapshot-gone", PATCH_0, None, {"override cro/patch", "rollout crp/web"}),
@@ -715,6 +720,7 @@ async def test_at_the_start_everything_is_woken(store, monkeypatch):
     assert waking.woken() == {
         "member east",
         "override cro/patch",
+        ADVICE,
         *all_of("placement"),
         "placement crp/web after 100 ms",
         "placement crp/echo after 100 ms",
@@ -743,6 +749,8 @@ async def test_after_a_while_everything_is_woken_again(make_waking):
     assert waking.selectables._stale
     assert waking.woken() == {
         *all_of("placement"),
+        *all_of("advisory"),
+        "advisory cro/patch",
         *all_of("scheduler"),
         *all_of("rollout"),
         "back_report crp/echo",

@@ -3,9 +3,9 @@
 Source: rollout.md 6 and 20.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES, PlacementRef, family_in, placement_ref
@@ -14,7 +14,14 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.api.names import OVERRIDE_CLEANUP, PARENT_OVERRIDE
-from scorer.api.unstructured.documents import is_deleting, label, namespace_of, with_finalizer, without_finalizer
+from scorer.api.unstructured.documents import (
+    is_deleting,
+    label,
+    namespace_of,
+    spec_of,
+    with_finalizer,
+    without_finalizer,
+)
 from scorer.rollout.overrides.matching import placement_key
 from scorer.rollout.overrides.rules import override_spec
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
@@ -57,6 +64,16 @@ class OverrideRef:
         return f"ro/{self.namespace}/{self.name}" if self.namespace else f"cro/{self.name}"
 
 
+def concerned_override(ref: OverrideRef) -> Concerned:
+    """Return the override of a key."""
+    return Concerned(ref.kind, Key(ref.name, ref.namespace))
+
+
+def owner_of_override(ref: OverrideRef) -> str:
+    """Return the owner of an override and its snapshots."""
+    return f"override/{ref.namespace}/{ref.name}"
+
+
 def _of_override(change: ObjectDelta) -> Iterator[OverrideRef]:
     """Yield an override that was created or deleted, or whose spec or deletion mark has changed."""
     if change.touches(desired):
@@ -94,8 +111,8 @@ class OverrideController:
         return Wiring(
             name="override",
             reconcile=self.reconcile,
-            concerned=lambda ref: Concerned(ref.kind, Key(ref.name, ref.namespace)),
-            owner=lambda ref: f"override/{ref.namespace}/{ref.name}",
+            concerned=concerned_override,
+            owner=owner_of_override,
             watches=WATCHES,
             makes=[family.override_snapshot for family in FAMILIES],
         )
@@ -138,6 +155,14 @@ def placement_of(snapshot: JsonObject) -> PlacementRef | None:
 
     An override without a placement is picked up at the next reconcile of each rollout (rollout.md 6.5).
     """
-    key = placement_key(override_spec(snapshot), namespace_of(snapshot))
-    namespace, _, name = key.rpartition("/")
-    return placement_ref(name, namespace) if name else None
+    return _placement_in(override_spec(snapshot), namespace_of(snapshot))
+
+
+def named_placement(override: JsonObject) -> PlacementRef | None:
+    """Return the placement that an override names, or None if it is for any placement."""
+    return _placement_in(spec_of(override), namespace_of(override))
+
+
+def _placement_in(spec: Mapping[str, Any], namespace: str) -> PlacementRef | None:
+    home, _, name = placement_key(spec, namespace).rpartition("/")
+    return placement_ref(name, home) if name else None

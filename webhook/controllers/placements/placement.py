@@ -15,7 +15,6 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import LEFT_OUT, PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP, SOURCES
 from scorer.api.unstructured.documents import (
     annotation,
-    conditions_of,
     current_condition,
     dict_at,
     dicts_at,
@@ -46,6 +45,7 @@ from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.rollout.snapshots.policies import latest_policy_snapshots, plan_policy_snapshots
 from scorer.rollout.snapshots.resources import fitting_content, plan_orphaned_snapshots, plan_resource_snapshots
+from scorer.rollout.status.advisories import advisory_events, with_advisories
 from scorer.rollout.status.namespace_copy import (
     copy_namespace,
     moved_namespace_error,
@@ -60,6 +60,7 @@ from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.machinery.wiring import Later, Poll, Signal, Waker, Watch, Wiring
+from webhook.controllers.placements.advisories import AdvisoryController, acknowledgement
 from webhook.controllers.placements.listing import placement_refs, placements_in_altered
 from webhook.controllers.placements.removals import (
     ContentRemovals,
@@ -94,6 +95,7 @@ class PlacementController:
         record: Records Events.
         selectables: Watches the selectable kinds.
         settings: Settings of the operator.
+        advisories: Evaluates the warnings that the status repeats.
         observer: Reports stalled placements and pending removals.
     """
 
@@ -104,6 +106,7 @@ class PlacementController:
         record: Callable[[JsonObject, Event], None],
         selectables: Selectables,
         settings: LoopSettings,
+        advisories: AdvisoryController,
         observer: LoopObserver = UNOBSERVED,
     ) -> None:
         self._hub = hub
@@ -114,6 +117,7 @@ class PlacementController:
         self._removals = ContentRemovals(hub, now, record, settings.removal, observer)
         self._settings = settings
         self._observer = observer
+        self._advisories = advisories
         self._reported: dict[PlacementRef, str] = {}
         self._strays: dict[PlacementRef, set[Key]] = {}
         """Resource snapshots without the label of the placement that controls them."""
@@ -143,6 +147,7 @@ class PlacementController:
         yield Watch(PLACEMENT_STATUS, _of_copy)
         yield Watch(CUSTOM_RESOURCE_DEFINITION, self._of_definition)
         yield Signal(self._selectables.subscribe, lambda touched: (touched.ref,))
+        yield Signal(self._advisories.subscribe, lambda ref: (ref,))
 
     def _of_resource_snapshot(self, family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placement of a resource snapshot that was deleted, or whose records were changed."""
@@ -163,10 +168,8 @@ class PlacementController:
         yield from placements_in_altered(self._hub.cache, change, is_deleting, self._settings.removal.exempts)
 
     def _of_definition(self, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield all placements, to select again: the served kinds have changed."""
-        if change.touches(_served):
-            self._selectables.redefined(change)
-            yield from placement_refs(self._hub.cache)
+        """Return all placements, to select again, if the served kinds have changed."""
+        return placement_refs(self._hub.cache) if self._selectables.redefined(change) else iter(())
 
     def _everything(self) -> Iterator[PlacementRef]:
         self._selectables.stale()  # no event reports that an aggregated kind, which has no definition, is served now
@@ -324,10 +327,9 @@ class PlacementController:
                 for group in groups
                 if group.name
             }
-        policy = policies[0] if policies else None
         return placement_status(
             placement,
-            policy,
+            next(iter(policies), None),
             bindings,
             latest,
             self._now(),
@@ -344,13 +346,16 @@ class PlacementController:
         selection: Selection | None = None,
         judgement: ObjectJudgement | None = None,
     ) -> PlacementReport:
-        """Return a report with the conditions about pending removals and an empty selection."""
+        """Return a report with the conditions about pending removals, an empty selection and advisories."""
         status = self._removals.status(family, placement, report.status, selection, judgement)
-        return replace(report, status=status, events=(*report.events, *pending_events(placement, status)))
+        status = with_advisories(placement, status, self._advisories.of(family.ref(placement)), self._now())
+        events = (*report.events, *pending_events(placement, status), *advisory_events(placement, status))
+        return replace(report, status=status, events=events)
 
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
         status, copied = await self._copy_status(family.ref(placement), placement, report.status)
         self._hub.report(family.placement, placement, status)
+        self._advisories.request(family.ref(placement), placement, status)
         self._observer.needs_action(family.placement, family.ref(placement), still=is_stalled(placement, status))
         for event in report.events:
             self._record(placement, event)
@@ -444,8 +449,8 @@ class PlacementController:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that was created or deleted, or whose spec, deletion mark or confirmation has changed."""
-    if change.touches(desired) or change.alters(seen_of_confirmation):
+    """Yield a placement that was created or deleted, or whose spec, deletion mark or annotations have changed."""
+    if change.touches(desired) or change.alters(seen_of_confirmation) or change.alters(acknowledgement):
         yield family.ref(change.document)
 
 
@@ -493,8 +498,3 @@ def _record(snapshot: JsonObject) -> tuple[object, ...]:
 
 def _seen_of_deleted_work(work: JsonObject) -> tuple[object, ...]:
     return is_deleting(work), is_marked_for_removal(work), current_condition(work, REMOVED)
-
-
-def _served(definition: JsonObject) -> tuple[object, ...]:
-    conditions = [(condition.get("type"), condition.get("status")) for condition in conditions_of(definition)]
-    return definition["metadata"].get("generation"), conditions

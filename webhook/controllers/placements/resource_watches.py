@@ -20,7 +20,7 @@ from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.placement.placement import SelectionScope
-from scorer.api.unstructured.documents import namespace_of
+from scorer.api.unstructured.documents import conditions_of, namespace_of
 from scorer.rollout.ownership.objects import EVIDENCE
 from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.selection.selector import is_concerned
@@ -248,12 +248,19 @@ class Selectables:
             return kind is not None
         return self._cache.has_answered(kind) and not self._cache.refusal(kind)
 
-    def redefined(self, change: ObjectDelta) -> None:
-        """Handle a change of a definition. The kind of a deleted one counts as deleted immediately."""
+    def redefined(self, change: ObjectDelta) -> bool:
+        """Handle a change of a definition. The kind of a deleted one counts as deleted immediately.
+
+        Returns:
+            Whether the served kinds may have changed.
+        """
+        if not change.touches(_served):
+            return False
         self.stale()
         if change.new is None:
             spec = change.document["spec"]
             self._missing[spec.get("group") or "", str((spec.get("names") or {}).get("kind"))] = float("-inf")
+        return True
 
     def stale(self) -> None:
         """Invalidate the discovery: the next use repeats it."""
@@ -362,6 +369,11 @@ def _identity(item: Mapping[str, Any]) -> Identity:
 def _is_whole_namespace(term: Mapping[str, Any]) -> bool:
     scope = term.get("selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
     return _identity(term) == NAMESPACE.group_kind and scope == SelectionScope.NAMESPACE_WITH_RESOURCES
+
+
+def _served(definition: JsonObject) -> tuple[object, ...]:
+    conditions = [(condition.get("type"), condition.get("status")) for condition in conditions_of(definition)]
+    return definition["metadata"].get("generation"), conditions
 
 
 def _content(document: JsonObject) -> JsonObject:

@@ -101,16 +101,39 @@ class _PlacedContent:
         self._with_content = {family: self._snapshotted(family) for family in FAMILIES}
 
     def of_placements(self) -> list[PlacedTargets]:
-        """Return the content of every placement that exists."""
-        found = []
-        for family, placement in timed(self._placements(), self._context):
-            ref = family.ref(placement)
+        """Return the content of placements, those that the override is for first, until each target is placed.
+
+        Other placements are only read to name those that place an unreached target.
+        """
+        found: list[PlacedTargets] = []
+        missing = set(self._targets)
+        for family, placement, is_own in timed(self._own_first(), self._context):
+            if not missing:
+                break
             targets = self._targets_of(family, placement)
             if targets is not None:
-                found.append(PlacedTargets(ref, targets, ignores_resource_overrides(placement)))
-            elif is_for(self._override, ref):
-                raise UnknownStateError(ref)
+                is_exempt = ignores_resource_overrides(placement)
+                found.append(PlacedTargets(family.ref(placement), targets, is_exempt))
+                if is_own and not (is_exempt and self._namespace):
+                    missing -= targets
+            elif is_own:
+                raise UnknownStateError(family.ref(placement))
         return found
+
+    def _own_first(self) -> Iterator[tuple[Family, JsonObject, bool]]:
+        """Yield placements with whether the override is for each. The named one comes first, without a list."""
+        family, name = self._family, text_at(self._override, "spec", "placement", "name")
+        if family is None:
+            yield from ((family, placement, True) for family, placement in self._placements())
+            return
+        named = self._context.hub.get(family.placement, name, "" if family is CLUSTER else self._namespace)
+        if named is not None and not is_deleting(named):
+            yield family, named, True
+        yield from (
+            (family, placement, False)
+            for family, placement in self._placements()
+            if not is_for(self._override, family.ref(placement))
+        )
 
     def _placements(self) -> Iterator[tuple[Family, JsonObject]]:
         """Yield all placements that may place a selected object.
