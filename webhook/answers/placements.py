@@ -24,6 +24,7 @@ from scorer.api.unstructured.documents import (
 from scorer.api.values.answer import Instant, ShapeOf, one_of
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, PendingReason, pending_reason, waits_for_window
 from scorer.rollout.removal.finalization import removal_detail
+from scorer.rollout.status.advisories import advisory_lines
 from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.placement_conditions import (
     JUDGED_AGAIN,
@@ -103,6 +104,8 @@ class Placement(TypedDict):
     labels: dict[str, str]
     clusters: list[PlacedCluster]
     conditions: list[Annotated[JsonObject, ShapeOf(Condition)]]
+    advisories: list[str]
+    """Warnings of admission that hold for it now, at most ten: the id of the rule, the field and the text."""
     removalPendingSince: Instant | None
     """When removals of its content started to wait for confirmation. Null: no pending removals."""
     decidedAt: Instant | None
@@ -173,6 +176,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placem
         "labels": document["metadata"].get("labels") or {},
         "clusters": clusters,
         "conditions": list(conditions.values()),
+        "advisories": list(advisory_lines(document)),
         "removalPendingSince": (removal_pending_condition(document) or {}).get("lastTransitionTime"),
         "decidedAt": None if judged_again else scheduled.get("lastTransitionTime"),
     }

@@ -74,6 +74,10 @@ function more(placement) {
       h("ul", { class: "plain" }, resources.slice(0, 50).map((one) => h("li", {}, resourceWords(one))),
         resources.length > 50 ? h("li", { class: "quiet" }, `and ${number(resources.length - 50)} more`) : null)));
   }
+  if (placement.advisories?.length) {
+    out.push(h("p", {}, count(placement.advisories.length, "warning")),
+      h("ul", { class: "plain" }, placement.advisories.map((line) => h("li", {}, line))));
+  }
   if (placement.conditions?.length) {
     out.push(h("details", {}, h("summary", {}, count(placement.conditions.length, "condition")),
       h("ul", { class: "conditions" }, placement.conditions.map((c) => h("li", {},
@@ -264,7 +268,7 @@ export class PlacementView {
     if ("strategy" in placement || "selectedResources" in placement) {
       say(this.rolloutSub, strategyWords(placement.strategy));
       const open = [...this.more.querySelectorAll("details")].map((details) => details.open);
-      if (isNews(this.more, [placement.selectedResources, placement.conditions])) {
+      if (isNews(this.more, [placement.selectedResources, placement.advisories, placement.conditions])) {
         this.more.replaceChildren(...more(placement));
         this.more.querySelectorAll("details").forEach((details, index) => { details.open = open[index] ?? false; });
       }

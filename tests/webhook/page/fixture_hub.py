@@ -208,6 +208,7 @@ def placement_item(
                 "lastTransitionTime": ago(decided),
             },
         ],
+        "advisories": [],
         "removalPendingSince": None,
         "decidedAt": ago(decided),
     }

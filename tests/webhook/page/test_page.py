@@ -344,6 +344,14 @@ async def test_a_short_placement_says_what_was_found(open_page):
     assert "10 have no label gpu=a100" in (await texts(opened.page.locator("#placement-body > .callout")))[0]
 
 
+async def test_the_warnings_about_a_placement_are_shown(hub, open_page):
+    hub.in_full = {"advisories": ["X-05 spec.policy.numberOfClusters: one", "X-25 spec.resourceSelectors[0]: two"]}
+    opened = await open_page("crp/edge-cache")
+    about = opened.page.locator("#placement .more-about")
+    await expect(about.get_by_text("2 warnings")).to_be_visible()
+    await expect(about.get_by_text("X-25 spec.resourceSelectors[0]: two")).to_be_visible()
+
+
 async def test_a_satisfied_placement_says_what_it_would_not_take_now(hub, open_page):
     """Clusters that came later are not needed, whatever they score; equal advice is given once, for all it helps."""
     document = copy.deepcopy(hub.explanation("crp/edge-cache"))

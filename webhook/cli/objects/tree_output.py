@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.conditions import TRUE
 from scorer.api.meta import JsonObject
-from scorer.api.names import REMOVAL_PENDING_CONDITION
+from scorer.api.names import ADVISORIES, REMOVAL_PENDING_CONDITION
 from scorer.api.values.quoting import format_count, printable
 from scorer.rollout.views.tree import ClusterState, ObjectState, title_of_object
 
@@ -129,8 +129,11 @@ def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
             "message": "" if condition["message"] == reason else condition["message"],
         }
         for condition in placement["conditions"]
-        if condition["type"] != REMOVAL_PENDING_CONDITION
+        if condition["type"] not in (REMOVAL_PENDING_CONDITION, ADVISORIES)
     ]
+    if advisories := _message_of(placement, ADVISORIES):
+        lines = tuple(_TreeNode((Part(line),)) for line in advisories.split("\n"))
+        yield _TreeNode((Part("advisories", "yellow"),), lines)
     if conditions:
         yield _TreeNode((Part("conditions"), *_conditions(conditions)))
     yield from _ending(placement)
@@ -138,7 +141,12 @@ def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
 
 def _pending_message(placement: Mapping[str, Any]) -> str:
     """Return the removals that wait for confirmation, with their digests. Empty: none."""
-    found = (each for each in placement["conditions"] if each["type"] == REMOVAL_PENDING_CONDITION)
+    return _message_of(placement, REMOVAL_PENDING_CONDITION)
+
+
+def _message_of(placement: Mapping[str, Any], condition: str) -> str:
+    """Return the message of a condition that is True, else an empty string."""
+    found = (each for each in placement["conditions"] if each["type"] == condition)
     return next((str(each["message"]) for each in found if each["status"] == TRUE), "")
 
 

@@ -182,3 +182,15 @@ def test_a_stalled_rollout_says_since_when_in_the_line():
         )
     )[0]
     assert line.endswith("stalled: no progress since 10:00Z. azov: x")
+
+
+def test_advisories_have_a_line_each():
+    advisories = condition("Advisories", reason="WarningsFound", message="X-05 spec.a: one\nX-25 spec.b: two")
+    placement = make_placement(condition("ClusterResourcePlacementScheduled"), advisories)
+    tree = placement_tree(Sources(placement, [make_binding("azov", WAITS)], [], [make_snapshot(1)]))
+    assert lines(tree)[1:5] == [
+        "├── advisories",
+        "│   ├── X-05 spec.a: one",
+        "│   └── X-25 spec.b: two",
+        "├── conditions  Scheduled True",
+    ]
