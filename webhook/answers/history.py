@@ -238,7 +238,7 @@ class RunHistory:
             return replace(first, message="; ".join(notes))
         if members:
             names = tuple(name for name, _ in members[:MOST_NAMED])
-            return DecisionTrigger("MembersChanged", names, f"members changed since the last run: {words}{more}")
+            return DecisionTrigger("MembersChanged", names, f"since the last run these members changed: {words}{more}")
         return DecisionTrigger("Unknown", (), "no change except the time")
 
     def _read(
