@@ -152,7 +152,7 @@ ROWS: Final = (
         Request("PATCH", f"{_WORK}/status", {"status": {"conditions": []}}),
     )),
     Row("agent-changes-works", AGENT_ON_HUB, False, "change anything else of its Works", tuple(
-        Request("PATCH", _WORK, change, "and nothing else") for change in _WORK_CHANGES
+        Request("PATCH", _WORK, change, "may write only") for change in _WORK_CHANGES
     )),
     Row("agent-makes-works", AGENT_ON_HUB, False, "create or delete Works, its own included", (
         Right(("create", "delete", "deletecollection"), "works", FLEET, SPACE),
@@ -202,8 +202,8 @@ ROWS: Final = (
     Row("loop-secrets", LOOP, False, "read or write other Secrets (unless printed with `--secrets`)", (
         Right((*READING, *WRITING), "secrets"),
         Request("GET", f"{_SECRETS}/{SECRET}"),
-        Request("POST", _SECRETS, _named("Secret", "one-more"), "and no others"),
-        Request("POST", _SECRETS, _named("Secret", "harbormaster-work-keys", **_TLS), "and no others"),
+        Request("POST", _SECRETS, _named("Secret", "one-more"), "may write only"),
+        Request("POST", _SECRETS, _named("Secret", "harbormaster-work-keys", **_TLS), "may write only"),
     )),
     Row("loop-keys", LOOP, True, "create and read the Secret with the keys that sign Works", (
         Right(("get",), "secrets", CORE, NAMESPACE, "harbormaster-work-keys"),
@@ -266,7 +266,7 @@ ROWS: Final = (
         Right(("get", "update", "patch", "delete"), "secrets", CORE, NAMESPACE, "another"),
         Right(READING, "secrets", CORE, "kube-system"),
         Request("GET", f"{_SECRETS}/another"),
-        Request("POST", _SECRETS, _named("Secret", "one-more", **_TLS), "and no others"),
+        Request("POST", _SECRETS, _named("Secret", "one-more", **_TLS), "may write only"),
     )),
     Row("server-own-hooks", SERVER, True, "write the `caBundle` of its own webhook configurations", (
         Right(("get", "patch"), "validatingwebhookconfigurations", HOOKS, "", "harbormaster"),

@@ -240,7 +240,7 @@ def test_a_server_that_keeps_an_authority_makes_no_other_secret(hub, given):
     token = {"annotations": {"kubernetes.io/service-account.name": "harbormaster-reconcile"}}
     for name, kind in (("another", "Opaque"), ("harbormaster-ca", "kubernetes.io/service-account-token")):
         document = {"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": {"name": name, **token}}
-        assert "and no others" in refuses(hub, given, "POST", secrets, document)
+        assert "may write only" in refuses(hub, given, "POST", secrets, document)
     pair = {"tls.crt": "", "tls.key": ""}
     document = {"type": "kubernetes.io/tls", "metadata": {"name": "harbormaster-ca"}, "data": pair}
     hub.request(

@@ -87,7 +87,7 @@ def test_the_kubectl_plugin_works_on_the_hub_of_the_kubeconfig_and_no_other(hub,
     (tmp_path / "kubeconfig").write_text(hub_kubeconfig("https://127.0.0.1:1", "x", tmp_path / "ca.crt", ""))
     created = plugin(hub, tmp_path, "apply", "-f", "-", given=placement("web"))
     assert "web created" in created
-    assert f"asking {hub.url} (context " in created
+    assert f"using {hub.url} (context " in created
     assert "For the hub of harbormaster up: --data" in created
     assert plugin(hub, tmp_path, "get", "crp", "web", "-o", "json")["spec"]["policy"]["numberOfClusters"] == 2
     explained = plugin(hub, tmp_path, "explain", "crp/web", "-o", "json")

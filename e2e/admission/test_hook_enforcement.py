@@ -54,7 +54,7 @@ def test_hooks_that_are_opened_or_taken_away_are_reported(bare_hub, replica):
     register(replica)
     wait_until("their end is reported", lambda: untold(bare_hub, "WebhooksEnforced", "as it should be again"))
     bare_hub.request("DELETE", f"{VALIDATING}/{NAME}")
-    wait_until("the deletion is reported", lambda: untold(bare_hub, "WebhookConfigurationMissing", "is not there"))
+    wait_until("the deletion is reported", lambda: untold(bare_hub, "WebhookConfigurationMissing", "does not exist"))
     replica.program.stop()
     replica.start()
     wait_until("a replica that never saw it misses it", lambda: differs(replica, 0, 1))

@@ -226,4 +226,4 @@ def test_what_no_worker_can_start_with_is_said_once(bare_hub, tmp_path):
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if line.startswith("error:")]
     assert len(lines) == 1
-    assert "serve needs a certificate" in lines[0]
+    assert "serve requires a certificate" in lines[0]

@@ -118,7 +118,7 @@ def bindings(fleet: Fleet) -> list[str]:
 @pytest.mark.core
 @pytest.mark.usefixtures("_placed")
 def test_an_agent_cannot_relabel_its_work(fleet: Fleet, agent: Objects) -> None:
-    assert "and nothing else" in refusal(agent, CLAIM)
+    assert "may write only" in refusal(agent, CLAIM)
     assert bindings(fleet) == [GOOD]
 
 

@@ -129,7 +129,7 @@ run(work)
 """
     process = start(first, code)
     other = pids(process)[0]
-    lines = [line_with(process, "will be started again") for _ in range(3)]
+    lines = [line_with(process, "worker ended, will restart") for _ in range(3)]
     assert all("worker=2" in line for line in lines)
     assert ['reason="was ended by signal 9, SIGKILL"' in line for line in lines] == [True, False, False]
     assert ['reason="failed with exit code 3"' in line for line in lines] == [False, True, True]
@@ -205,7 +205,7 @@ print("never printed twice")
     process = start(first, code)
     assert "worker=1" in (line := line_with(process, "worker failed"))
     assert "RuntimeError: a bug" in line
-    line_with(process, "was started again")
+    line_with(process, "worker restarted")
     process.terminate()
     assert process.stdout.read().count("never printed twice") == 1
 

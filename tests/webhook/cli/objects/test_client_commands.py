@@ -498,7 +498,7 @@ class TestReaching:
         (tmp_path / "token").write_text(TOKEN)
         result = cli("get", "crp", "--server", hub.url, "--token-file", tmp_path / "token")
         assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-        assert result.stderr.endswith("; name the authority that signed it: --ca-file FILE\n")
+        assert result.stderr.endswith(". Give the authority that signed it with --ca-file FILE\n")
 
     @pytest.mark.parametrize(("content", "mistake"), [(None, "no such file"), (b"x", "holds no certificate")])
     def test_an_authority_that_cannot_be_read(self, cli, hub, tmp_path, content, mistake):

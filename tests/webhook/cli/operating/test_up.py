@@ -160,7 +160,7 @@ def test_clients_find_it_until_a_signal_stops_it(cli, files, tmp_path, monkeypat
         assert process.stderr.read() == ""
     done = cli("get", "crp")
     assert done.exit_code == 1
-    assert done.stderr.endswith("start a hub with: harbormaster up, or name another hub: --kubeconfig FILE\n")
+    assert done.stderr.endswith("Start a hub with: harbormaster up, or name another hub: --kubeconfig FILE\n")
 
 
 def test_a_signal_while_it_is_settling_ends_it(tmp_path):

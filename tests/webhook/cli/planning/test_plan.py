@@ -106,7 +106,7 @@ class TestOnFiles:
             ("all", "CREATE"),
         ]
         assert plan["fleet"]["gained"] == ["oslo"]
-        assert "it counts as joined, healthy and having just reported" in result.stderr
+        assert "the member counts as joined, healthy and having just reported" in result.stderr
 
     def test_files_about_an_upgrade_are_for_another_command(self, cli, base, tmp_path):
         upgrade = write(tmp_path / "upgrade.yaml", make_upgrade_run())
@@ -525,10 +525,10 @@ class TestTheRunningHub:
         result = cli("plan", "--data", hub, "--lost", "atlantis", "--drained", "nowhere")
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == (
-            'error: --lost atlantis: there is no member cluster "atlantis"; '
-            "the fleet: m0, m1, m2, m3, m4, m5, silent\n"
-            'error: --drained nowhere: there is no member cluster "nowhere"; '
-            "the fleet: m0, m1, m2, m3, m4, m5, silent\n"
+            'error: --lost atlantis: there is no member cluster "atlantis". '
+            "The fleet: m0, m1, m2, m3, m4, m5, silent\n"
+            'error: --drained nowhere: there is no member cluster "nowhere". '
+            "The fleet: m0, m1, m2, m3, m4, m5, silent\n"
         )
 
     def test_what_is_wrong_with_an_object_is_told_with_file_and_document(self, cli, hub, tmp_path):

@@ -231,7 +231,7 @@ def test_settings_are_those_of_admission(cli, fleet):
         pytest.param({**WRITTEN, "admission": {"object": "fleet.yaml"}}, "has 6 objects", id="several"),
         pytest.param({**WRITTEN, "admission": {"object": {"kind": "Ship"}}}, "apiVersion: required", id="inline"),
         pytest.param({**ASKED, "gate": {**ASKED["gate"], "pool": "q"}}, "there is no NodePool 'q'", id="pool"),
-        pytest.param({key: ASKED[key] for key in ("name", "gate")}, "now: required", id="instant"),
+        pytest.param({key: ASKED[key] for key in ("name", "gate")}, "now: must be set", id="instant"),
         pytest.param(
             {**WRITTEN, "admission": {"operation": "update", "object": {**WEB, "metadata": {"name": "new"}}}},
             "is not in the fleet and cannot be updated",

@@ -368,7 +368,7 @@ class TestReject:
 
     def test_where_nothing_waits_there_is_nothing_to_reject(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
-        assert "waits for no approval now" in refused(cli("reject", "spring", "--reason", "no"))
+        assert "is not waiting for an approval" in refused(cli("reject", "spring", "--reason", "no"))
 
     def test_a_reason_is_needed(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
