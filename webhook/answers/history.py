@@ -82,7 +82,7 @@ class RunHistory:
             cache.subscribe(family.placement, partial(self._on_placement, family))
             cache.subscribe(family.binding, partial(self._on_binding, family))
             cache.subscribe(family.policy_snapshot, partial(self._on_snapshot, family))
-        cache.subscribe(MEMBER_CLUSTER, self._members.note)
+        cache.subscribe(MEMBER_CLUSTER, self._on_member)
 
     def runs(self, ref: PlacementRef) -> list[PastRun] | None:
         """Return the last runs of a placement, latest first, or None if it does not exist."""
@@ -117,6 +117,11 @@ class RunHistory:
         name, cluster = old["metadata"]["name"], old["spec"].get("targetCluster", "")
         message = f"the binding {name} on {cluster} was deleted"
         self._note(family, family.parent(old), DecisionTrigger("BindingDeleted", (name, cluster), message))
+
+    def _on_member(self, change: ObjectDelta) -> None:
+        """Note a changed member. The members of the initial list have not joined now."""
+        if change.old is not None or self._cache.of_kind(MEMBER_CLUSTER).synced.is_set():
+            self._members.note(change)
 
     def _on_snapshot(self, family: Family, change: ObjectDelta) -> None:
         old, new = change
@@ -167,8 +172,8 @@ class RunHistory:
             past.pending.append(trigger)
 
     def _past(self, ref: PlacementRef) -> _Past:
-        if ref not in self._pasts:
-            self._pasts[ref] = _Past()
+        if ref not in self._pasts:  # what changed before the placement existed is no trigger of its first decision
+            self._pasts[ref] = _Past(mark=self._members.counter)
         return self._pasts[ref]
 
     def _take_in(self, ref: PlacementRef, snapshot: JsonObject) -> None:

@@ -80,6 +80,29 @@ async def test_a_change_of_mind_is_compared_with_the_run_before(world):
     assert latest["picked"][0] == {"cluster": "bergen", "score": {"affinity": 100, "topologySpread": 0}}
 
 
+async def test_the_first_decision_is_not_blamed_on_members_that_joined_before_the_placement(world):
+    history = RunHistory(world.cache, utc_now)
+    await place(world)
+    (first,) = history.runs(PAYMENTS)
+    assert first["trigger"]["message"] == "policy snapshot payments-0"
+
+
+async def test_a_later_decision_is_not_blamed_on_members_that_were_there_when_the_process_started(world):
+    await place(world)
+    cache = Cache(world.store)
+    history = RunHistory(cache, utc_now)
+    watching = asyncio.create_task(cache.run())
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await cache.wait_synced()
+        await reschedule(world, ascending(2))
+        await world.until(lambda: len(history.runs(PAYMENTS)) == 2)
+        assert "new" not in history.runs(PAYMENTS)[0]["trigger"]["message"]
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
 async def test_a_larger_number_adds_and_says_so(world):
     history = RunHistory(world.cache, utc_now)
     await place(world)
