@@ -6,14 +6,16 @@ Source: docs/specifications/what-if.md 3; rollout.md 6.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Final
 
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_OVERRIDE
-from scorer.api.unstructured.documents import is_deleting, label, name_of, namespace_of, spec_of, text_at
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import MEMBER_NAME, PARENT_OVERRIDE
+from scorer.api.unstructured.documents import is_deleting, label, labels_of, name_of, namespace_of, spec_of, text_at
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
+from scorer.rollout.overrides.application import CLUSTER_NAME_VARIABLE
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
 from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
@@ -22,6 +24,7 @@ from scorer.rollout.works.plan import Placeable, WorkCause, WorkProblem
 from scorer.rollout.writes import applied
 from scorer.what_if.state import HubState, ObjectKey, identity_of
 
+_IDENTITY_PATHS: Final = (b'"/metadata"', b'"/metadata/name', b'"/kind"', b'"/apiVersion"')
 _OVERRIDE_KINDS = frozenset(family.override.group_kind for family in FAMILIES)
 
 
@@ -86,19 +89,39 @@ def work_problems(
         overrides: The override lists by cluster. A cluster that is missing has none.
     """
     problems: dict[str, WorkProblem] = {}
-    plain: list[WorkProblem | None] = []
+    snapshots = {(namespace_of(snapshot), name_of(snapshot)): snapshot for snapshot in state.override_snapshots}
+    renderable: set[Hashable] = set()
     for binding in bindings:
         cluster = text_at(spec_of(binding), "targetCluster")
         applicable = overrides.get(cluster, NO_OVERRIDES)
-        if applicable == NO_OVERRIDES and plain:
-            problem = plain[0]  # the same objects as on the cluster before
-        else:
-            member = member_document(state, cluster) or {"metadata": {"name": cluster}}
-            document = bound(binding, group.name, applicable)
-            sources = ContentSources(document, member, group.documents, state.override_snapshots)
-            problem = rendered(sources, placeable=Placeable(state.kinds)).problem
-            if applicable == NO_OVERRIDES:
-                plain.append(problem)
-        if problem is not None and problem.cause is not WorkCause.NOT_YET:
+        named = [*(("", name) for name in applicable.cluster), *applicable.namespaced]
+        applied_snapshots = [snapshots[key] for key in named if key in snapshots]
+        member = member_document(state, cluster) or {"metadata": {"name": cluster}}
+        alike = _alike(applicable, member, applied_snapshots)
+        if alike in renderable:
+            continue
+        sources = ContentSources(bound(binding, group.name, applicable), member, group.documents, applied_snapshots)
+        problem = rendered(sources, placeable=Placeable(state.kinds)).problem
+        if problem is None:
+            renderable.add(alike)
+        elif problem.cause is not WorkCause.NOT_YET:
             problems[cluster] = problem
     return problems
+
+
+def _alike(applicable: Overrides, member: JsonObject, snapshots: Iterable[JsonObject]) -> Hashable:
+    """Return a key that clusters share if their objects can be made on all of them or on none of them.
+
+    Rendering a thousand clusters one by one takes a second. Only labels tell clusters apart, unless an override selects
+    clusters by name, or may give an object the name of a cluster.
+    """
+    if any(_needs_name(snapshot) for snapshot in snapshots):
+        return applicable, name_of(member)
+    return applicable, frozenset(labels_of(member).items())
+
+
+def _needs_name(snapshot: JsonObject) -> bool:
+    text = dump_json(spec_of(snapshot))
+    return MEMBER_NAME.encode() in text or (
+        CLUSTER_NAME_VARIABLE.encode() in text and any(path in text for path in _IDENTITY_PATHS)
+    )

@@ -36,6 +36,7 @@ PARTS: Final = (
     "node_disruption",
     "week",
     "loop",
+    "plans",
     "staged",
     "upgrade",
     "memory",
