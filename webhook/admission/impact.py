@@ -54,20 +54,31 @@ def warn_about_lost_clusters(
 def warn_about_lost_objects(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """Warn about objects that were selected by name, and that the update removes from clusters."""
+    """Warn about selected objects that the update removes from clusters.
+
+    The objects are those of the status, so that a selector counts as many as it has selected. A client that forges a
+    review learns none.
+    """
     if document is None or old is None:
         return
     terms = dicts_at(document, "spec", "resourceSelectors")
+    if json_equal(terms, dicts_at(old, "spec", "resourceSelectors")):
+        return
     removed = [
-        f"{term.get('kind')} {term['name']}"
-        for term in dicts_at(old, "spec", "resourceSelectors")
-        if term.get("name") and not any(_may_reach(other, term, context) for other in terms)
+        _shown(identifier)
+        for identifier in dicts_at(old, "status", "selectedResources")
+        if not any(_may_reach(term, identifier, context) for term in terms)
     ]
     if not removed:
         return
     if count := len(current_clusters(document, context)):
         text = f"removes {format_count(len(removed), 'object')} from {format_count(count, 'cluster')}"
         yield FieldWarning(SELECTORS, with_names(text, removed, LONGEST_WARNING - len(str(SELECTORS)) - 2), RULE)
+
+
+def _shown(identifier: JsonObject) -> str:
+    names = filter(None, (identifier.get("namespace"), identifier.get("name")))
+    return f"{identifier.get('kind')} {'/'.join(map(str, names))}"
 
 
 CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_lost_clusters, warn_about_lost_objects)
@@ -144,15 +155,16 @@ def _stays_in_fleet(name: str, fleet: Fleet) -> bool:
     return member is not None and member.metadata.deletion_timestamp is None
 
 
-def _may_reach(term: JsonObject, lost: JsonObject, context: Context) -> bool:
-    """Return whether *term* may select the object that the term *lost* names.
+def _may_reach(term: JsonObject, selected: JsonObject, context: Context) -> bool:
+    """Return whether *term* may select an object that is selected now.
 
     A term with labels always may. A term of a Namespace may, for the content of the namespace.
     """
-    kind = context.kinds.find(str(lost.get("group") or ""), str(lost.get("kind")))
+    kind = context.kinds.find(str(selected.get("group") or ""), str(selected.get("kind")))
     if kind is None:
         return True
     if kind.namespaced and (term.get("group") or "", term.get("kind")) == ("", "Namespace"):
-        return (term.get("selectionScope") or _WHOLE_NAMESPACE) == _WHOLE_NAMESPACE
-    same_kind = (term.get("group") or "", term.get("kind")) == (lost.get("group") or "", lost.get("kind"))
-    return same_kind and term.get("name") in (None, "", lost["name"])
+        takes_content = (term.get("selectionScope") or _WHOLE_NAMESPACE) == _WHOLE_NAMESPACE
+        return takes_content and term.get("name") in (None, "", selected.get("namespace"))
+    same_kind = (term.get("group") or "", term.get("kind")) == (selected.get("group") or "", selected.get("kind"))
+    return same_kind and term.get("name") in (None, "", selected.get("name"))

@@ -36,9 +36,10 @@ from webhook.validation.framework.field import LONGEST_WARNING
 NAMES = ("bravelion", "dozyowl", "jumpingcat", "smartfish")
 
 
-def placed(placement, *clusters):
+def placed(placement, *clusters, selected=()):
     """Return a placement with the status that an API server sends along."""
-    return {**placement, "status": {"placementStatuses": [{"clusterName": name} for name in clusters]}}
+    statuses = [{"clusterName": name} for name in clusters]
+    return {**placement, "status": {"placementStatuses": statuses, "selectedResources": list(selected)}}
 
 
 def hub_of(placement, bindings, members=None):
@@ -54,10 +55,10 @@ def bound(*names, state="Bound"):
     return dict.fromkeys(names, state)
 
 
-def impact(new, old, bindings, *, hub=None, **changes):
+def impact(new, old, bindings, *, hub=None, selected=(), **changes):
     hub = hub_of(old, bindings) if hub is None else hub
     context = replace(Context.of_objects(hub, user=JANE, now=NOW), **changes)
-    judgement = judge("UPDATE", new, placed(old, *bindings), context)
+    judgement = judge("UPDATE", new, placed(old, *bindings, selected=selected), context)
     assert judgement.allowed, judgement.message
     return [text for text in judgement.warnings if ": leaves " in text or ": removes " in text]
 
@@ -187,31 +188,52 @@ def test_the_switch_turns_it_off():
     assert impact(new, old, bound(*NAMES), settings=AdmissionSettings(live_warnings=False)) == []
 
 
+IN_SHOP = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop"}
+SELECTED = [NAMESPACE, ROLE, {**IN_SHOP, "name": "rates"}, {**IN_SHOP, "name": "terms"}]
+ROLES = {**{key: ROLE[key] for key in ("group", "version", "kind")}, "labelSelector": {}}
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "warning"),
+    ("old", "new", "selected", "warning"),
     [
         pytest.param(
-            [NAMESPACE, ROLE], [NAMESPACE], "removes 1 object from 2 clusters: ClusterRole viewer", id="dropped"
+            [NAMESPACE, ROLE],
+            [NAMESPACE],
+            SELECTED,
+            "removes 1 object from 2 clusters: ClusterRole viewer",
+            id="dropped",
         ),
-        pytest.param([NAMESPACE], [NAMESPACE, ROLE], None, id="added"),
-        pytest.param([NAMESPACE, ROLE], [ROLE, NAMESPACE], None, id="other-order"),
+        pytest.param([NAMESPACE, ROLE], [NAMESPACE], [NAMESPACE], None, id="selects-nothing"),
+        pytest.param(
+            [ROLES, NAMESPACE],
+            [NAMESPACE],
+            [NAMESPACE, ROLE, {**ROLE, "name": "editor"}],
+            "removes 2 objects from 2 clusters: ClusterRole editor, ClusterRole viewer",
+            id="selects-many-by-label",
+        ),
+        pytest.param([NAMESPACE], [NAMESPACE, ROLE], SELECTED[:1], None, id="added"),
+        pytest.param([NAMESPACE, ROLE], [ROLE, NAMESPACE], SELECTED, None, id="other-order"),
+        pytest.param([NAMESPACE, ROLE], [NAMESPACE, ROLES], SELECTED, None, id="now-by-label"),
         pytest.param(
             [NAMESPACE, ROLE],
-            [NAMESPACE, {**{key: ROLE[key] for key in ("group", "version", "kind")}, "labelSelector": {}}],
-            None,
-            id="now-by-label",
+            [{**NAMESPACE, "name": "dock"}, ROLE],
+            SELECTED,
+            "removes 3 objects from 2 clusters: ConfigMap shop/rates, ConfigMap shop/terms, Namespace shop",
+            id="another-namespace",
         ),
         pytest.param(
             [NAMESPACE],
-            [{**NAMESPACE, "name": "dock"}],
-            "removes 1 object from 2 clusters: Namespace shop",
-            id="renamed",
+            [{**NAMESPACE, "selectionScope": "NamespaceOnly"}],
+            [NAMESPACE, SELECTED[2]],
+            "removes 1 object from 2 clusters: ConfigMap shop/rates",
+            id="only-the-namespace",
         ),
+        pytest.param([NAMESPACE, ROLE], [NAMESPACE], (), None, id="a-status-that-reports-nothing"),
     ],
 )
-def test_objects_that_an_update_takes_off(old, new, warning):
+def test_objects_that_an_update_takes_off(old, new, selected, warning):
     before, after = make_placement(selectors=old), make_placement(selectors=new)
-    found = impact(after, before, bound("bravelion", "dozyowl"))
+    found = impact(after, before, bound("bravelion", "dozyowl"), selected=selected)
     assert found == ([f"spec.resourceSelectors: {warning}"] if warning else [])
 
 
