@@ -13,8 +13,9 @@ from typing_extensions import TypedDict
 
 from scorer.api.kinds import EVICTION
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import RESOURCE_HASH
 from scorer.api.placement.binding import BindingState
-from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, text_at
+from scorer.api.unstructured.documents import annotation, is_deleting, name_of, namespace_of, spec_of, text_at
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.explanation import PairOfScores
 from scorer.placement.plan_document import DroppedBinding, PlacementDecision, plan_entry
@@ -136,6 +137,7 @@ class _Course:
         preview: The rollout.
         run: The decision. None: unset, the placement is deleted or broken.
         snapshot: Name of the resource snapshot that is rolled out.
+        content_hash: Hash of its objects.
         broken: Error in a binding, otherwise empty.
         closed: The clusters whose maintenance windows are closed now.
         failures: Why clusters would not get their objects, by cluster.
@@ -144,6 +146,7 @@ class _Course:
     preview: RolloutPreview
     run: ScheduleResult | None = None
     snapshot: str = ""
+    content_hash: str = ""
     broken: str = ""
     closed: Mapping[str, ClusterWait] = field(default_factory=dict)
     failures: Mapping[str, WorkProblem] = field(default_factory=dict)
@@ -205,7 +208,8 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
         failing_clusters=failures,
         held_clusters=closed,
     )
-    return _Course(preview, run, group.name, closed=closed, failures=failures)
+    content_hash = annotation(group.master or {}, RESOURCE_HASH)
+    return _Course(preview, run, group.name, content_hash, closed=closed, failures=failures)
 
 
 def _is_outdated(binding: JsonObject, snapshot: str, overrides: Mapping[str, Overrides] | None) -> bool:
@@ -299,6 +303,7 @@ def _rollout(course: _Course, evictions: Sequence[Evicted]) -> PlannedRollout:
     return {
         "type": preview.type,
         "snapshot": "" if preview.type == EXTERNAL else course.snapshot,
+        "contentHash": "" if preview.type == EXTERNAL else course.content_hash,
         "maxUnavailable": limits.max_unavailable if limits else None,
         "maxSurge": limits.max_surge if limits else None,
         "evictions": [_eviction(eviction) for eviction in evictions],

@@ -108,6 +108,8 @@ class PlannedRollout(TypedDict):
     """By the limits of the strategy, by a staged update run, or a deletion of the placement."""
     snapshot: str
     """Name of the resource snapshot that is rolled out."""
+    contentHash: str
+    """SHA-256 of the selected objects, as the resource snapshot records it. Equal content has equal hashes."""
     maxUnavailable: int | str | None
     """A number, or a percentage such as `25%`. Null without a rolling update."""
     maxSurge: int | str | None

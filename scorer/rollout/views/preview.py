@@ -164,7 +164,7 @@ def preview_rollout(
         later_views = _afterwards(binding_views, plan, outcome, now, limits)
         if not changed and later_views == binding_views:
             if not late or not closed:
-                return replace(preview, blocked=_blocker(plan))
+                return replace(preview, blocked=_blocker(plan, binding_views))
             closed = frozenset()
         binding_views = later_views
 
@@ -271,16 +271,18 @@ def _is_on_its_way(binding: BindingView, now: datetime, limits: RollingUpdateLim
     return not readiness(binding, now, limits.unavailable_period).ready
 
 
-def _blocker(plan: RolloutPlan) -> RolloutBlocker | None:
+def _blocker(plan: RolloutPlan, binding_views: Sequence[BindingView]) -> RolloutBlocker | None:
     if plan.error is not None:
         return RolloutBlocker((), str(plan.error.invariant), plan.error.message)
     waiting_clusters = _clusters((*plan.blocked, *plan.deferred_removals))
     if plan.action is not Action.ROLL or not waiting_clusters:
         return None
-    return RolloutBlocker(waiting_clusters, "BudgetUsedUp", _blocker_text(plan.budget), plan.budget)
+    picked = sum(view.state is not BindingState.UNSCHEDULED for view in binding_views)
+    return RolloutBlocker(waiting_clusters, "BudgetUsedUp", _blocker_text(plan.budget, picked), plan.budget)
 
 
-def _blocker_text(budget: RollingUpdateBudget) -> str:
+def _blocker_text(budget: RollingUpdateBudget, picked: int) -> str:
+    """Return the numbers of a blocked rollout. Requested clusters that nothing picks are not ready, but lacking."""
     removable = max(0, budget.max_to_remove)
     if budget.target == 0:
         ready = "is ready" if budget.ready == 1 else "are ready"
@@ -288,8 +290,11 @@ def _blocker_text(budget: RollingUpdateBudget) -> str:
             f"no cluster is selected. Of the remaining ones, {budget.ready} {ready}, and the limits allow "
             f"{removable} to be removed"
         )
+    lacking = max(0, budget.target - picked)
+    absent = f"{lacking} cannot be picked, " if lacking else ""
     return (
-        f"{budget.ready} of {budget.target} clusters are ready, {budget.can_be_ready} can be, and the limits allow "
+        f"{budget.ready} of {budget.target} clusters are ready, {budget.can_be_ready} can be, {absent}and the limits "
+        "allow "
         f"{removable} to be removed and {max(0, budget.max_to_add)} to be added"
     )
 

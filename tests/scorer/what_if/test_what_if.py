@@ -78,6 +78,7 @@ def test_one_entry_in_full():
                 "rollout": {
                     "type": "RollingUpdate",
                     "snapshot": "web-0-snapshot",
+                    "contentHash": "x",
                     "maxUnavailable": "25%",
                     "maxSurge": "25%",
                     "evictions": [],
@@ -127,6 +128,13 @@ def test_a_lost_cluster_is_replaced_and_its_binding_is_removed():
     assert [(step["bind"], step["remove"]) for step in web["rollout"]["steps"]] == [(["faro"], ["dover"])]
     assert everywhere["moves"] == {"gained": [], "lost": ["dover"], "stays": ["faro", "genoa", "oslo"]}
     assert plan["fleet"]["lost"] == ["dover"]
+
+
+def test_a_lost_cluster_that_nothing_replaces_is_lacking_and_not_just_unready():
+    state = settled((FIXED, ["dover", "faro"]))
+    blocked = entry_of(what_if(state, HypotheticalChanges(lost=["dover", "faro"])), "fixed")["rollout"]["blocked"]
+    assert blocked["clusters"] == ["faro"]
+    assert blocked["message"].startswith("1 of 2 clusters are ready, 1 can be, 2 cannot be picked, and")
 
 
 def test_a_deleted_cluster_leaves():
