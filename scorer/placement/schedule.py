@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import PlacementType
 from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
@@ -184,6 +185,33 @@ class ScheduleResult:
     def selected_count(self) -> int:
         """Number of selected clusters."""
         return len(self.picked) + len(self.kept)
+
+    @property
+    def picked_clusters(self) -> frozenset[str]:
+        """The clusters that are picked, now or again."""
+        return frozenset(pick.cluster for pick in self.picked)
+
+    @property
+    def new_clusters(self) -> frozenset[str]:
+        """The picked clusters without a binding."""
+        return frozenset(name for name in self.picked_clusters if name not in self.holdings.by_cluster)
+
+    @property
+    def held_bindings(self) -> tuple[str, ...]:
+        """Names of the bindings that are kept, then of those that are picked again."""
+        by_cluster = self.holdings.by_cluster
+        picked = (by_cluster[pick.cluster].name for pick in self.picked if pick.cluster in by_cluster)
+        return (*(binding.name for binding in self.kept), *picked)
+
+    @property
+    def dropped_with_content(self) -> tuple[str, ...]:
+        """Names of the dropped bindings that are Bound, except those of clusters that have left the fleet."""
+        dangling = {binding.name for binding in self.holdings.dangling}
+        return tuple(
+            binding.name
+            for binding in self.dropped
+            if binding.state is BindingState.BOUND and binding.name not in dangling
+        )
 
     @property
     def changes_nothing(self) -> bool:

@@ -52,6 +52,7 @@ from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, confirm, hold, schedule
 from scorer.placement.wake import RequeueCandidate, placements_to_requeue
 from scorer.rollout.confirmation.deletion import DeletionVerdict
+from scorer.rollout.confirmation.dropped_bindings import seen_of_replacement
 from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from scorer.rollout.removal.deletion import (
     is_removal_requested,
@@ -71,7 +72,7 @@ from scorer.selectors import InvalidPolicyError
 from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
-from webhook.controllers.placements.cluster_removals import ClusterRemovals, seen_of_replacement
+from webhook.controllers.placements.cluster_removals import ClusterRemovals
 from webhook.controllers.placements.deletion import delete_works
 from webhook.controllers.placements.listing import all_placements, placement_refs, placements_in_altered
 from webhook.controllers.placements.removals import ContentRemovals, seen_of_confirmation
