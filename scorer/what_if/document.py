@@ -15,13 +15,14 @@ from scorer.api.kinds import EVICTION
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import RESOURCE_HASH
 from scorer.api.placement.binding import BindingState
-from scorer.api.unstructured.documents import annotation, is_deleting, name_of, namespace_of, spec_of, text_at
+from scorer.api.unstructured.documents import annotation, is_deleting, name_of, namespace_of, spec_of, text_at, uid_of
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.explanation import PairOfScores
 from scorer.placement.plan_document import DroppedBinding, PlacementDecision, plan_entry
 from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import ScheduleResult
-from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides, PendingReason, pending_reason
+from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.planner import RollingUpdateBudget
 from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, RolloutPreview, preview_rollout
 from scorer.rollout.works.plan import WorkProblem
@@ -32,6 +33,7 @@ from scorer.what_if.overrides import overrides_of_placement, work_problems
 from scorer.what_if.planned import (
     BlockedRollout,
     Moves,
+    PendingClusterRemoval,
     PlannedEviction,
     PlannedFleet,
     PlannedOutcome,
@@ -141,6 +143,7 @@ class _Course:
         broken: Error in a binding, otherwise empty.
         closed: The clusters whose maintenance windows are closed now.
         failures: Why clusters would not get their objects, by cluster.
+        removals: Clusters that keep their content although they are dropped.
     """
 
     preview: RolloutPreview
@@ -150,6 +153,7 @@ class _Course:
     broken: str = ""
     closed: Mapping[str, ClusterWait] = field(default_factory=dict)
     failures: Mapping[str, WorkProblem] = field(default_factory=dict)
+    removals: Sequence[PendingClusterRemoval] = ()
 
     @property
     def clusters(self) -> frozenset[str]:
@@ -171,6 +175,7 @@ class _Course:
             [(step.update, step.bind, step.remove) for step in preview.steps],
             preview.more,
             self.failures.keys(),
+            self.removals,
             (blocker.reason, sorted(blocker.clusters)) if blocker else None,
         )
 
@@ -193,7 +198,7 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
     if not state.resource_snapshots_of(subject):
         bindings = _as_rolled_out(bindings, group.name)
     clusters = [text_at(spec_of(binding), "targetCluster") for binding in bindings]
-    closed = _closed_clusters(state, clusters)
+    closed, removals = _closed_clusters(state, clusters), _pending_removals(subject, bindings)
     overrides = None
     if changed.overrides_known:
         overrides = overrides_of_placement(state, subject, group, clusters)
@@ -207,9 +212,25 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
         overrides=overrides,
         failing_clusters=failures,
         held_clusters=closed,
+        released=schedule.drops.released,
     )
     content_hash = annotation(group.master or {}, RESOURCE_HASH)
-    return _Course(preview, run, group.name, content_hash, closed=closed, failures=failures)
+    return _Course(preview, run, group.name, content_hash, closed=closed, failures=failures, removals=removals)
+
+
+def _pending_removals(placement: JsonObject, bindings: Iterable[JsonObject]) -> list[PendingClusterRemoval]:
+    """Return the dropped clusters whose content is not removed yet, by cluster."""
+    removals: list[PendingClusterRemoval] = [
+        {
+            "cluster": text_at(spec_of(binding), "targetCluster"),
+            "reason": str(reason),
+            "message": reason.describe(),
+            "digest": cluster_item(binding).digest(uid_of(placement)) if reason is PendingReason.CONFIRMATION else "",
+        }
+        for binding in bindings
+        if (reason := pending_reason(binding)) is not None and not is_deleting(binding)
+    ]
+    return sorted(removals, key=lambda removal: removal["cluster"])
 
 
 def _is_outdated(binding: JsonObject, snapshot: str, overrides: Mapping[str, Overrides] | None) -> bool:
@@ -315,6 +336,7 @@ def _rollout(course: _Course, evictions: Sequence[Evicted]) -> PlannedRollout:
             {"cluster": cluster, "reason": str(problem.cause), "message": problem.message}
             for cluster, problem in sorted(course.failures.items())
         ],
+        "removals": list(course.removals),
         "blocked": _blocker_entry(preview.blocked) if preview.blocked else None,
     }
 

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from scorer.api.values.answer import Described, DurationText, Instant, one_of
 from scorer.placement.explanation import PairOfScores
 from scorer.placement.plan_document import PlacementDecision
+from scorer.rollout.bindings import PendingReason
 from scorer.rollout.works.plan import WorkCause
 from scorer.staged_update.policy import OnFailure
 from scorer.staged_update.views.content_diff import ChangeKind
@@ -79,6 +80,16 @@ class RolloutFailure(TypedDict):
     message: str
 
 
+class PendingClusterRemoval(TypedDict):
+    """A dropped cluster that keeps its content for now."""
+
+    cluster: str
+    reason: Annotated[str, one_of(*PendingReason)]
+    message: str
+    digest: str
+    """Digest that confirms the removal. Empty if it does not wait for confirmation."""
+
+
 class RolloutWait(TypedDict):
     """A cluster that is not changed before one of its maintenance windows opens."""
 
@@ -124,6 +135,8 @@ class PlannedRollout(TypedDict):
     """Number of clusters after the steps shown."""
     failures: list[RolloutFailure]
     """Clusters where the rollout would fail."""
+    removals: list[PendingClusterRemoval]
+    """Dropped clusters that keep their content until their removal is confirmed, or until others replace them."""
     blocked: BlockedRollout | None
 
 

@@ -29,6 +29,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import label, name_of, namespace_of
 from scorer.fleet import Fleet
+from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from scorer.rollout.overrides.matching import placement_key
 from scorer.rollout.overrides.rules import override_spec
 from scorer.rollout.snapshots.overrides import latest_override_snapshots
@@ -76,6 +77,7 @@ class HubState:
         content: Returns the known objects that placements may select.
         kinds: The kinds that the hub serves.
         windows: ClusterMaintenanceWindows.
+        removal: Removal policy of the operator.
     """
 
     fleet: Fleet
@@ -93,6 +95,7 @@ class HubState:
     content: Callable[[], Iterable[JsonObject]] = tuple
     kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
     windows: Sequence[JsonObject] = ()
+    removal: RemovalPolicy = DEFAULT_POLICY
 
     def bindings_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
         """Return the bindings of a placement."""

@@ -374,6 +374,7 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
         windows=fields["windows"],
         content=partial(hub.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
         kinds={**context.kinds.custom, **KINDS},
+        removal=context.settings.removal,
     )
 
 

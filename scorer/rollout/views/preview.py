@@ -10,7 +10,7 @@ A promise is a reservation of a placement on a cluster. It counts in the plan as
 Source: rollout.md 7; serving.md 3.1.
 """
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -27,6 +27,7 @@ from scorer.rollout.bindings import (
     OVERRIDDEN,
     BindingView,
     Overrides,
+    PendingReason,
     is_failed,
     readiness,
     views,
@@ -106,6 +107,10 @@ class RolloutPreview:
     held: tuple[str, ...] = ()
 
 
+def _nothing(_available: Collection[str]) -> Collection[str]:
+    return ()
+
+
 def preview_rollout(
     placement: Mapping[str, Any],
     bindings: Sequence[JsonObject],
@@ -115,6 +120,7 @@ def preview_rollout(
     overrides: Mapping[str, Overrides] | None = None,
     failing_clusters: Collection[str] = (),
     held_clusters: Collection[str] = (),
+    released: Callable[[Collection[str]], Collection[str]] = _nothing,
 ) -> RolloutPreview:
     """Return the predicted course of the rollout of *placement*.
 
@@ -128,6 +134,7 @@ def preview_rollout(
         failing_clusters: Clusters whose Works cannot be made from the latest snapshot and overrides.
         held_clusters: Clusters that must not be changed before their maintenance windows open. They are assumed to open
             together, after everything else is done.
+        released: Returns the names of the bindings whose removal no longer waits once these clusters are available.
     """
     spec = spec_of(placement)
     strategy = spec.get("strategy")
@@ -147,7 +154,7 @@ def preview_rollout(
     ready, binding_views = _ready_conditions(strategy), views(bindings)
     if overrides is None:
         overrides = {binding.cluster: binding.overrides for binding in binding_views if not binding.deleting}
-    outcome = _Outcome(latest, overrides, ready, failing_clusters)
+    outcome = _Outcome(latest, overrides, ready, failing_clusters, released)
     steps: list[PreviewStep] = []
     closed, late = frozenset(held_clusters), set[str]()
     while True:
@@ -178,12 +185,14 @@ class _Outcome:
         overrides: The override lists by cluster.
         ready: The conditions of a binding whose rollout has succeeded.
         failing_clusters: Clusters where it fails.
+        released: Returns the names of the bindings whose removal no longer waits once these clusters are available.
     """
 
     snapshot: str
     overrides: Mapping[str, Overrides]
     ready: Mapping[str, Mapping[str, Any]]
     failing_clusters: Collection[str]
+    released: Callable[[Collection[str]], Collection[str]]
 
     def of(self, binding: BindingView) -> BindingView:
         """Return an updated binding as it will be."""
@@ -261,7 +270,11 @@ def _afterwards(
             later_views.append(replace(binding, conditions=outcome.ready))
         else:
             later_views.append(binding)
-    return later_views
+    released = outcome.released({view.cluster for view in later_views if view.status(AVAILABLE) == TRUE})
+    return [
+        replace(view, pending=None) if view.pending is PendingReason.REPLACEMENT and view.name in released else view
+        for view in later_views
+    ]
 
 
 def _is_on_its_way(binding: BindingView, now: datetime, limits: RollingUpdateLimits) -> bool:

@@ -103,6 +103,7 @@ def test_one_entry_in_full():
                     ],
                     "more": 0,
                     "failures": [],
+                    "removals": [],
                     "blocked": None,
                 },
                 "changed": True,
@@ -435,4 +436,5 @@ def test_moves_account_for_every_cluster_held_before_and_then(data):
     moved = [name for step in entry["rollout"]["steps"] for part in ("update", "bind", "remove") for name in step[part]]
     assert len(moved) == len(set(moved))
     waiting = (entry["rollout"]["blocked"] or {"clusters": []})["clusters"]
-    assert set(moves["gained"]) | set(moves["lost"]) <= {*moved, *waiting}
+    kept = [removal["cluster"] for removal in entry["rollout"]["removals"]]
+    assert set(moves["gained"]) | set(moves["lost"]) <= {*moved, *waiting, *kept}

@@ -200,6 +200,9 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
         yield from (f"{step['step']}. {_step(step)}" for step in steps)
         if rollout["more"]:
             yield f"   and so on, for {rollout['more']} more clusters"
+    for removal in rollout.get("removals", ()):
+        digest = f" (digest {removal['digest']})" if removal["digest"] else ""
+        yield f"keeps its content: {removal['cluster']}: {removal['message']}{digest}"
     for failure in rollout.get("failures", ()):
         yield f"fails: {failure['cluster']}: {failure['message']}"
     if blockage := rollout["blocked"]:

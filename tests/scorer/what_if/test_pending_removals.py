@@ -1,0 +1,100 @@
+"""What a plan says about clusters that a placement leaves, and whose content waits for confirmation."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from scorer.api.meta import format_time
+from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.unstructured.documents import uid_of, with_metadata
+from scorer.rollout.confirmation.clusters import cluster_item
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
+from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.scheduling import scheduled
+from scorer.what_if.state import HypotheticalChanges
+from tests.scorer.builders import NOW, pick_n
+from tests.scorer.what_if.settled_hub import BY_NODES, NODE_COUNTS, cluster, placement, settled
+
+ALL_FOUR = placement("web", pick_n(4, preferred=BY_NODES))
+NONE = placement("web", pick_n(0, preferred=BY_NODES))
+OFF = RemovalPolicy(many_clusters=ConfirmationMode.OFF)
+
+
+def settled_on_four():
+    return settled((ALL_FOUR, list(NODE_COUNTS)))
+
+
+def rollout(state, *objects, **changes):
+    (entry,) = what_if(state, HypotheticalChanges(objects=objects, **changes))["placements"]
+    return entry["rollout"]
+
+
+def removed(found):
+    return [cluster for step in found["steps"] for cluster in step["remove"]]
+
+
+def digests(state):
+    return {
+        one["spec"]["targetCluster"]: cluster_item(one).digest(uid_of(state.placements[0])) for one in state.bindings
+    }
+
+
+def test_the_loss_of_every_cluster_waits_for_confirmation_and_names_the_digests():
+    state = settled_on_four()
+    found = rollout(state, NONE)
+    assert {one["cluster"]: one["digest"] for one in found["removals"]} == digests(state)
+    assert {one["reason"] for one in found["removals"]} == {"ConfirmationRequired"}
+    assert removed(found) == []
+
+
+def test_without_confirmation_the_content_is_removed():
+    found = rollout(replace(settled_on_four(), removal=OFF), NONE)
+    assert (found["removals"], bool(removed(found))) == ([], True)
+
+
+def pending():
+    """Return a hub where the loop has dropped every cluster, and waits for confirmation."""
+    state = replace(settled_on_four(), placements=[NONE])
+    return replace(state, bindings=scheduled(state, NONE).bindings)
+
+
+def test_a_removal_that_waits_already_is_no_change():
+    state = pending()
+    assert len(rollout(state)["removals"]) == 4
+    assert not changes_anything(what_if(state, HypotheticalChanges(objects=[NONE])))
+
+
+def test_a_confirmation_releases_the_clusters_that_its_digests_name():
+    state = pending()
+    confirmed = ",".join(digests(state)[name] for name in ("dover", "faro"))
+    text = f"{confirmed}@{format_time(NOW + timedelta(minutes=10))}"
+    plan = what_if(state, HypotheticalChanges(objects=[with_metadata(NONE, annotations={CONFIRM_REMOVAL: text})]))
+    (entry,) = plan["placements"]
+    assert sorted(one["cluster"] for one in entry["rollout"]["removals"]) == ["genoa", "oslo"]
+    assert set(removed(entry["rollout"])) <= {"dover", "faro"}
+    assert removed(entry["rollout"])
+    assert entry["changed"]
+
+
+def test_clusters_that_are_replaced_are_removed_after_their_replacements():
+    fleet = [cluster(name) for name in NODE_COUNTS] + [
+        cluster(name, labels={"new": "yes"}) for name in ("porto", "split", "turku", "varna")
+    ]
+    state = settled((ALL_FOUR, list(NODE_COUNTS)), members_=fleet)
+    required = {
+        "clusterAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"new": "yes"}}}]
+            }
+        }
+    }
+    policy = {"placementType": "PickN", "numberOfClusters": 4, "affinity": required}
+    surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%"}}
+    wanted = placement("web", policy, strategy=surging)
+    found = rollout(state, wanted)
+    steps = [(set(step["bind"]), set(step["remove"])) for step in found["steps"]]
+    assert set().union(*(bound for bound, _ in steps)) == {"porto", "split", "turku", "varna"}
+    assert set().union(*(gone for _, gone in steps)) == set(NODE_COUNTS)
+    first_removal = next(at for at, (_, gone) in enumerate(steps) if gone)
+    last_bind = max(at for at, (bound, _) in enumerate(steps) if bound)
+    assert first_removal > last_bind
+    assert {one["reason"] for one in found["removals"]} == {"ReplacementNotAvailable"}
