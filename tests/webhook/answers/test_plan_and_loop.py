@@ -1,0 +1,215 @@
+"""A plan is compared with the loop: each random change is planned and made, then the hub is compared with the plan.
+
+The clock moves only where nothing else is left to do, so that nothing happens that no change has caused.
+"""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from scorer.api.conditions import FALSE
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import BINDING, EVICTION, RESOURCE_SNAPSHOT
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT, RESOURCE_HASH
+from scorer.api.unstructured.documents import annotation, conditions_of, current_condition, is_deleting, label
+from scorer.rollout.bindings import Overrides
+from scorer.what_if.document import changes_anything
+from tests.thoroughness import SOAK
+from tests.virtual_time import VirtualTimeLoop
+from tests.webhook.answers.random_changes import RandomChanges, bindings_of, fill
+from tests.webhook.controllers.world import World, running
+from tests.webhook.edits import edit
+from webhook.access.user import UserInfo
+from webhook.admission.cached import CachedContext
+from webhook.admission.rights import UndisputedRights
+from webhook.answers.plans import HubPlanner
+from webhook.answers.proposal import EVERYBODY, Proposal, kinds_named
+from webhook.kube.ports import Key
+from webhook.settings.admission import AdmissionSettings
+from webhook.validation.framework.context import HubKinds
+
+OWNER = UserInfo("owner", frozenset({"system:masters"}))
+PLANS_PER_WALK = 25
+
+
+async def make(world: World, proposal: Proposal) -> None:
+    """Do to the hub what the proposal says, as a user would."""
+    for item in proposal.objects:
+        key = Key(item.identity.name, item.identity.namespace)
+        if world.cache.get(item.kind, *key) is None:
+            await world.add(item.document)
+            continue
+        fields = {name: value for name, value in item.document.items() if name in ("spec", "data")}
+        given = item.document["metadata"]
+        metadata = {name: given[name] for name in ("labels", "annotations") if name in given}
+
+        def written(stored, fields=fields, metadata=metadata):
+            return {**stored, **fields, "metadata": stored["metadata"] | metadata}
+
+        await edit(world.store, item.kind, key, written)
+    for deletion in proposal.deleted:
+        (kind, *_) = kinds_named(deletion.kind, HubKinds())
+        await world.store.delete(kind, Key(deletion.name, deletion.namespace))
+
+
+class Witness:
+    """Records the order in which bindings get content."""
+
+    def __init__(self, world: World) -> None:
+        self.courses: dict[str, list[str]] = {}
+        self._end = world.cache.subscribe(BINDING, self._note, changes_only=True)
+
+    def _note(self, change) -> None:
+        if change.new is None or not change.alters(_content) or change.new["spec"]["state"] != "Bound":
+            return
+        self.courses.setdefault(label(change.new, PARENT_PLACEMENT), []).append(change.new["spec"]["targetCluster"])
+
+    def close(self) -> None:
+        self._end()
+
+
+def _content(binding):
+    """Return the content of a binding. A cluster that is picked again still has its former content."""
+    spec = binding["spec"]
+    return spec.get("resourceSnapshotName"), Overrides.of(spec)
+
+
+def foretold(entry):
+    """Return what a plan says about a placement, as it can be compared: what happens before any window opens."""
+    rollout = entry["rollout"]
+    late = {wait["cluster"] for wait in rollout["waits"]}
+    every_step = [sorted([*step["update"], *step["bind"]]) for step in rollout["steps"]]
+    held = [bool(late & {*step["update"], *step["bind"], *step["remove"]}) for step in rollout["steps"]]
+    first = held.index(True) if True in held else len(held)
+    steps = [step for step in every_step[:first] if step]
+    reached = {cluster for step in steps for cluster in step}
+    clusters = sorted([*entry["moves"]["stays"], *entry["moves"]["gained"]])
+    waiting = {cluster for step in every_step[first:] for cluster in step}
+    waiting |= set(rollout["blocked"]["clusters"] if rollout["blocked"] else ())
+    return {
+        "clusters": clusters,
+        "steps": steps,
+        "snapshots": dict.fromkeys(reached, rollout["snapshot"]),
+        "hashes": {rollout["contentHash"]} if reached else set(),
+        "failures": {one["cluster"]: one["message"] for one in rollout["failures"] if one["cluster"] in reached},
+        "waiting": waiting & set(clusters),
+    }
+
+
+def seen(world, name, expected, course):
+    """Return what has happened to a placement, in the form of `foretold`."""
+    live = [one for one in bindings_of(world, name) if not is_deleting(one)]
+    reached = {cluster for step in expected["steps"] for cluster in step}
+    steps, at = [], 0
+    for step in expected["steps"]:
+        steps.append(sorted(course[at : at + len(step)]))
+        at += len(step)
+    if rest := course[at:]:
+        steps.append(rest)
+    return {
+        "clusters": world.bound(name),
+        "steps": steps,
+        "snapshots": {
+            one["spec"]["targetCluster"]: one["spec"]["resourceSnapshotName"]
+            for one in live
+            if one["spec"]["targetCluster"] in reached
+        },
+        "hashes": {
+            annotation(world.cache.get(RESOURCE_SNAPSHOT, one["spec"]["resourceSnapshotName"]) or {}, RESOURCE_HASH)
+            for one in live
+            if one["spec"]["targetCluster"] in reached
+        },
+        "failures": {
+            one["spec"]["targetCluster"]: failure
+            for one in live
+            if one["spec"]["targetCluster"] in reached and (failure := failure_of(one))
+        },
+        "waiting": {
+            one["spec"]["targetCluster"]
+            for one in live
+            if (current_condition(one, "RolloutStarted") or {}).get("status") == FALSE
+            and one["spec"]["state"] != "Unscheduled"
+        },
+    }
+
+
+def failure_of(binding):
+    for kind in ("Overridden", "WorkSynchronized"):
+        condition = current_condition(binding, kind) or {}
+        if condition.get("status") == FALSE:
+            return condition["message"]
+    return ""
+
+
+async def walk(seed: int) -> None:
+    """Plan one random change after the other, make each of them, and compare the hub with the plan."""
+    async with running() as world:
+        await fill(world)
+        changes = RandomChanges(world, seed)
+        admission = CachedContext(world.cache, AdmissionSettings(), world.now)
+        planner = HubPlanner(world.cache, admission, UndisputedRights(), world.now)
+        outcomes: Counter[str] = Counter()
+        while outcomes["plans"] < PLANS_PER_WALK:
+            proposal = changes.draw()
+            plan = await planner.plan(proposal, OWNER, EVERYBODY)
+            assert plan["complete"]
+            if all(verdict["allowed"] for verdict in plan["admission"]):
+                await compare(world, proposal, plan)
+                outcomes.update(outcomes_of(plan))
+        assert min(outcomes[kind] for kind in ("rollouts", "evictions", "unchanged")) > 0, outcomes
+
+
+def outcomes_of(plan: JsonObject) -> set[str]:
+    """Return what a plan foretells, to find out whether the random changes are varied enough."""
+    rollouts = [entry["rollout"] for entry in plan["placements"]]
+    outcomes = {
+        "rollouts": any(rollout["steps"] for rollout in rollouts),
+        "evictions": any(rollout["evictions"] for rollout in rollouts),
+        "failures": any(rollout["failures"] for rollout in rollouts),
+        "unchanged": not changes_anything(plan),
+    }
+    return {"plans", *(name for name, holds in outcomes.items() if holds)}
+
+
+async def compare(world: World, proposal: Proposal, plan: JsonObject) -> None:
+    """Make the changes of a plan, and wait until the hub is as the plan says."""
+    expected = {entry["name"]: foretold(entry) for entry in plan["placements"]}
+    witness = Witness(world)
+    await make(world, proposal)
+    if changes_overrides(proposal):  # one that names no placement takes effect at the next pass of the rollout
+        await world.until(lambda: True)
+        world.again()
+
+    def actual() -> JsonObject:
+        return {name: seen(world, name, expected[name], witness.courses.get(name, [])) for name in expected}
+
+    try:
+        await world.until(lambda: actual() == expected)
+    except TimeoutError:
+        found = actual()
+        wrong = {name: (found[name], expected[name]) for name in expected if found[name] != expected[name]}
+        raise AssertionError(f"{proposal}: the hub and the plan differ: {wrong}") from None
+    finally:
+        witness.close()
+    for entry in plan["placements"]:
+        evictions_agree(world, entry)
+
+
+def changes_overrides(proposal: Proposal) -> bool:
+    kinds = {item.identity.kind for item in proposal.objects} | {item.kind for item in proposal.deleted}
+    return bool(kinds & {family.override.kind for family in FAMILIES})
+
+
+def evictions_agree(world, entry):
+    for eviction in entry["rollout"]["evictions"]:
+        stored = world.cache.get(EVICTION, eviction["name"])
+        answer = {condition["reason"]: condition["message"] for condition in conditions_of(stored)}
+        assert eviction["message"] in answer[eviction["reason"]]
+
+
+@pytest.mark.parametrize("seed", range(80 if SOAK else 8))
+def test_the_loop_does_what_the_plan_says(seed):
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(walk(seed))
