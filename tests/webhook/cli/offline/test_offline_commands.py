@@ -63,6 +63,7 @@ def test_plan_prints_the_document_that_others_build_on(cli, fleet):
                 "rollout": {
                     "type": "RollingUpdate",
                     "snapshot": "web-0-snapshot",
+                    "contentHash": "83ff749c5d8eb5a0b62d714175bcbaef1409b371fc5a229a002db6fcc1f144e1",
                     "maxUnavailable": "25%",
                     "maxSurge": "25%",
                     "evictions": [],
@@ -86,12 +87,19 @@ def test_plan_prints_the_document_that_others_build_on(cli, fleet):
                         }
                     ],
                     "more": 0,
+                    "failures": [],
+                    "removals": [],
                     "blocked": None,
                 },
                 "changed": True,
             }
         ],
         "runs": [],
+        "outcomes": [],
+        "complete": True,
+        "notJudged": [],
+        "hidden": [],
+        "unread": [],
         "admission": [
             {
                 "kind": "ClusterResourcePlacement",

@@ -144,7 +144,7 @@ class TestOnFiles:
             "TaintNotTolerated",
             "AgentNotReporting",
         ]
-        assert f"{file}: document 2: status: none is given and none is stored" in result.stderr
+        assert f"{file}: document 2: status: neither given nor stored" in result.stderr
 
     def test_given_figures_count_and_the_rest_is_as_stored(self, cli, base, tmp_path):
         file = write(tmp_path / "new.yaml", member("faro", 500), more(1))

@@ -69,7 +69,9 @@ async def test_what_would_change_is_told_and_nothing_does(world, client):
     assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
     assert answer.headers["Cache-Control"] == "no-store"
     plan = answer.json
-    assert plan.keys() == {"placements", "runs", "admission", "fleet", "evaluatedAt", "fleetRevision"}
+    coverage = {"complete": True, "notJudged": [], "hidden": [], "unread": [], "outcomes": []}
+    assert plan.keys() - coverage.keys() == {"placements", "runs", "admission", "fleet", "evaluatedAt", "fleetRevision"}
+    assert {key: plan[key] for key in coverage} == coverage
     (entry,) = plan["placements"]
     assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m3"], "stays": ["m2"]}
     steps = [(step["bind"], step["remove"]) for step in entry["rollout"]["steps"]]
