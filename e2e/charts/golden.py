@@ -10,7 +10,7 @@ from typing import Final
 
 from e2e.charts.rendering import Document, Helm, name_of, read_case
 from tests.charts.made import AGENT, HUB
-from webhook.cli.text.yaml import format_yaml
+from webhook.runtime.yaml import format_yaml
 
 GOLDEN: Final = Path(__file__).parent / "golden"
 

@@ -7,7 +7,7 @@ from scorer.api import kinds
 from scorer.api.crd.definitions import custom_resource_definitions
 from scorer.api.meta import JsonObject
 from tests.charts.templates import HEADER, fill
-from webhook.cli.text.yaml import format_yaml
+from webhook.runtime.yaml import format_yaml
 
 OWNERS: Final = {
     "placement.kubernetes-fleet.io": "fleet",

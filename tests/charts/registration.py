@@ -8,7 +8,7 @@ from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
 from tests.charts.templates import HEADER, entries, fill, metadata
 from tests.charts.variants import merge
 from webhook.admission.registration import WebhookEndpoint, webhook_configurations
-from webhook.cli.text.yaml import format_yaml
+from webhook.runtime.yaml import format_yaml
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
 SWITCHES: Final[Mapping[str, str]] = {

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from tests.charts.templates import HEADER, document, entries, fill, metadata
 from tests.charts.variants import merge
-from webhook.cli.text.yaml import format_yaml
 from webhook.processes.account_policies import (
     Policy,
     certificate_policies,
@@ -29,6 +28,7 @@ from webhook.processes.rbac import (
     serve_roles,
 )
 from webhook.processes.rbac_objects import RbacResource, Role, documents, service_account, username_of
+from webhook.runtime.yaml import format_yaml
 from webhook.settings.gate import NodeDisruptionMode
 
 PREFIX: Final = "harbormaster-"

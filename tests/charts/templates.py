@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tests.charts.variants import Part
-from webhook.cli.text.yaml import format_yaml
+from webhook.runtime.yaml import format_yaml
 
 HEADER: Final = "{{- /* Made from the code by `make charts`; a test compares. */}}\n"
 

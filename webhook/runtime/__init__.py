@@ -1,4 +1,4 @@
-"""The machine of a process: its clock, bounded file reads, and the installed distribution.
+"""The machine of a process: its clock, bounded file reads, YAML, and the installed distribution.
 
-No module here depends on Kubernetes. Every command loads these modules.
+No module here depends on Kubernetes.
 """

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
-from webhook.cli.text.yaml import DEEPEST, YamlError, parse_yaml
+from webhook.runtime.yaml import DEEPEST, YamlError, parse_yaml
 
 _BEGINNING: Final = re.compile(r"\S")
 _WHOLE: Final = FieldPath()

@@ -19,7 +19,7 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_resources, suggestion
 from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.text.yaml import format_yaml
+from webhook.runtime.yaml import format_yaml
 
 HELP = """Show the details of objects and their Events.
 

@@ -26,7 +26,7 @@ from webhook.cli.objects.patcher import LAST_APPLIED, merged
 from webhook.cli.options.base import hub_namespace_option, run
 from webhook.cli.options.field_validation import FieldCheck, Validation, unknown_lines, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.text.yaml import format_yaml
+from webhook.runtime.yaml import format_yaml
 from webhook.settings.command_line import TerminalSettings
 
 HELP = """Show what apply would change.

@@ -21,7 +21,7 @@ from webhook.cli.objects.patcher import two_way_patch
 from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.field_validation import Validation, unknown_lines, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.text.yaml import YamlError, format_yaml, parse_yaml
+from webhook.runtime.yaml import YamlError, format_yaml, parse_yaml
 from webhook.settings.command_line import TerminalSettings
 
 HELP = """Edit an object in your editor.

@@ -45,7 +45,7 @@ def command(output: str, json_schemas: Path | None) -> int:
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": definitions}, "json")
         return 0
-    from webhook.cli.text.yaml import format_yaml
+    from webhook.runtime.yaml import format_yaml
 
     click.echo("---\n".join(format_yaml(definition) for definition in definitions), nl=False)
     return 0

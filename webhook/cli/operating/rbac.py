@@ -417,7 +417,7 @@ def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "
 
 def _commented(document: JsonObject, rules: "Sequence[PolicyRule]") -> Iterator[str]:
     """Yield the text of an object, with the reason above each rule of a role. A repeated reason is printed once."""
-    from webhook.cli.text.yaml import format_yaml
+    from webhook.runtime.yaml import format_yaml
 
     yield format_yaml({key: value for key, value in document.items() if key != "rules"})
     if rules:

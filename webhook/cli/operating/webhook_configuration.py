@@ -88,7 +88,7 @@ def command(
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}, "json")
         return 0
-    from webhook.cli.text.yaml import format_yaml
+    from webhook.runtime.yaml import format_yaml
 
     click.echo("---\n".join(format_yaml(document) for document in objects), nl=False)
     return 0

@@ -1,4 +1,4 @@
-"""Text formats that do not depend on Kubernetes objects: tables, documents, YAML and JSONPath.
+"""Text formats that do not depend on Kubernetes objects: tables, documents and JSONPath.
 
 The formats of one command (SARIF, Markdown, iCalendar) live beside that command.
 """

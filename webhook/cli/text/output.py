@@ -132,7 +132,7 @@ def print_document(value: Any, output: str) -> None:
     if output == "json":
         click.echo(format_json(value))
         return
-    from webhook.cli.text.yaml import format_yaml
+    from webhook.runtime.yaml import format_yaml
 
     click.echo(format_yaml(value), nl=False)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.text.yaml import YamlError, format_yaml, parse_yaml, resolve_plain
+from webhook.runtime.yaml import YamlError, format_yaml, parse_yaml, resolve_plain
 
 BILLION_LAUGHS = "\n".join(["a0: &a0 [lol]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))])
 LONG_TEXT = f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 5000)}]"
