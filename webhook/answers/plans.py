@@ -1,4 +1,4 @@
-"""Dry-run plans over the current state of the hub: ``/v1/plan``.
+"""Dry-run plans over the current state of the hub: ``/v1/plan`` and ``/v1/render``.
 
 A plan works on a copy of the state at one moment, which is cheap to take. Judging and planning run in a thread, one
 plan at a time, so that a large plan delays only other plans.
@@ -7,14 +7,16 @@ Source: scheduling.md 22, property 10.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
-from scorer.api.kinds import KINDS, Kind
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject
-from scorer.what_if.state import ObjectKey
+from scorer.rollout.selection.exclusions import TRIMMED_AT_HOME
+from scorer.what_if.state import FIELDS, ObjectKey
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
@@ -34,6 +36,7 @@ from webhook.answers.proposal import (
     plan,
     stored,
 )
+from webhook.answers.rendering import RenderAnswer, RenderScope, render
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import Context, UnknownStateError
@@ -41,6 +44,7 @@ from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 MOST_RIGHTS: Final = 1000
 """Maximum number of the author's rights that are reviewed for one plan."""
+_AnswerT = TypeVar("_AnswerT")
 
 
 class HubPlanner:
@@ -77,18 +81,52 @@ class HubPlanner:
             NotReviewedError: The user's rights cannot be reviewed, and the settings require that.
             BusyError: Too many other plans are waiting, or they take too long.
         """
+        document, revision = await self._answer(plan, proposal, user, audience)
+        return {**document, "fleetRevision": revision}
+
+    async def render(self, proposal: Proposal, user: UserInfo, audience: Audience, scope: RenderScope) -> RenderAnswer:
+        """Return the objects of placements before and after a proposal. The other arguments are those of `plan`.
+
+        Raises:
+            webhook.answers.proposal.ProposalError: The proposal does not fit the hub, or the answer would be too large.
+            NotReviewedError: See `plan`.
+            BusyError: See `plan`.
+        """
+        function = partial(render, scope=scope)
+        document, revision = await self._answer(function, proposal, user, audience, self.content_kinds())
+        return {**document, "fleetRevision": revision}
+
+    def content_kinds(self) -> frozenset[Kind]:
+        """Return the kinds of objects that placements may select, and that the cache holds as they are stored."""
+        kinds = {**self._admission().kinds.custom, **KINDS}
+        return frozenset(
+            kind
+            for kind in kinds.values()
+            if kind.group_kind not in FIELDS
+            and kind != MEMBER_CLUSTER
+            and (self._cache.holds_whole(kind) or (kind.group_kind in TRIMMED_AT_HOME and self._cache.watches(kind)))
+        )
+
+    async def _answer(
+        self,
+        function: Callable[..., _AnswerT],
+        proposal: Proposal,
+        user: UserInfo,
+        audience: Audience,
+        content_kinds: Iterable[Kind] = (),
+    ) -> tuple[_AnswerT, str]:
+        """Return the answer of *function* to a proposal, with the revision of the fleet that it is for."""
         async with self._plans.acquire():
             context = replace(self._admission().with_user(user), now=self._now().replace(microsecond=0))
             # Both before the first await: the watch continues while rights are reviewed, and the answer must have the
             # revision that it was computed from.
-            hub, revision = self._hub(context), str(self._cache.fleet.revision)
+            hub, revision = self._hub(context, content_kinds), str(self._cache.fleet.revision)
             refused = frozenset(self._cache.unread())
             unread = [kind for kind in PLANNED_IF_THERE if kind.resource in refused]
             reviews = await _reviews(proposal, context, hub, self._rights, audience)
-            document = await asyncio.to_thread(plan, hub, proposal, context, audience, reviews, unread)
-        return {**document, "fleetRevision": revision}
+            return await asyncio.to_thread(function, hub, proposal, context, audience, reviews, unread), revision
 
-    def _hub(self, context: Context) -> DocumentSet:
+    def _hub(self, context: Context, content_kinds: Iterable[Kind]) -> DocumentSet:
         """Return a copy of the current hub for the thread. No other task adds columns to its fleet."""
         fleet = self._cache.fleet
         _ = fleet.eligibility, fleet.taints, fleet.namespaces
@@ -98,7 +136,7 @@ class HubPlanner:
             if _is_known(kind, context):
                 group_kinds.append(kind.group_kind)
                 shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
-        for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE):
+        for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE, *content_kinds):
             if kind.group_kind not in shelves:
                 shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
         return DocumentSet(shelves, group_kinds, fleet.updated(()))

@@ -6,7 +6,7 @@ Source: scheduling.md 22, property 10; placement-api.md 2.8.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -119,6 +119,8 @@ class Audience:
         runs: The requested staged update runs. None: unset, all unfinished ones.
         contents: The kinds of resource snapshots whose content the caller may see.
         compared: The kinds of objects that admission may compare with, as group and kind. None: unlimited.
+        selected: The kinds of objects of the hub that placements of a proposal may select, as group and kind. None:
+            unlimited.
     """
 
     kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
@@ -126,6 +128,7 @@ class Audience:
     runs: Collection[ObjectKey] | None = None
     contents: Collection[Kind] = frozenset(RESOURCE_SNAPSHOTS)
     compared: Collection[tuple[str, str]] | None = None
+    selected: Collection[tuple[str, str]] | None = None
 
     def knows(self, identity: tuple[str, str]) -> bool:
         """Return whether the caller may see objects of a group and kind.
@@ -148,11 +151,11 @@ PLANNED_KINDS: Final = (
 )
 """Kinds that a plan depends on."""
 EVERYBODY: Final = Audience()
-_NO_REVIEWS: Final[Mapping[ObjectKey, Reviewed]] = {}
+NO_REVIEWS: Final[Mapping[ObjectKey, Reviewed]] = {}
 
 
 @dataclass(slots=True)
-class _Judged:
+class _Judgements:
     """The verdicts of admission on a proposal, and the admitted changes."""
 
     admission: list[AdmissionVerdict] = field(default_factory=list)
@@ -163,19 +166,43 @@ class _Judged:
     hidden: list[ObjectKey] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedProposal:
+    """A proposal after admission. *hidden* are changes that are omitted, as the caller may not list their kind."""
+
+    admission: list[AdmissionVerdict]
+    state: HubState
+    changes: HypotheticalChanges
+    hidden: Sequence[ObjectKey] = ()
+
+
 def plan(
     hub: DocumentSet,
     proposal: Proposal,
     context: Context,
     audience: Audience = EVERYBODY,
-    reviews: Mapping[ObjectKey, Reviewed] = _NO_REVIEWS,
+    reviews: Mapping[ObjectKey, Reviewed] = NO_REVIEWS,
     unread: Collection[Kind] = (),
 ) -> Plan:
-    """Return the verdicts of admission on a proposal, and its effects.
+    """Return the verdicts of admission on a proposal, and its effects. See `judge_proposal`."""
+    judged = judge_proposal(hub, proposal, context, audience, reviews)
+    outcome = what_if(judged.state, judged.changes, audience.only)
+    runs = planned_runs(judged.state, judged.changes, audience.runs, {kind.kind for kind in audience.contents})
+    return {**outcome, "runs": runs, "admission": judged.admission, **coverage(judged, audience, unread)}
+
+
+def judge_proposal(
+    hub: DocumentSet,
+    proposal: Proposal,
+    context: Context,
+    audience: Audience = EVERYBODY,
+    reviews: Mapping[ObjectKey, Reviewed] = NO_REVIEWS,
+) -> JudgedProposal:
+    """Return the verdicts of admission on a proposal, and the admitted changes.
 
     Args:
         hub: The current hub.
-        proposal: The changes. The plan omits those that admission refuses.
+        proposal: The changes. Those that admission refuses are omitted.
         context: Context of admission: the author, the kinds of the hub, the switches, the instant of the evaluation.
             The objects of *hub* replace its own.
         audience: Objects that the caller may see.
@@ -195,7 +222,7 @@ def plan(
     comparable = hub if audience.compared is None else hub.limited(audience.compared)
     overlay = comparable.overlaid(documents, deletions, fleet)
     context = replace(context, existing=overlay.existing, hub=overlay)
-    judgements = _Judged()
+    judgements = _Judgements()
     for item in proposal.adopted:
         verdict = _verdict(item.document, None, "CREATE", context, UNDISPUTED)
         judgements.admission.append(verdict_document(item.identity, "CREATE", verdict))
@@ -210,17 +237,15 @@ def plan(
     changes = HypotheticalChanges(
         judgements.members, judgements.objects, frozenset(judgements.deleted), proposal.lost, proposal.drained
     )
-    outcome = what_if(state, changes, audience.only)
-    runs = planned_runs(state, changes, audience.runs, {kind.kind for kind in audience.contents})
-    return {**outcome, "runs": runs, "admission": judgements.admission, **_coverage(judgements, audience, unread)}
+    return JudgedProposal(judgements.admission, state, changes, judgements.hidden)
 
 
-def _coverage(judgements: _Judged, audience: Audience, unread: Collection[Kind]) -> PlanCoverage:
-    """Return the parts of the proposal and of the hub that the plan does not cover."""
-    changes = [*map(identity_of, judgements.objects), *judgements.deleted]
+def coverage(judged: JudgedProposal, audience: Audience, unread: Collection[Kind]) -> PlanCoverage:
+    """Return the parts of the proposal and of the hub that an answer does not cover."""
+    changes = [*map(identity_of, judged.changes.objects), *judged.changes.deleted]
     unjudged = Counter(change.kind for change in changes if (change.group, change.kind) in UNJUDGED)
     unread_kinds = {*unread, *(kind for kind in (*PLACEMENTS, *RUNS) if kind not in audience.kinds)}
-    hidden = sorted(judgements.hidden)
+    hidden = sorted(judged.hidden)
     return {
         "complete": not (unjudged or hidden or unread_kinds),
         "notJudged": [{"kind": kind, "count": count} for kind, count in sorted(unjudged.items())],
@@ -311,7 +336,7 @@ def has_rules(document: JsonObject) -> bool:
 
 
 def _judge(
-    judgements: _Judged,
+    judgements: _Judgements,
     item: ProposedObject,
     document: JsonObject,
     old: JsonObject | None,
@@ -335,7 +360,7 @@ def _judge(
     judgements.admission.append(verdict_document(item.identity, operation, verdict))
 
 
-def _judge_deletion(judgements: _Judged, identity: ObjectKey, hub: DocumentSet, context: Context) -> None:
+def _judge_deletion(judgements: _Judgements, identity: ObjectKey, hub: DocumentSet, context: Context) -> None:
     kind = context.kinds.find(identity.group, identity.kind)
     assert kind is not None
     old = hub.find(kind, identity.name, identity.namespace)
@@ -351,6 +376,7 @@ def _judge_deletion(judgements: _Judged, identity: ObjectKey, hub: DocumentSet, 
 
 
 def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, audience: Audience) -> HubState:
+    selectable = hub if audience.selected is None else hub.limited(audience.selected)
     fields: dict[str, list[JsonObject]] = {name: [] for name in FIELDS.values()}
     for kind, name in FIELDS.items():
         if audience.knows(kind):
@@ -372,7 +398,7 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
         overrides=fields["overrides"],
         override_snapshots=fields["override_snapshots"],
         windows=fields["windows"],
-        content=partial(hub.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
+        content=partial(selectable.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
         kinds={**context.kinds.custom, **KINDS},
         removal=context.settings.removal,
     )
@@ -439,7 +465,7 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
         for at, name in enumerate(names):
             pointer = f"/{member}/{at}"
             if fleet.row(name) is None:
-                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}. {_names_of(fleet)}")
+                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}. {names_of_members(fleet)}")
             elif (first_at := removals.setdefault(name, pointer)) != pointer:
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
             elif member == "lost" and name in positions:
@@ -454,14 +480,21 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
             if not visible or (
                 identity not in identities and hub.find(kind, identity.name, identity.namespace) is None
             ):
-                yield Misfit(f"/{member}/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
+                others = {identity_of(document) for document in hub.existing(kind)} if visible else set()
+                others |= {other for other in identities if visible and other[:2] == identity[:2]}
+                detail = f"there is no {kind.kind} {quote(_shown(identity))}. {_listed('Known', map(_shown, others))}"
+                yield Misfit(f"/{member}/{at}", "unknown", detail)
 
 
-def _names_of(fleet: Fleet) -> str:
+def names_of_members(fleet: Fleet) -> str:
     """Return the names of the members, up to a limit."""
-    names = sorted(fleet.names)
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"The fleet: {', '.join(names[:MOST_NAMED]) or 'none'}{more}"
+    return _listed("The fleet", fleet.names)
+
+
+def _listed(subject: str, names: Iterable[str]) -> str:
+    sorted_names = sorted(names)
+    more = f" and {len(sorted_names) - MOST_NAMED} more" if len(sorted_names) > MOST_NAMED else ""
+    return f"{subject}: {', '.join(sorted_names[:MOST_NAMED]) or 'none'}{more}"
 
 
 def _shown(identity: ObjectKey) -> str:

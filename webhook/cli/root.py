@@ -75,6 +75,7 @@ SECTIONS: Final = {
     ),
     "Ask the engine": (
         _LazyCommand("plan", "planning.plan", "Preview changes to placements and runs."),
+        _LazyCommand("render", "planning.render", "Print the final objects of placements on each cluster."),
         _LazyCommand("explain", "planning.explain", "Explain why a placement got its clusters."),
         _LazyCommand("validate", "linting.validate", "Validate objects as admission would, without a hub."),
         _LazyCommand("lint", "linting.lint", "Find errors and questionable settings in files, for CI."),

@@ -33,10 +33,12 @@ from webhook.runtime.clock import utc_now
 from webhook.settings.answers import AnswerSettings
 
 if TYPE_CHECKING:
+    from webhook.answers.plans import HubPlanner
     from webhook.gate.desk import MemberGateService
     from webhook.gate.keeper import ReservationKeeper
     from webhook.gate.nodes import HubNodeGate
     from webhook.gate.reservations import LeaseReservations
+    from webhook.validation.framework.context import HubKinds
 
 ANSWER_SECONDS: Final = 60.0
 """Timeout of an answer after the hub has been read."""
@@ -109,9 +111,6 @@ class OwnAnswers:
 
     async def plan(self, changes: JsonObject) -> JsonObject:
         """Return the answer of ``/v1/plan`` to a request body."""
-        from webhook.admission.cached import CachedContext
-        from webhook.admission.rights import UndisputedRights
-        from webhook.answers.plans import HubPlanner
         from webhook.answers.proposal import Audience
         from webhook.endpoints.scheduling.plan_request import (
             PlanModel,
@@ -121,15 +120,43 @@ class OwnAnswers:
             requested_runs,
         )
 
+        async with self._planner() as (planner, kinds):
+            body = read_model(PlanModel, changes)
+            proposal = read_proposal(body, kinds)
+            audience = Audience(only=requested_placements(body), runs=requested_runs(body))
+            with plan_problems():
+                return _as_json(await planner.plan(proposal, self._owner, audience))
+
+    async def render(self, question: JsonObject) -> JsonObject:
+        """Return the answer of ``/v1/render`` to a request body."""
+        from webhook.answers.proposal import Audience
+        from webhook.endpoints.scheduling.plan_request import (
+            RenderModel,
+            plan_problems,
+            read_proposal,
+            requested_placements,
+            requested_scope,
+        )
+
+        async with self._planner() as (planner, kinds):
+            body = read_model(RenderModel, question)
+            proposal = read_proposal(body, kinds)
+            audience = Audience(only=requested_placements(body), runs=())
+            with plan_problems():
+                return _as_json(await planner.render(proposal, self._owner, audience, requested_scope(body)))
+
+    @asynccontextmanager
+    async def _planner(self) -> AsyncIterator["tuple[HubPlanner, HubKinds]"]:
+        """Yield a planner on the hub, and the kinds of the hub."""
+        from webhook.admission.cached import CachedContext
+        from webhook.admission.rights import UndisputedRights
+        from webhook.answers.plans import HubPlanner
+
         cache = Cache(self._store)
         context = CachedContext(cache, self._settings.admission(), self._now)
         planner = HubPlanner(cache, context, UndisputedRights(), self._now)
         async with self._reading(cache):
-            body = read_model(PlanModel, changes)
-            proposal = read_proposal(body, context().kinds)
-            audience = Audience(only=requested_placements(body), runs=requested_runs(body))
-            with plan_problems():
-                return _as_json(await planner.plan(proposal, self._owner, audience))
+            yield planner, context().kinds
 
     async def plan_upgrade(self, question: JsonObject) -> JsonObject:
         """Return the answer of ``/v1/upgrade/plan`` to a request body."""

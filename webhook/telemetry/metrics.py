@@ -46,6 +46,7 @@ API_ROUTES: Final = (
     "/v1/filter",
     "/v1/explain",
     "/v1/plan",
+    "/v1/render",
     "/v1/validate",
     "/v1/default",
     "/v1/clusters",

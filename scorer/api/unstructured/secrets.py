@@ -46,7 +46,7 @@ def _hide(value: Any, other: Any, note: str = " (before)") -> Any:
         return {name: _mask(item, other_members.get(name), (name,), note) for name, item in value.items()}
     masked = {name: _hide(item, other_members.get(name), note) for name, item in value.items()}
     metadata = masked.get("metadata")
-    if not isinstance(metadata, Mapping) or not (_holds_secret(value) or _holds_secret(other_members)):
+    if not isinstance(metadata, Mapping) or not (holds_secret(value) or holds_secret(other_members)):
         return masked
     copies = _mask(
         metadata.get("annotations"), dict_at(other_members, "metadata", "annotations"), ("annotations",), note
@@ -54,10 +54,11 @@ def _hide(value: Any, other: Any, note: str = " (before)") -> Any:
     return masked | {"metadata": {**metadata} | ({"annotations": copies} if copies is not None else {})}
 
 
-def _holds_secret(value: Any) -> bool:
+def holds_secret(value: Any) -> bool:
+    """Return whether a value is or contains a Secret."""
     if isinstance(value, list):
-        return any(map(_holds_secret, value))
-    return isinstance(value, Mapping) and (group_kind(value) in _SECRETS or any(map(_holds_secret, value.values())))
+        return any(map(holds_secret, value))
+    return isinstance(value, Mapping) and (group_kind(value) in _SECRETS or any(map(holds_secret, value.values())))
 
 
 def _mask(value: Any, other: Any, path: tuple[str | int, ...], note: str) -> Any:

@@ -176,6 +176,9 @@ def _matching(namespace: str, patterns: Iterable[str]) -> str:
 HOME = "harbormaster-system"
 """Default namespace of harbormaster."""
 
+TRIMMED_AT_HOME: Final = frozenset({("", "ConfigMap"), ("", "Secret")})
+"""Kinds whose objects in the namespace of the installation may be cached without their data: they are never placed."""
+
 ENVELOPE_KINDS = frozenset(family.envelope.kind for family in FAMILIES)
 
 BLOCKED_GROUPS = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})

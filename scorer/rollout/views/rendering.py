@@ -59,10 +59,11 @@ class RenderedContent:
             kinds: The known kinds. Objects of other kinds are applied last, as those of custom kinds are.
         """
         objects = [manifest for work in self.works for manifest in manifests_of(work)]
-        return sorted(objects, key=lambda content: _wave(content, kinds))
+        return sorted(objects, key=lambda content: wave_in(content, kinds))
 
 
-def _wave(content: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> int:
+def wave_in(content: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> int:
+    """Return the wave in which the agent applies an object of one of the known *kinds*, or the last wave."""
     kind = kinds.get(group_kind(content))
     return LAST_WAVE if kind is None else wave_of(kind)
 

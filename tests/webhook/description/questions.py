@@ -72,6 +72,11 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
         "/v1/plan",
         {"drained": ["smartfish"], "placements": [by_name("payments")["ref"]]},
     ),
+    "render": (
+        "POST",
+        "/v1/render",
+        {"placements": [by_name("payments")["ref"]], "clusters": ["smartfish"], "unchanged": True},
+    ),
     "gateDisruption": ("POST", "/v1/gate/disruption", BUSINESS_HOURS),
     "listHistory": ("GET", "/v1/history?type=decision", None),
     "listReservations": ("GET", "/v1/gate/reservations", None),

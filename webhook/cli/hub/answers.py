@@ -37,6 +37,10 @@ class HubAnswers(Protocol):
         """Return the effects of changes to the hub."""
         ...
 
+    async def render(self, question: JsonObject) -> JsonObject:
+        """Return the objects of placements before and after changes to the hub."""
+        ...
+
     async def plan_upgrade(self, question: JsonObject) -> JsonObject:
         """Return when an upgrade run reaches each member."""
         ...
@@ -91,6 +95,10 @@ class ServedAnswers:
     async def plan(self, changes: JsonObject) -> JsonObject:
         """See `HubAnswers.plan`."""
         return await self._client.query("/v1/plan", changes)
+
+    async def render(self, question: JsonObject) -> JsonObject:
+        """See `HubAnswers.render`."""
+        return await self._client.query("/v1/render", question)
 
     async def plan_upgrade(self, question: JsonObject) -> JsonObject:
         """See `HubAnswers.plan_upgrade`."""

@@ -25,7 +25,7 @@ _MACHINE_WRITTEN: Final = frozenset(
     kind.group_kind for kind in (APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK)
 )
 """Kinds that only controllers write. In files that are the hub itself, they are no changes."""
-_ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
+ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _plan(
     places: "Places",
     settings: AdmissionSettings | None,
 ) -> JsonObject:
-    context = offline_context(objects, stored_files.now, user=_ADMINISTRATOR, settings=settings)
+    context = offline_context(objects, stored_files.now, user=ADMINISTRATOR, settings=settings)
     audience = EVERYBODY if places.named is None else Audience(only=(), runs=(places.named,))
     try:
         return dict(plan(stored_files.hub, proposal, context, audience))
@@ -117,8 +117,10 @@ class Places(NamedTuple):
     """Translates the JSON Pointers of a proposal into the user's arguments and files."""
 
     given: Sequence[Loaded]
-    fate: MemberOutages
-    named: ObjectKey | None
+    fate: MemberOutages = MemberOutages()
+    named: ObjectKey | None = None
+    clusters: Sequence[str] = ()
+    placements: Sequence[str] = ()
 
     def command_line_mistake(self, pointer: str, detail: str) -> str:
         """Return a mistake as one about the command line and the files."""
@@ -133,5 +135,10 @@ class Places(NamedTuple):
             return ": ".join(filter(None, (str(self.given[at].source), ".".join(rest[1:]))))
         if member == "runs" and self.named is not None:
             return f"--run {self.named.name}"
-        names: Sequence[str] = {"lost": self.fate.lost, "drained": self.fate.drained}.get(member, ())
-        return f"--{member} {names[at]}" if 0 <= at < len(names) else pointer
+        option, names = {
+            "lost": ("--lost", self.fate.lost),
+            "drained": ("--drained", self.fate.drained),
+            "clusters": ("--cluster", self.clusters),
+            "placements": ("--placement", self.placements),
+        }.get(member, ("", ()))
+        return f"{option} {names[at]}" if 0 <= at < len(names) else pointer

@@ -213,3 +213,14 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
 def _step(step: JsonObject) -> str:
     words = (("update", "update"), ("bind", "place on"), ("remove", "remove from"))
     return "; ".join(f"{verb} {' '.join(step[key])}" for key, verb in words if step[key])
+
+
+def difference_lines(entry: JsonObject, group: JsonObject, side: str) -> Iterator[str]:
+    """Yield the lines of the differences on a group of clusters."""
+    yield f"# {reference(entry)} on {' '.join(group['clusters'])}"
+    for item in group["objects"]:
+        kind = f"{item['kind']}.{item['group']}" if item["group"] else item["kind"]
+        place = "/".join(filter(None, (kind, item["namespace"], item["name"])))
+        yield "--- /dev/null" if item["change"] == "Added" else f"--- {side}/{place}"
+        yield "+++ /dev/null" if item["change"] == "Removed" else f"+++ rendered/{place}"
+        yield from item["diff"]

@@ -1,7 +1,7 @@
 """``harbormaster plan``: a dry run of changes to placements, on files or on the running hub."""
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from webhook.cli.options.base import grouped, output_option, repository_option, 
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
+from webhook.cli.options.verdicts import admission_warnings, check_admission, settled
 from webhook.cli.planning.markdown import markdown
 from webhook.cli.planning.output import coverage_lines, print_comparison, print_plan
 from webhook.cli.text.output import print_document
@@ -50,8 +51,8 @@ clusters, and the earliest completion time. Problems that would abort the run ar
 A change of a kind that is not judged is counted as `not judged: KIND (n)`. Objects and kinds that may not be read are
 named. In both cases, -o json has "complete": false, and --require-complete exits with 1.
 
--o markdown prints a comment for a pull request of at most 65,536 characters, with a table of changes and folded
-reasons. -o sarif prints the findings of admission.
+-o markdown prints a comment for a pull request of at most 65,536 characters, with a table of changes, folded reasons,
+and the differences of the objects on the clusters. -o sarif prints the findings of admission.
 
 \b
 Examples:
@@ -112,6 +113,27 @@ class _Ground:
             placements = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in selected]
             document = {**document, "placements": placements}
         return document
+
+    def rendered(self, objects: Sequence[Loaded], plan: JsonObject) -> JsonObject | None:
+        """Return the objects that change on clusters, for the placements that *plan* changes. None: there are none.
+
+        If they cannot be rendered, the answer only has the reason, as ``problem``.
+        """
+        changed = [entry for entry in plan["placements"] if entry["changed"]]
+        if not changed or any(verdict["errors"] for verdict in plan["admission"]):
+            return None
+        from webhook.cli.offline.render import RenderQuestion, render_changes
+        from webhook.cli.planning.render import ask_to_render
+
+        kinds = {entry["namespace"]: family_in(entry["namespace"]).placement.kind for entry in changed}
+        places = [(kinds[entry["namespace"]], entry["namespace"], entry["name"]) for entry in changed]
+        question = RenderQuestion(placements=places)
+        try:
+            if self.connection is not None:
+                return run(ask_to_render(self.connection, objects, question))
+            return render_changes(self.base, objects, question, now=self.now, clock=datetime.now(UTC))
+        except UserError as error:
+            return {"problem": "; ".join(error.lines)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,20 +280,12 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     _point_to_upgrades(objects)
     fields = FieldCheck.of(options.validation, objects)
     hub_files = Files(bases, files.ignored)
-    document = _Ground(connection, load_known(hub_files) if bases else (), now).plan(
-        objects, lost=lost, drained=drained, only_key=options.run
-    )
-    document = _settled(document, objects, fields, of_hub=connection is not None)
+    ground = _Ground(connection, load_known(hub_files) if bases else (), now)
+    document = ground.plan(objects, lost=lost, drained=drained, only_key=options.run)
+    document = settled(document, objects, fields, of_hub=connection is not None)
+    if output == "markdown" and not (lost or drained):
+        document = {**document, "rendered": ground.rendered(objects, document)}
     return _Report(output, texts, options.require_complete).show(document, objects, everything=options.run is not None)
-
-
-def _settled(document: JsonObject, objects: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
-    """Return a plan with the unknown fields of *objects* settled in its verdicts."""
-    own = [
-        fields.settled(verdict, item, of_hub=of_hub)
-        for verdict, item in zip(document["admission"], objects, strict=False)
-    ]
-    return {**document, "admission": [*own, *document["admission"][len(own) :]]}
 
 
 def _point_to_upgrades(objects: Sequence[Loaded]) -> None:
@@ -290,7 +304,7 @@ def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Repo
     fields = FieldCheck.of(options.validation, objects)
     fields.check(item for item in objects if item.kind not in (*PLACEMENTS, *RUNS))
     document, planned = plan_files(objects, fate, now=now, clock=datetime.now(UTC), only=options.run)
-    document = _settled(document, planned, fields, of_hub=False)
+    document = settled(document, planned, fields, of_hub=False)
     everything = options.run is not None or not (options.lost or options.drained)
     return report.show(document, planned, everything=everything)
 
@@ -359,9 +373,11 @@ class _Report(NamedTuple):
             results = list(findings(document["admission"], objects, self.texts))
             print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
             return self._code(document)
-        _check(document["admission"], objects)
+        check_admission(document["admission"], objects)
         if self.output == "markdown":
-            warnings = [f"{item.source}: {warning}" for item, warning in _warnings(document["admission"], objects)]
+            warnings = [
+                f"{item.source}: {warning}" for item, warning in admission_warnings(document["admission"], objects)
+            ]
             click.echo(markdown(document, warnings), nl=False)
         elif self.output == "table":
             print_plan(document, everything=everything)
@@ -379,28 +395,6 @@ class _Report(NamedTuple):
         return CHANGES if changes_anything(document) else 0
 
 
-def _warnings(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> Iterator[tuple[Loaded, str]]:
-    for verdict, item in zip(admission, objects, strict=False):
-        yield from ((item, warning) for warning in verdict["warnings"])
-
-
-def _check(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> None:
-    """Report the verdicts of admission, which are in the order of *objects*.
-
-    Raises:
-        UserError: Something is refused.
-    """
-    refusals = [
-        ": ".join(filter(None, (str(item.source), error["field"], error["message"])))
-        for verdict, item in zip(admission, objects, strict=False)
-        for error in verdict["errors"]
-    ]
-    if refusals:
-        raise UserError(refusals)
-    for item, warning in _warnings(admission, objects):
-        complain(f"Warning: {item.source}: {warning}")
-
-
 def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:
     """Compare two policies. Both are planned as new placements in one request, so on the same state of the fleet."""
     originals = [_the_placement(file) for file in pair]
@@ -410,10 +404,10 @@ def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Va
         for side, item in zip(("left", "right"), originals, strict=True)
     ]
     fields = FieldCheck.of(validation, originals)
-    document = _settled(
+    document = settled(
         ground.plan(renamed_items, only=renamed_items), originals, fields, of_hub=ground.connection is not None
     )
-    _check(document["admission"], originals)
+    check_admission(document["admission"], originals)
     entries = {entry["name"]: entry for entry in document["placements"]}
     if any(item.name not in entries for item in renamed_items):
         raise UserError("you may not list placements of this kind on the hub, so the hub shows nothing about them")

@@ -22,7 +22,7 @@ from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.placement.placement import SelectionScope
 from scorer.api.unstructured.documents import conditions_of, namespace_of
 from scorer.rollout.ownership.objects import EVIDENCE
-from scorer.rollout.selection.exclusions import SelectionSettings
+from scorer.rollout.selection.exclusions import TRIMMED_AT_HOME, SelectionSettings
 from scorer.rollout.selection.selector import is_concerned
 from scorer.shards import WHOLE, Share
 from webhook.controllers.placements.listing import all_placements, placement_refs
@@ -44,8 +44,6 @@ RETRY_INTERVAL = timedelta(seconds=1)
 
 KEPT_SECONDS: Final = 60.0
 """Time that kinds are watched after the end of a term: longer than it takes to regain a Lease."""
-
-_WITH_DATA: Final = frozenset({("", "ConfigMap"), ("", "Secret")})
 
 Identity = tuple[str, str]
 """Group and kind."""
@@ -184,7 +182,7 @@ class Selectables:
             ours = not self._cache.watches(kind)
             end = self._cache.subscribe(kind, self._take, changes_only=True)  # the placement reads present objects
             self._watched[kind.group_kind] = _Watched(kind, end, ours, asyncio.get_running_loop().time())
-            if kind.group_kind in _WITH_DATA:
+            if kind.group_kind in TRIMMED_AT_HOME:
                 self._cache.trim(kind, self._without_own_data)
 
     def _without_own_data(self, document: JsonObject) -> JsonObject:

@@ -20,6 +20,7 @@ from scorer.node_budgets.answer import GateAnswer
 from scorer.node_budgets.documents import BudgetCalendar, BudgetList
 from scorer.placement.explanation import ExplainAnswer
 from webhook.answers.plan_answer import PlanAnswer
+from webhook.answers.rendering import RenderAnswer
 from webhook.description.operations.fleet import FLEET_OPERATIONS
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.upgrades import UPGRADE_OPERATIONS
@@ -36,7 +37,7 @@ from webhook.endpoints.gate.request_bodies import (
 )
 from webhook.endpoints.gate.reservations import ReservationList, TakenReservation
 from webhook.endpoints.http.problems import Problem
-from webhook.endpoints.scheduling.plan_request import PlanModel
+from webhook.endpoints.scheduling.plan_request import PlanModel, RenderModel
 from webhook.endpoints.scheduling.request_bodies import ExplainModel, QuestionModel, ScoreModel
 from webhook.endpoints.scheduling.scoring import FilterAnswer, ScoreAnswer
 
@@ -139,6 +140,21 @@ OPERATIONS: Final = (
         "and their earliest completion.",
         PlanAnswer,
         PlanModel,
+        (Problem.DEADLINE_EXCEEDED,),
+    ),
+    OpenApiOperation(
+        "render",
+        "post",
+        "/v1/render",
+        "Placement",
+        "Render the objects of placements",
+        "Returns the objects of every placement on its clusters, as the loop would write them after simulated "
+        "changes: with overrides and their variables applied, unwrapped from envelopes. Each object has its "
+        "difference from the present one. Clusters with equal objects are one group. Values of Secrets are hidden. "
+        "Admission first evaluates each change as a write of the caller. Changes that it would refuse are left out. "
+        "Without changes, the answer has the pending effects of the current state.",
+        RenderAnswer,
+        RenderModel,
         (Problem.DEADLINE_EXCEEDED,),
     ),
     OpenApiOperation(

@@ -1,11 +1,11 @@
-"""The request body of ``/v1/plan``, and the proposal in it.
+"""The request bodies of ``/v1/plan`` and ``/v1/render``, and the proposals in them.
 
 No HTTP: a command that plans on the hub of a kubeconfig parses its own proposals with it.
 
 Source: serving.md 3; scheduling.md 22, property 10.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
@@ -20,6 +20,7 @@ from scorer.what_if.state import ObjectKey
 from webhook.access.ports import NotReviewedError
 from webhook.answers.one_at_a_time import PlannerBusyError
 from webhook.answers.proposal import Deleted, Proposal, ProposalError, ProposedObject
+from webhook.answers.rendering import RenderScope
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RefModel, RequestModel
 from webhook.validation.framework.context import HubKinds
@@ -46,29 +47,48 @@ class RunRefModel(RequestModel):
     """Namespace of a StagedUpdateRun. A ClusterStagedUpdateRun has none."""
 
 
-class PlanModel(RequestModel):
-    """Changes to the hub, all made together. Without any change, the plan is the expected course of the hub."""
+class ChangesModel(RequestModel):
+    """Changes to the hub, all made together."""
 
     objects: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_OBJECTS)] = ()
     """Objects that would be created, or would replace the stored ones. A member cluster without `status` keeps the
     stored status."""
     deleted: Annotated[tuple[DeletedModel, ...], Field(max_length=MOST_OBJECTS)] = ()
     """Objects that would be deleted."""
+    placements: Annotated[tuple[RefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
+    """Limit the answer to these placements. Absent: all."""
+
+
+class RenderModel(ChangesModel):
+    """Changes to the hub, all made together. Without any change, the answer has the pending ones."""
+
+    clusters: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] | None = None
+    """Limit the answer to these member clusters. Absent: all."""
+    unchanged: bool = False
+    """Whether to list objects that would not change as well."""
+
+
+class PlanModel(ChangesModel):
+    """Changes to the hub, all made together. Without any change, the plan is the expected course of the hub."""
+
     lost: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
     """Member clusters that would be lost."""
     drained: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
     """Member clusters that would be tainted, and their placements evicted, as `kubectl fleet drain` does."""
-    placements: Annotated[tuple[RefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
-    """Limit the answer to these placements. Absent: all."""
     runs: Annotated[tuple[RunRefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
     """Limit the answer to these staged update runs. Absent: all unfinished ones."""
 
 
-def requested_placements(body: PlanModel) -> list[ObjectKey] | None:
+def requested_placements(body: ChangesModel) -> list[ObjectKey] | None:
     """Return the placements of the answer. None: unlimited."""
     if body.placements is None:
         return None
     return [ObjectKey(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
+
+
+def requested_scope(body: RenderModel, hidden: Collection[str] = ()) -> RenderScope:
+    """Return the scope of a rendering. *hidden* are kinds of placements whose objects the caller may not see."""
+    return RenderScope(body.clusters, body.unchanged, hidden)
 
 
 def requested_runs(body: PlanModel) -> list[ObjectKey] | None:
@@ -78,7 +98,7 @@ def requested_runs(body: PlanModel) -> list[ObjectKey] | None:
     return [ObjectKey(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
 
 
-def read_proposal(body: PlanModel, kinds: HubKinds) -> Proposal:
+def read_proposal(body: PlanModel | RenderModel, kinds: HubKinds) -> Proposal:
     """Read the changes from the request body.
 
     Raises:
@@ -95,6 +115,8 @@ def read_proposal(body: PlanModel, kinds: HubKinds) -> Proposal:
     if mistakes:
         raise ProblemError.of_mistakes(mistakes)
     deleted = [Deleted(deletion.kind, deletion.name, deletion.namespace) for deletion in body.deleted]
+    if isinstance(body, RenderModel):
+        return Proposal(objects, (), deleted)
     return Proposal(objects, (), deleted, body.lost, body.drained)
 
 

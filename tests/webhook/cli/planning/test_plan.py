@@ -32,6 +32,7 @@ from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgra
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
+from webhook.processes.hub_kubeconfig import FILE
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
@@ -433,6 +434,10 @@ DUMPED = (
 )
 
 
+def _clusters(entry):
+    return [group["clusters"] for group in entry["groups"]]
+
+
 class TestTheRunningHub:
     """``--server`` and its kin."""
 
@@ -503,6 +508,21 @@ class TestTheRunningHub:
         if words and "pool" not in words[-1]:
             assert asked.exit_code == 2
 
+    @pytest.mark.parametrize("options", [["--data"], ["--kubeconfig"]], ids=["served", "own-answers"])
+    def test_it_is_rendered_like_a_dump_of_it(self, cli, hub, dump, tmp_path, options):
+        file = write(tmp_path / "content.yaml", make_config_map("rates", value="2"), make_placement("new", pick_n(2)))
+        selected = [*options, str(hub if options == ["--data"] else hub / FILE)]
+        asked = cli("render", *selected, "-f", file, "-o", "json")
+        assert asked.exit_code == 0, asked.stderr
+        answer = json.loads(asked.stdout)
+        assert answer.pop("fleetRevision")
+        made = cli("render", "--on", dump, "-f", file, "-o", "json", "--now", answer["evaluatedAt"])
+        assert json.loads(made.stdout)["placements"] == answer["placements"]
+        changed = {entry["name"]: [*map(" ".join, _clusters(entry))] for entry in answer["placements"]}
+        assert changed == {"all": ["m0 m1 m2 m3 m4 m5"], "fixed": ["m0 m1"], "new": ["m4 m5"], "web": changed["web"]}
+        assert cli("render", *selected, "-o", "diff").exit_code == 0
+        assert cli("render", *selected, "-f", file, "-o", "diff").exit_code == 2
+
     def test_it_is_found_by_its_data_folder(self, cli, hub, monkeypatch):
         monkeypatch.setenv("HARBORMASTER_DATA", str(hub))
         result = cli("plan", "--lost", "m5")
@@ -513,7 +533,7 @@ class TestTheRunningHub:
     def test_a_run_that_it_does_not_know_is_told(self, cli, hub):
         result = cli("plan", "--data", hub, "--run", "spring")
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == 'error: --run spring: there is no ClusterStagedUpdateRun "spring"\n'
+        assert result.stderr == 'error: --run spring: there is no ClusterStagedUpdateRun "spring". Known: none\n'
 
     def test_its_refusals_are_told_with_file_and_field(self, cli, hub, tmp_path):
         file = write(tmp_path / "bad.yaml", placement("bad", placementType="PickN"))

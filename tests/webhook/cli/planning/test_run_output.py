@@ -136,7 +136,7 @@ class TestOnFiles:
     def test_a_name_that_no_run_has_is_a_mistake(self, cli, folder):
         result = cli("plan", "-f", folder, "--run", "spring", "-n", "shop")
         assert result.exit_code == 1
-        assert result.stderr.endswith('--run spring: there is no StagedUpdateRun "shop/spring"\n')
+        assert result.stderr.endswith('--run spring: there is no StagedUpdateRun "shop/spring". Known: none\n')
 
     @pytest.mark.parametrize(
         ("words", "mistake"),

@@ -1,0 +1,218 @@
+"""The objects of placements on their clusters: those that they have, and those that they will have after changes.
+
+Every object is made by the planner of the loop (`scorer.rollout.views.rendering`). How a rollout gets there, and when,
+is in `scorer.what_if.document`.
+
+Source: docs/specifications/what-if.md 5; rollout.md 2, 3, 6 and 9.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.placement.binding import BindingState
+from scorer.api.unstructured.documents import (
+    is_deleting,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    text_at,
+)
+from scorer.placement.binding_plan import BrokenBindingError
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
+from scorer.rollout.confirmation.sources import has_pending
+from scorer.rollout.selection.selector import InvalidSelection
+from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group, snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
+from scorer.rollout.views.rendering import ContentSources, RenderedContent, rendered
+from scorer.rollout.works.plan import Placeable
+from scorer.rollout.writes import applied
+from scorer.what_if.changes import Changed, binding_states
+from scorer.what_if.content import select_content
+from scorer.what_if.overrides import member_document, overrides_of_placement
+from scorer.what_if.scheduling import scheduled
+from scorer.what_if.state import HubState, ObjectKey, identity_of
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementContent:
+    """The objects of one placement.
+
+    Args:
+        placement: The placement.
+        clusters: The content of each cluster, by its name. Clusters with the same content may share it.
+        problem: Why the placement has no new content, for users. Empty: it has.
+    """
+
+    placement: JsonObject
+    clusters: Mapping[str, RenderedContent] = field(default_factory=dict)
+    problem: str = ""
+
+
+Contents: TypeAlias = Mapping[ObjectKey, PlacementContent]
+"""The content of placements."""
+
+
+def present_contents(state: HubState, only: Collection[ObjectKey] | None = None) -> Contents:
+    """Return the content that clusters have, or are about to get, by placement.
+
+    Content whose snapshots or override snapshots are not known has a problem.
+
+    Args:
+        state: The hub.
+        only: The placements. None: unlimited.
+    """
+    renderer = _Renderer(state)
+    return {
+        identity_of(placement): PlacementContent(placement, dict(renderer.present(placement)))
+        for placement in state.placements
+        if only is None or identity_of(placement) in only
+    }
+
+
+def future_contents(hub: Changed, only: Collection[ObjectKey] | None = None) -> Contents:
+    """Return the content that clusters will have once everything is rolled out, by placement.
+
+    A removal of objects counts as confirmed. A placement that is being deleted has no clusters.
+
+    Args:
+        hub: The hub after the changes.
+        only: The placements. None: unlimited.
+    """
+    renderer = _Renderer(hub.state)
+    return {
+        identity_of(placement): renderer.future(placement, hub)
+        for placement in hub.state.placements
+        if only is None or identity_of(placement) in only
+    }
+
+
+_ContentKey: TypeAlias = tuple[str, str, int]
+"""Resource snapshot, creation of the binding if that matters, and identity of the present content."""
+
+
+class _Renderer:
+    """Renders the content of placements, once for all clusters that are bound to get the same.
+
+    Args:
+        state: The hub.
+    """
+
+    def __init__(self, state: HubState) -> None:
+        self._state = state
+        self._placeable = Placeable(state.kinds)
+        self._overrides = {
+            (namespace_of(snapshot), name_of(snapshot)): snapshot for snapshot in state.override_snapshots
+        }
+
+    def present(self, placement: JsonObject) -> Iterator[tuple[str, RenderedContent]]:
+        """Yield the present content of each cluster."""
+        snapshots = self._state.resource_snapshots_of(placement)
+        contents: dict[_ContentKey, RenderedContent] = {}
+        for cluster, binding in sorted(_bindings_with_content(self._state.bindings_of(placement)).items()):
+            yield cluster, self._content(binding, snapshots, None, contents)
+
+    def future(self, placement: JsonObject, hub: Changed) -> PlacementContent:
+        """Return the content of each cluster after the changes."""
+        if is_deleting(placement):
+            return PlacementContent(placement)
+        state = self._state
+        snapshots = state.resource_snapshots_of(placement)
+        try:
+            bindings = scheduled(state, placement).bindings
+        except BrokenBindingError as error:
+            return PlacementContent(placement, dict(self.present(placement)), str(error))
+        groups = snapshot_groups(snapshots)
+        group, problem = placed_group(groups), ""
+        selection = select_content(placement, groups, hub)
+        if isinstance(selection, InvalidSelection):
+            problem = selection.message
+        else:
+            plan = plan_resource_snapshots(
+                placement,
+                snapshots,
+                selection.objects,
+                state.now,
+                UNTHROTTLED,
+                bindings=bindings,
+                cluster_objects=selection.cluster_objects,
+            )
+            snapshots = applied(snapshots, plan.writes)
+            group = next(group for group in snapshot_groups(snapshots) if group.name == plan.name)
+        if group is None:
+            return PlacementContent(placement, problem=problem)
+        rolled_out = dict(
+            self._rolled_out(placement, bindings, snapshots, group, keeps_overrides=not hub.overrides_known)
+        )
+        return PlacementContent(placement, rolled_out, problem)
+
+    def _rolled_out(
+        self,
+        placement: JsonObject,
+        bindings: Sequence[JsonObject],
+        snapshots: Sequence[JsonObject],
+        group: SnapshotGroup,
+        *,
+        keeps_overrides: bool,
+    ) -> Iterator[tuple[str, RenderedContent]]:
+        """Yield the content of each cluster after a rollout of *group*. *keeps_overrides*: bindings keep their own."""
+        present = dict(self.present(placement))
+        held = binding_states(bindings)
+        overrides = overrides_of_placement(self._state, placement, group, held)
+        contents: dict[_ContentKey, RenderedContent] = {}
+        for cluster, document in sorted(held.items()):
+            own = Overrides.of(spec_of(document)) if keeps_overrides else overrides.get(cluster, NO_OVERRIDES)
+            binding = bound(dict(document), group.name, own)
+            if not metadata_of(binding).get("creationTimestamp"):
+                binding["metadata"] = {**metadata_of(binding), "creationTimestamp": format_time(self._state.now)}
+            yield cluster, self._content(binding, snapshots, present.get(cluster), contents)
+
+    def _content(
+        self,
+        binding: JsonObject,
+        snapshots: Sequence[JsonObject],
+        present: RenderedContent | None,
+        contents: dict[_ContentKey, RenderedContent],
+    ) -> RenderedContent:
+        """Return the content of a binding.
+
+        Args:
+            binding: The binding, with the snapshot and the overrides that it gets.
+            snapshots: The resource snapshots of its placement.
+            present: The content that its cluster has. None: unset, there is none.
+            contents: Contents that were rendered before.
+        """
+        overrides = Overrides.of(spec_of(binding))
+        key = _content_key(binding, snapshots, present)
+        if overrides == NO_OVERRIDES and key in contents:
+            return contents[key]
+        cluster = text_at(binding, "spec", "targetCluster")
+        member = member_document(self._state, cluster) or {"metadata": {"name": cluster}}
+        names = [*(("", name) for name in overrides.cluster), *overrides.namespaced]
+        named_snapshots = [self._overrides[name] for name in names if name in self._overrides]
+        works = present.works if present is not None and present.problem is None else ()
+        sources = ContentSources(binding, member, snapshots, named_snapshots)
+        content = rendered(sources, works, placeable=self._placeable)
+        if overrides == NO_OVERRIDES:
+            contents[key] = content
+        return content
+
+
+def _content_key(binding: JsonObject, snapshots: Sequence[JsonObject], present: RenderedContent | None) -> _ContentKey:
+    """Return the key of the content of a binding without overrides: nothing else in a binding affects it."""
+    name = text_at(binding, "spec", "resourceSnapshotName")
+    matters = any(group.name == name and has_pending(group) for group in snapshot_groups(snapshots))
+    return name, text_at(binding, "metadata", "creationTimestamp") if matters else "", id(present)
+
+
+def _bindings_with_content(bindings: Iterable[JsonObject]) -> dict[str, JsonObject]:
+    """Return the bindings whose clusters have content, or are about to get it, by cluster."""
+    with_content = [
+        binding
+        for binding in sorted(bindings, key=is_deleting, reverse=True)  # the last one of a cluster counts
+        if text_at(binding, "spec", "resourceSnapshotName")
+        and text_at(binding, "spec", "state") != BindingState.SCHEDULED
+    ]
+    return {text_at(binding, "spec", "targetCluster"): binding for binding in with_content}

@@ -1,0 +1,300 @@
+"""``render``: the objects of each cluster from files, their differences, a folder for GitOps, and mistakes."""
+
+import json
+import re
+from base64 import b64encode
+
+import pytest
+import yaml
+
+from tests.docs.pages import ROOT
+from tests.webhook.cli.fleets import binding, member, placement, write
+
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+PASSWORD = b64encode(b"correct horse").decode()
+
+
+def config_map(name="rates", **data):
+    metadata = {"name": name, "namespace": "shop", "uid": "u-1", "resourceVersion": "7"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+PLACED = {"name": "rates", "namespace": "shop"}
+"""Metadata of the ConfigMap without the fields of the hub."""
+
+
+def secret(password=PASSWORD, **members):
+    metadata = {"name": "keys", "namespace": "shop", "annotations": {"kapp.k14s.io/original": password}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": password}, **members}
+
+
+def deployment():
+    pod = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": pod}
+    metadata = {"name": "web", "namespace": "shop"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def override(*patches, kind="ConfigMap", name="rates", labels=None):
+    terms = [{"labelSelector": {"matchLabels": labels}}] if labels else []
+    rule = {"clusterSelector": {"clusterSelectorTerms": terms}, "jsonPatchOverrides": list(patches)}
+    selector = {"group": "", "version": "v1", "kind": kind, "name": name}
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ResourceOverride",
+        "metadata": {"name": "zone", "namespace": "shop"},
+        "spec": {
+            "placement": {"name": "web"},
+            "resourceSelectors": [selector],
+            "policy": {"overrideRules": [rule]},
+        },
+    }
+
+
+PATCH = {"op": "add", "path": "/data/at", "value": "${MEMBER-CLUSTER-NAME}"}
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    """Return a function that writes a fleet of two members and one placement, with more objects."""
+
+    def written(*documents, name="fleet"):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        members = (member("dover", labels={"sea": "north"}), member("genoa"))
+        write(folder / "fleet.yaml", *members, placement(), NAMESPACE, *documents)
+        return folder
+
+    return written
+
+
+def objects(result):
+    """Return the rendered objects with the comments before them."""
+    assert result.exit_code == 0, result.stderr
+    heads = re.findall(r"^# (.*)$", result.stdout, re.MULTILINE)
+    return list(zip(heads, yaml.safe_load_all(result.stdout), strict=True))
+
+
+class TestYaml:
+    """``-o yaml``."""
+
+    def test_each_cluster_gets_its_objects_in_the_order_of_application(self, cli, fleet):
+        result = cli("render", "-f", fleet(deployment(), config_map(a="1")))
+        shown = [(head, each["kind"]) for head, each in objects(result)]
+        assert shown == [
+            (f"{cluster}: crp/web", kind)
+            for cluster in ("dover", "genoa")
+            for kind in ("Namespace", "ConfigMap", "Deployment")
+        ]
+
+    def test_the_fields_of_the_hub_are_left_out_and_overrides_applied(self, cli, fleet):
+        result = cli("render", "-f", fleet(config_map(a="1"), override(PATCH, labels={"sea": "north"})))
+        found = {head: each for head, each in objects(result) if each["kind"] == "ConfigMap"}
+        assert found["dover: crp/web"]["data"] == {"a": "1", "at": "dover"}
+        assert found["genoa: crp/web"]["data"] == {"a": "1"}
+        assert found["genoa: crp/web"]["metadata"] == {"name": "rates", "namespace": "shop"}
+
+    def test_it_is_the_same_in_every_run(self, cli, fleet):
+        folder = fleet(config_map(b="1", a="2"), deployment())
+        assert cli("render", "-f", folder).stdout == cli("render", "-f", folder).stdout
+
+    def test_only_named_clusters_and_placements(self, cli, fleet):
+        folder = fleet(config_map(a="1"), placement("other"))
+        result = cli("render", "-f", folder, "--cluster", "genoa", "--placement", "crp/web")
+        assert {head for head, _ in objects(result)} == {"genoa: crp/web"}
+
+    def test_json_is_the_answer_of_the_server(self, cli, fleet):
+        result = cli("render", "-f", fleet(config_map(a="1")), "-o", "json")
+        (entry,) = json.loads(result.stdout)["placements"]
+        assert [group["clusters"] for group in entry["groups"]] == [["dover", "genoa"]]
+
+
+class TestDiff:
+    """``-o diff``."""
+
+    def test_clusters_with_equal_changes_are_one_group(self, cli, fleet):
+        base = fleet(config_map(a="1"), name="base")
+        result = cli("render", "-f", fleet(config_map(a="2")), "--base", base, "-o", "diff")
+        assert result.exit_code == 2
+        assert result.stdout.splitlines() == [
+            "# crp/web on dover genoa",
+            "--- base/ConfigMap/shop/rates",
+            "+++ rendered/ConfigMap/shop/rates",
+            "@@ -1,6 +1,6 @@",
+            " apiVersion: v1",
+            " data:",
+            "-  a: '1'",
+            "+  a: '2'",
+            " kind: ConfigMap",
+            " metadata:",
+            "   name: rates",
+        ]
+
+    def test_clusters_with_different_changes_are_shown_apart(self, cli, fleet):
+        base = fleet(config_map(a="1"), name="base")
+        result = cli("render", "-f", fleet(config_map(a="1"), override(PATCH)), "--base", base, "-o", "diff")
+        heads = [line for line in result.stdout.splitlines() if line.startswith("#")]
+        assert heads == ["# crp/web on dover", "# crp/web on genoa"]
+
+    def test_added_and_removed_objects(self, cli, fleet):
+        base = fleet(config_map("old", a="1"), name="base")
+        result = cli("render", "-f", fleet(config_map("new", a="1")), "--base", base, "-o", "diff")
+        files = [line for line in result.stdout.splitlines() if line.startswith(("---", "+++"))]
+        assert files == [
+            *("--- /dev/null", "+++ rendered/ConfigMap/shop/new"),
+            *("--- base/ConfigMap/shop/old", "+++ /dev/null"),
+        ]
+
+    def test_no_difference(self, cli, fleet):
+        folder = fleet(config_map(a="1"), override(PATCH))
+        result = cli("render", "-f", folder, "--base", folder, "-o", "diff")
+        assert (result.exit_code, result.stdout) == (0, "")
+
+    def test_the_order_of_members_is_no_difference(self, cli, fleet):
+        base = fleet(config_map(a="1", b="2"), name="base")
+        result = cli("render", "-f", fleet(config_map(b="2", a="1")), "--base", base, "-o", "diff")
+        assert result.exit_code == 0
+
+
+class TestSecrets:
+    """Values are never shown, in no format."""
+
+    @pytest.mark.parametrize("output", ["yaml", "json", "diff"])
+    def test_no_value_is_shown(self, cli, fleet, output):
+        changed = secret(b64encode(b"battery staple").decode(), stringData={"token": "plain text"})
+        base = fleet(secret(), name="base")
+        words = ["--base", base] if output != "yaml" else []
+        result = cli("render", "-f", fleet(changed), *words, "-o", output)
+        for value in (b"correct horse", b"battery staple"):
+            assert b64encode(value).decode() not in result.output
+        assert "plain text" not in result.output
+        assert "***" in result.stdout
+
+    def test_a_changed_value_is_marked_as_such(self, cli, fleet):
+        base = fleet(secret(), name="base")
+        result = cli("render", "-f", fleet(secret(b64encode(b"x").decode())), "--base", base, "-o", "diff")
+        assert "-  password: '*** (before)'" in result.stdout.splitlines()
+        assert "+  password: '*** (after)'" in result.stdout.splitlines()
+
+    def test_clusters_whose_secrets_differ_are_one_group(self, cli, fleet):
+        patch = {"op": "replace", "path": "/data/password", "value": b64encode(b"z").decode()}
+        hidden = override(patch, kind="Secret", name="keys", labels={"sea": "north"})
+        result = cli("render", "-f", fleet(secret(), hidden), "-o", "json")
+        (entry,) = json.loads(result.stdout)["placements"]
+        assert [group["clusters"] for group in entry["groups"]] == [["dover", "genoa"]]
+
+    def test_an_override_that_fails_does_not_show_its_value(self, cli, fleet):
+        patch = {"op": "replace", "path": "/data/none", "value": "plain text"}
+        result = cli("render", "-f", fleet(secret(), override(patch, kind="Secret", name="keys")))
+        assert result.exit_code == 1
+        assert "(hidden)" in result.stderr
+        assert "plain text" not in result.output
+
+    def test_a_folder_has_no_secrets(self, cli, fleet, tmp_path):
+        out = tmp_path / "out"
+        result = cli("render", "-f", fleet(secret(), config_map(a="1")), "-o", f"dir={out}")
+        assert result.exit_code == 0
+        assert "note: 2 objects with Secrets are not written" in result.stderr
+        assert not list(out.rglob("*keys*"))
+        assert list(out.rglob("*rates*"))
+
+
+class TestProblems:
+    """Mistakes, and objects that cannot be made."""
+
+    def test_an_override_that_fails_is_an_error_and_the_rest_is_shown(self, cli, fleet):
+        patch = {"op": "replace", "path": "/data/none", "value": "2"}
+        folder = fleet(config_map(a="1"), override(patch, labels={"sea": "north"}))
+        result = cli("render", "-f", folder)
+        assert result.exit_code == 1
+        assert "error: crp/web on dover: ResourceOverride shop/zone" in result.stderr
+        assert "path '/data/none' does not exist" in result.stderr
+        assert "# genoa: crp/web" in result.stdout
+        assert "# dover: crp/web" not in result.stdout
+
+    @pytest.mark.parametrize(
+        ("words", "mistake"),
+        [
+            pytest.param(
+                ["--cluster", "dove"],
+                '--cluster dove: there is no member cluster "dove". The fleet: dover, genoa',
+                id="cluster",
+            ),
+            pytest.param(
+                ["--placement", "crp/none"],
+                '--placement crp/none: there is no ClusterResourcePlacement "none". Known: web',
+                id="placement",
+            ),
+            pytest.param(["--placement", "web"], "'web' is not a placement: expected crp/NAME", id="reference"),
+            pytest.param(["-o", "table"], "'table' is not one of 'yaml', 'json', 'diff', 'dir=FOLDER'", id="format"),
+            pytest.param(["-o", "dir="], "'dir=' is not one of", id="no-folder"),
+            pytest.param(["--base", "x.yaml"], "--base cannot be used with -o yaml: use diff or json", id="base"),
+            pytest.param(["--overwrite"], "--overwrite requires -o dir=FOLDER", id="overwrite"),
+            pytest.param(["--on", "x", "--hub"], "--on cannot be used with a running hub", id="two-hubs"),
+        ],
+    )
+    def test_a_wrong_call_names_the_mistake(self, cli, fleet, words, mistake):
+        result = cli("render", "-f", fleet(config_map(a="1")), *words)
+        assert result.exit_code == 1
+        assert mistake in result.stderr
+        assert result.stdout == ""
+
+    def test_nothing_to_render(self, cli):
+        assert "specify what to render: -f FILE, or --hub" in cli("render").stderr
+
+    def test_a_refused_placement_is_an_error(self, cli, fleet):
+        broken = placement("broken", placementType="PickN")
+        result = cli("render", "-f", fleet(broken))
+        assert result.exit_code == 1
+        assert "spec.policy.numberOfClusters" in result.stderr
+
+    def test_an_invalid_selection_is_an_error(self, cli, fleet):
+        document = placement("nets")
+        document["spec"]["resourceSelectors"] = [
+            {"group": "example.com", "version": "v1", "kind": "Network", "name": "a"}
+        ]
+        result = cli("render", "-f", fleet(document))
+        assert result.exit_code == 1
+        assert "error: crp/nets: the hub serves no Network of group 'example.com' in version 'v1'" in result.stderr
+
+
+def test_a_dump_with_a_change_is_compared_with_the_snapshots_of_its_clusters(cli, tmp_path):
+    """The objects of the dump that are not given again count as they are in the latest resource snapshot."""
+    kind = {"apiVersion": "placement.kubernetes-fleet.io/v1"}
+    labels = {"kubernetes-fleet.io/parent-CRP": "web", "kubernetes-fleet.io/resource-index": "0"}
+    dump = write(
+        tmp_path / "dump.yaml",
+        member("dover"),
+        placement(),
+        {
+            **kind,
+            "kind": "ClusterResourceSnapshot",
+            "metadata": {
+                "name": "web-0-snapshot",
+                "labels": labels | {"kubernetes-fleet.io/is-latest-snapshot": "true"},
+                "annotations": {
+                    "kubernetes-fleet.io/resource-hash": "x",
+                    "kubernetes-fleet.io/number-of-resource-snapshots": "1",
+                },
+            },
+            "spec": {"selectedResources": [NAMESPACE, {**config_map(a="1"), "metadata": PLACED}]},
+        },
+        binding("web-dover", "web", "dover"),
+    )
+    change = write(tmp_path / "change.yaml", config_map(a="2"))
+    result = cli("render", "--on", dump, "-f", change, "-o", "diff")
+    assert result.exit_code == 2, result.stderr
+    assert [line for line in result.stdout.splitlines() if line[0] in "+-"] == [
+        "--- live/ConfigMap/shop/rates",
+        "+++ rendered/ConfigMap/shop/rates",
+        "-  a: '1'",
+        "+  a: '2'",
+    ]
+    assert cli("render", "--on", dump, "-o", "diff").exit_code == 0
+
+
+def test_the_example_fleet_is_rendered(cli, tmp_path):
+    result = cli("render", "-f", ROOT / "examples" / "fleet", "-o", f"dir={tmp_path / 'out'}")
+    assert result.exit_code == 0, result.stderr
+    for path in (tmp_path / "out").rglob("*.yaml"):
+        assert yaml.safe_load(path.read_text(encoding="utf-8"))["kind"].lower() in path.name

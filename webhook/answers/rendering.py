@@ -1,0 +1,355 @@
+"""The answer of ``/v1/render``: the objects of every placement on its clusters, before and after changes.
+
+Clusters whose objects are shown alike are one group. Values of Secrets are hidden in every object, before objects are
+compared and grouped: neither the output nor the groups reveal a value, nor whether two clusters have the same. A value
+that changes is marked as changed.
+
+Source: docs/specifications/what-if.md 5.
+"""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Final, NamedTuple
+
+from typing_extensions import TypedDict
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject, dump_json, format_time
+from scorer.api.unstructured.secrets import hidden
+from scorer.api.values.answer import Instant, one_of
+from scorer.api.values.quoting import quote
+from scorer.fleet import Fleet
+from scorer.rollout.object_size import ObjectIdentity, by_identity
+from scorer.rollout.views.rendering import RenderedContent, wave_in
+from scorer.rollout.works.plan import WorkCause
+from scorer.staged_update.views.content_diff import ChangeKind
+from scorer.what_if.changes import apply_changes
+from scorer.what_if.rendering import Contents, PlacementContent, future_contents, present_contents
+from scorer.what_if.state import ObjectKey
+from webhook.access.rights import Reviewed
+from webhook.admission.documents import DocumentSet
+from webhook.answers.plan_answer import AdmissionVerdict, FleetOfPlan, PlanCoverage
+from webhook.answers.proposal import (
+    EVERYBODY,
+    NO_REVIEWS,
+    Audience,
+    Misfit,
+    Proposal,
+    ProposalError,
+    coverage,
+    judge_proposal,
+    names_of_members,
+)
+from webhook.runtime.yaml import format_yaml
+from webhook.validation.framework.context import Context
+
+UNCHANGED: Final = "Unchanged"
+LARGEST_ANSWER: Final = 32 * 1024 * 1024
+"""Most bytes of objects and differences in one answer."""
+
+
+class RenderedObject(TypedDict):
+    """An object on the clusters of a group."""
+
+    change: Annotated[str, one_of(*ChangeKind, UNCHANGED)]
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    wave: int
+    """Agents apply the objects of a Work in the order of their waves."""
+    manifest: JsonObject | None
+    """The object after the changes, with the values of Secrets hidden. Null for a removed object."""
+    diff: list[str]
+    """Lines of a unified diff of the object as YAML, without file names. Empty if it is unchanged."""
+
+
+class RenderedGroup(TypedDict):
+    """Clusters on which a placement has the same objects, and the same changes."""
+
+    clusters: list[str]
+    objects: list[RenderedObject]
+    """In the order in which the agent applies them. Removed objects come last."""
+    unchanged: int
+    """Number of unchanged objects, listed or not."""
+
+
+class RenderFailure(TypedDict):
+    """A cluster whose objects cannot be made. It keeps those that it has."""
+
+    cluster: str
+    reason: Annotated[str, one_of(*WorkCause)]
+    message: str
+
+
+class RenderedPlacement(TypedDict):
+    """The objects of a placement."""
+
+    name: str
+    namespace: str
+    message: str
+    """Why the placement keeps the objects that it has, such as an error in its selectors. Empty: it does not."""
+    hidden: bool
+    """Whether the objects are omitted, because the caller may not list resource and override snapshots."""
+    groups: list[RenderedGroup]
+    """By their first cluster. Groups without changes are omitted unless unchanged objects are requested."""
+    failures: list[RenderFailure]
+    unknown: list[str]
+    """Clusters whose present objects are unknown, because the snapshots that they have are no longer stored. All their
+    objects are listed as added."""
+
+
+class Render(PlanCoverage, TypedDict):
+    """The objects of placements, without the revision of the fleet."""
+
+    placements: list[RenderedPlacement]
+    """By namespace and name."""
+    admission: list[AdmissionVerdict]
+    """One verdict per object that would be written or deleted."""
+    evaluatedAt: Instant
+
+
+class RenderAnswer(FleetOfPlan, Render, TypedDict):
+    """The objects of placements on their clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderScope:
+    """The requested part of an answer.
+
+    Args:
+        clusters: Only these clusters. None: unlimited.
+        unchanged: Whether unchanged objects are listed as well.
+        hidden: The kinds of placements whose objects the caller may not see, by name.
+    """
+
+    clusters: Sequence[str] | None = None
+    unchanged: bool = False
+    hidden: Collection[str] = ()
+
+
+WHOLE: Final = RenderScope()
+
+
+def render(
+    hub: DocumentSet,
+    proposal: Proposal,
+    context: Context,
+    audience: Audience = EVERYBODY,
+    reviews: Mapping[ObjectKey, Reviewed] = NO_REVIEWS,
+    unread: Collection[Kind] = (),
+    *,
+    scope: RenderScope = WHOLE,
+    before: Contents | None = None,
+) -> Render:
+    """Return the objects of placements on their clusters, before and after a proposal.
+
+    Args:
+        hub: See `judge_proposal`.
+        proposal: See `judge_proposal`.
+        context: See `judge_proposal`.
+        audience: See `judge_proposal`.
+        reviews: See `judge_proposal`.
+        unread: Kinds of the hub that could not be read.
+        scope: The requested part.
+        before: Content to compare with. None: unset, the present content of the clusters.
+
+    Raises:
+        ProposalError: See `judge_proposal`. Or a cluster is unknown, or the answer would be too large.
+    """
+    judged = judge_proposal(hub, proposal, context, audience, reviews)
+    changed = apply_changes(judged.state, judged.changes)
+    _check_clusters(scope, judged.state.fleet, changed.state.fleet)
+    if before is None:
+        before = present_contents(judged.state, audience.only)
+    elif audience.only is not None:
+        before = {identity: content for identity, content in before.items() if identity in audience.only}
+    after = future_contents(changed, audience.only)
+    placements = compared_contents(before, after, judged.state.kinds, scope)
+    return {
+        "placements": placements,
+        "admission": judged.admission,
+        "evaluatedAt": format_time(judged.state.now),
+        **coverage(judged, audience, unread),
+    }
+
+
+def _check_clusters(scope: RenderScope, before: Fleet, after: Fleet) -> None:
+    """Raise `ProposalError` if a requested cluster is neither a member now nor after the changes."""
+    mistakes = [
+        Misfit(f"/clusters/{at}", "unknown", f"there is no member cluster {quote(name)}. {names_of_members(after)}")
+        for at, name in enumerate(scope.clusters or ())
+        if before.row(name) is None and after.row(name) is None
+    ]
+    if mistakes:
+        raise ProposalError(mistakes)
+
+
+def compared_contents(
+    before: Contents,
+    after: Contents,
+    kinds: Mapping[tuple[str, str], Kind],
+    scope: RenderScope,
+) -> list[RenderedPlacement]:
+    """Compare the content of placements, by namespace and name.
+
+    Raises:
+        ProposalError: The answer would be too large.
+    """
+    room = _Room(LARGEST_ANSWER)
+    identities = sorted(before.keys() | after.keys(), key=lambda identity: (identity.namespace, identity.name))
+    return [
+        _placement(identity, before.get(identity), after.get(identity), kinds, scope, room) for identity in identities
+    ]
+
+
+class _Room:
+    """Counts the bytes of an answer."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def take(self, entry: RenderedObject) -> RenderedObject:
+        """Return *entry*. Raises `ProposalError` if the answer becomes too large."""
+        self._left -= len(dump_json(entry))
+        if self._left < 0:
+            size = f"{LARGEST_ANSWER // 1024 // 1024} MiB"
+            detail = f"the answer would have more than {size}; name fewer placements or clusters"
+            raise ProposalError([Misfit("/placements", "too-many", detail)])
+        return entry
+
+
+_NOTHING: Final = RenderedContent()
+
+
+def _placement(
+    identity: ObjectKey,
+    before: PlacementContent | None,
+    after: PlacementContent | None,
+    kinds: Mapping[tuple[str, str], Kind],
+    scope: RenderScope,
+    room: _Room,
+) -> RenderedPlacement:
+    entry: RenderedPlacement = {
+        "name": identity.name,
+        "namespace": identity.namespace,
+        "message": "",
+        "hidden": identity.kind in scope.hidden,
+        "groups": [],
+        "failures": [],
+        "unknown": [],
+    }
+    if entry["hidden"]:
+        return entry
+    entry["message"] = after.problem if after else ""
+    old_clusters, new_clusters = (content.clusters if content else {} for content in (before, after))
+    names = sorted(
+        name for name in old_clusters.keys() | new_clusters.keys() if scope.clusters is None or name in scope.clusters
+    )
+    groups: dict[bytes, tuple[_Comparison, list[str]]] = {}
+    comparisons: dict[tuple[int, int], _Comparison] = {}
+    for name in names:
+        old, new = old_clusters.get(name, _NOTHING), new_clusters.get(name, _NOTHING)
+        if old.problem is not None:
+            entry["unknown"].append(name)
+            old = _NOTHING
+        if new.problem is not None:
+            failure = new.problem
+            entry["failures"].append({"cluster": name, "reason": str(failure.cause), "message": failure.message})
+            continue
+        comparison = comparisons.setdefault((id(old), id(new)), _Comparison(old, new, kinds))
+        groups.setdefault(comparison.key, (comparison, []))[1].append(name)
+    for comparison, clusters in groups.values():
+        objects = [room.take(entry) for entry in comparison.objects() if scope.unchanged or entry["diff"]]
+        if objects or scope.unchanged:
+            entry["groups"].append({"clusters": clusters, "objects": objects, "unchanged": comparison.unchanged})
+    return entry
+
+
+class _Comparison:
+    """The objects of a cluster before and after, with the values of Secrets hidden.
+
+    Args:
+        before: The present content.
+        after: The later content.
+        kinds: The known kinds.
+    """
+
+    def __init__(self, before: RenderedContent, after: RenderedContent, kinds: Mapping[tuple[str, str], Kind]) -> None:
+        old, new = by_identity(before.objects(kinds)), by_identity(after.objects(kinds))
+        pairs: list[tuple[ObjectIdentity, JsonObject | None, JsonObject | None]]
+        pairs = [(identity, old.get(identity), content) for identity, content in new.items()]
+        pairs += [(identity, content, None) for identity, content in reversed(old.items()) if identity not in new]
+        self._kinds = kinds
+        self._pairs = [_HiddenPair.of(identity, before, after) for identity, before, after in pairs]
+
+    @cached_property
+    def key(self) -> bytes:
+        """Equal for comparisons that are shown alike."""
+        return dump_json([pair[1:] for pair in self._pairs])
+
+    @property
+    def unchanged(self) -> int:
+        """Number of objects that do not change."""
+        return sum(pair.change == UNCHANGED for pair in self._pairs)
+
+    def objects(self) -> Iterator[RenderedObject]:
+        """Yield the objects in the order of application."""
+        for pair in self._pairs:
+            group, kind, namespace, name = pair.identity
+            yield {
+                "change": pair.change,
+                "group": group,
+                "kind": kind,
+                "namespace": namespace,
+                "name": name,
+                "wave": wave_in(pair.after or pair.before, self._kinds),
+                "manifest": pair.manifest,
+                "diff": pair.diff(),
+            }
+
+
+class _HiddenPair(NamedTuple):
+    """An object before and after, without the values of Secrets.
+
+    Args:
+        identity: The object.
+        before: It is empty for an added object. Values that change are marked.
+        after: It is empty for a removed object. Values that change are marked.
+        manifest: The later object without marks. None: removed.
+    """
+
+    identity: ObjectIdentity
+    before: JsonObject
+    after: JsonObject
+    manifest: JsonObject | None
+
+    @classmethod
+    def of(cls, identity: ObjectIdentity, before: JsonObject | None, after: JsonObject | None) -> "_HiddenPair":
+        """Hide the values of Secrets in an object, and sort its members as the API server does."""
+        old, new = _sorted(before or {}), _sorted(after or {})
+        return cls(identity, *hidden(old, new), None if after is None else hidden(new, new)[1])
+
+    @property
+    def change(self) -> str:
+        """The change of the object."""
+        if not self.before:
+            return ChangeKind.ADDED
+        if not self.after:
+            return ChangeKind.REMOVED
+        return UNCHANGED if dump_json(self.before) == dump_json(self.after) else ChangeKind.CHANGED
+
+    def diff(self) -> list[str]:
+        """Return the lines of a unified diff."""
+        if self.change == UNCHANGED:
+            return []
+        before, after = (format_yaml(side).splitlines() if side else [] for side in (self.before, self.after))
+        return list(difflib.unified_diff(before, after, lineterm=""))[2:]
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

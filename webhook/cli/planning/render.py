@@ -1,0 +1,349 @@
+"""``harbormaster render``: the final objects of placements on each cluster, from files or from the running hub."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of, namespace_of
+from scorer.api.values.quoting import printable
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded
+from webhook.cli.files.repositories import load_known
+from webhook.cli.files.search import Files
+from webhook.cli.hub.connection import HubConnection
+from webhook.cli.hub.resource_arguments import parse_reference
+from webhook.cli.options.base import grouped, repository_option, run, tab
+from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
+from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
+from webhook.cli.options.times import now_option
+from webhook.cli.options.verdicts import check_admission, settled
+from webhook.cli.planning.output import coverage_lines, difference_lines, reference
+from webhook.cli.text.output import print_document
+
+HELP: Final = """Print the final objects of placements on each cluster.
+
+The objects are those that the running hub would write into Works: selected, without the fields of the hub, unwrapped
+from envelopes, and with overrides and their variables applied. They are in the order in which the agent applies them.
+Nothing is written.
+
+With -f alone, the files are both the hub and the proposed changes. With --on, or on a running hub (--hub, or an option
+that names one), -f holds the proposed changes. Objects of a hub that harbormaster does not watch are those of the
+latest resource snapshot of a placement. A removal that needs a confirmation counts as confirmed.
+
+-o diff compares with the objects that each cluster has now, or with --base, and prints clusters with equal changes
+together. -o dir=OUT writes a folder for each cluster, as Argo CD and Flux read it, and keeps files of others there.
+
+Values of Secrets are hidden in every output. A value that changes is marked. A folder omits objects with Secrets.
+
+\b
+Examples:
+  harbormaster render -f examples/fleet                              # objects of every cluster
+  harbormaster render -f examples/fleet --cluster dover --placement crp/payments
+  harbormaster render --hub -f payments.yaml -o diff                 # what would this change on each cluster?
+  harbormaster render -f new/fleet --base old/fleet -o diff          # two versions of a repository
+  harbormaster render -f fleet -o dir=rendered                       # for a GitOps tool
+
+\b
+Exit codes:
+  0  success, with -o diff: no object would change
+  1  an error, an object that admission refuses, or an object that cannot be made for a cluster
+  2  with -o diff: objects would change
+"""
+CHANGES: Final = 2
+_FOLDER: Final = "dir="
+
+
+class _OutputType(click.ParamType[str]):
+    """A format, or ``dir=OUT``."""
+
+    name = "output"
+    formats: Final = ("yaml", "json", "diff")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the value."""
+        text = str(value)
+        if text not in self.formats and not (text.startswith(_FOLDER) and text != _FOLDER):
+            self.fail(f"{text!r} is not one of {', '.join(map(repr, self.formats))}, 'dir=FOLDER'.", param, ctx)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _RenderOptions:
+    """Inputs of a rendering.
+
+    Args:
+        files: Objects to apply. They are also the hub unless another option selects one.
+        bases: The hub, as files.
+        live: Render on the running hub.
+        clusters: Only these clusters.
+        placements: Only these placements.
+        compared: Files to compare with. Empty: the content that the clusters have.
+        overwrite: Whether to use a folder with other files.
+        validation: How unknown fields in *files* are treated.
+    """
+
+    files: Files
+    bases: Sequence[str]
+    live: bool
+    clusters: Sequence[str]
+    placements: Sequence[str]
+    compared: Sequence[str]
+    overwrite: bool
+    validation: Validation
+
+    def is_of_hub(self, hub: HubOptions, output: str, now: datetime | None) -> bool:
+        """Return whether to render on the running hub.
+
+        Raises:
+            click.UsageError: The options do not fit together.
+        """
+        live = self.live or bool(hub)
+        if live and self.bases:
+            raise click.UsageError("--on cannot be used with a running hub: it reads the hub from files")
+        if not (live or self.files or self.bases):
+            raise click.UsageError("specify what to render: -f FILE, or --hub")
+        if self.compared and output not in ("diff", "json"):
+            raise click.UsageError(f"--base cannot be used with -o {output}: use diff or json")
+        if self.compared and live:
+            raise click.UsageError("--base requires files: with a running hub, -o diff compares with its clusters")
+        if self.overwrite and not output.startswith(_FOLDER):
+            raise click.UsageError("--overwrite requires -o dir=FOLDER")
+        if live and now is not None:
+            raise click.UsageError("--now requires files: the running hub uses its own clock")
+        return live
+
+
+@click.command("render", help=HELP, short_help="Print the final objects of placements on each cluster.")
+@grouped(
+    "options",
+    _RenderOptions,
+    repository_option,
+    click.option(
+        "--on",
+        "bases",
+        multiple=True,
+        metavar="FILE",
+        help="The hub, as files. -f holds the proposed changes. Repeatable.",
+    ),
+    click.option("--hub", "live", is_flag=True, help="Render on the running hub. Implied by options that name a hub."),
+    click.option(
+        "--cluster",
+        "clusters",
+        multiple=True,
+        metavar="CLUSTER",
+        shell_complete=tab("clusters"),
+        help="Only this member cluster. Repeatable.",
+    ),
+    click.option(
+        "--placement",
+        "placements",
+        multiple=True,
+        metavar="PLACEMENT",
+        shell_complete=tab("placements"),
+        help="Only this placement: crp/NAME or rp/NAMESPACE/NAME. Repeatable.",
+    ),
+    click.option(
+        "--base",
+        "compared",
+        multiple=True,
+        metavar="FILE",
+        help="With -o diff: compare with the objects of these files. Repeatable.",
+    ),
+    click.option("--overwrite", is_flag=True, help="With -o dir: use a folder with files of others, and keep those."),
+    validate_option,
+)
+@click.option(
+    "-o",
+    "--output",
+    type=_OutputType(),
+    default="yaml",
+    show_default=True,
+    metavar="yaml|json|diff|dir=FOLDER",
+    help="Format, or the folder to write.",
+)
+@now_option
+@hub_options
+def command(options: _RenderOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
+    """Render."""
+    live = options.is_of_hub(hub, output, now)
+    references = [parse_reference(text) for text in options.placements]
+    document = _Question(
+        tuple(dict.fromkeys(options.clusters)),
+        tuple(dict.fromkeys((kind.kind, namespace, name) for kind, namespace, name in references)),
+        unchanged=output != "diff",
+    ).answer(options, hub.find() if live else None, now)
+    for line in coverage_lines(document):
+        complain(f"note: {line}")
+    problems = list(_problems(document))
+    code = _shown(document, output, overwrite=options.overwrite, side="base" if options.compared else "live")
+    if problems:
+        raise UserError(problems)
+    return code
+
+
+class _Question(NamedTuple):
+    """The part to render. See `webhook.cli.offline.render.RenderQuestion`, which is imported only when it is used."""
+
+    clusters: Sequence[str]
+    placements: Sequence[tuple[str, str, str]]
+    unchanged: bool
+
+    def answer(self, options: _RenderOptions, connection: HubConnection | None, now: datetime | None) -> JsonObject:
+        """Return the answer for the objects of *options*, once admission has accepted them. Raises `UserError`."""
+        from webhook.cli.offline.render import RenderQuestion, render_changes, render_files
+
+        question, files, clock = RenderQuestion(*self), options.files, datetime.now(UTC)
+        base = load_known(Files(options.compared, files.ignored)) if options.compared else None
+        if connection is None and not options.bases:
+            if called_by_kubectl():
+                complain("rendering these files alone. To render on the hub of the current context, give --hub")
+            objects = load_known(files)
+            fields = FieldCheck.of(options.validation, objects)
+            document, given = render_files(objects, question, now=now, clock=clock, base=base)
+            planned = {item.identity for item in given}
+            fields.check(item for item in objects if item.identity not in planned)
+        else:
+            objects = given = (
+                load_known(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
+            )
+            fields = FieldCheck.of(options.validation, objects)
+            if connection is not None:
+                document = run(ask_to_render(connection, objects, question))
+            else:
+                hub = load_known(Files(options.bases, files.ignored))
+                document = render_changes(hub, objects, question, now=now, clock=clock, base=base)
+        document = settled(document, given, fields, of_hub=connection is not None)
+        check_admission(document["admission"], given)
+        return document
+
+
+async def ask_to_render(connection: HubConnection, objects: Sequence[Loaded], question: Any) -> JsonObject:
+    """Return the answer of a running hub. *question* is a `RenderQuestion`. Raises `UserError`."""
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
+
+    try:
+        async with hub_answers(connection) as hub:
+            return await hub.render({"objects": [item.document for item in objects], **question.members()})
+    except HubRefusedError as error:
+        places = question.places(objects)
+        mistakes = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
+        raise UserError(mistakes or error.message) from error
+
+
+def _problems(document: JsonObject) -> Iterator[str]:
+    """Yield why objects are missing from an answer. Content that is unknown is only noted."""
+    for entry in document["placements"]:
+        if entry["message"]:
+            yield f"{reference(entry)}: {entry['message']}"
+        if entry["hidden"]:
+            yield f"{reference(entry)}: you may not list resource snapshots and override snapshots of this kind"
+        for failure in entry["failures"]:
+            yield f"{reference(entry)} on {failure['cluster']}: {failure['message']}"
+
+
+def _shown(document: JsonObject, output: str, *, overwrite: bool, side: str) -> int:
+    """Print or write an answer, and return the exit code."""
+    if output == "json":
+        print_document(document, output)
+        return 0
+    if output == "diff":
+        return CHANGES if print_differences(document, side) else 0
+    objects = list(_objects_by_cluster(document))
+    if output == "yaml":
+        _print_objects(objects)
+    else:
+        _write(objects, Path(output.removeprefix(_FOLDER)), overwrite=overwrite)
+    return 0
+
+
+class _PlacedObject(NamedTuple):
+    """An object of a placement on a cluster."""
+
+    cluster: str
+    placement: str
+    manifest: JsonObject
+
+
+def _objects_by_cluster(document: JsonObject) -> Iterator[_PlacedObject]:
+    """Yield the objects of each cluster in the order of application: by wave, then by placement."""
+    by_cluster: dict[str, list[tuple[int, _PlacedObject]]] = {}
+    for entry in document["placements"]:
+        for group in entry["groups"]:
+            for cluster in group["clusters"]:
+                by_cluster.setdefault(cluster, []).extend(
+                    (item["wave"], _PlacedObject(cluster, reference(entry), item["manifest"]))
+                    for item in group["objects"]
+                    if item["manifest"] is not None
+                )
+    for _, objects in sorted(by_cluster.items()):
+        yield from (item for _, item in sorted(objects, key=lambda pair: pair[0]))
+
+
+def _print_objects(objects: Iterable[_PlacedObject]) -> None:
+    from webhook.runtime.yaml import format_yaml
+
+    for item in objects:
+        click.echo(f"---\n# {printable(item.cluster)}: {printable(item.placement)}")
+        click.echo(format_yaml(item.manifest), nl=False)
+
+
+def print_differences(document: JsonObject, side: str) -> bool:
+    """Print a unified diff of each object, once per group of clusters. Return whether anything differs.
+
+    Args:
+        document: An answer.
+        side: Name of the earlier side.
+    """
+    differs = False
+    for entry in document["placements"]:
+        for group in entry["groups"]:
+            differs = True
+            for line in difference_lines(entry, group, side):
+                click.echo(printable(line))
+        if entry["unknown"]:
+            names = " ".join(entry["unknown"])
+            complain(f"note: {reference(entry)}: the present objects are unknown on {names}: all are shown as added")
+    return differs
+
+
+def _write(objects: Iterable[_PlacedObject], folder: Path, *, overwrite: bool) -> None:
+    """Write a folder per cluster.
+
+    Raises:
+        UserError: Two placements have different content for one object, or the folder cannot be written.
+    """
+    from scorer.api.unstructured.secrets import holds_secret
+    from webhook.cli.planning.rendered_folder import safe_name, write_folder
+    from webhook.runtime.yaml import format_yaml
+
+    files: dict[str, dict[str, str]] = {}
+    owners: dict[tuple[str, str], str] = {}
+    secrets, conflicts = 0, []
+    for item in objects:
+        texts = files.setdefault(safe_name(item.cluster), {})
+        if holds_secret(item.manifest):
+            secrets += 1
+            continue
+        manifest = item.manifest
+        group, _, _ = str(manifest["apiVersion"]).rpartition("/")
+        kind = ".".join(filter(None, (str(manifest["kind"]).lower(), group)))
+        name = safe_name(*filter(None, (kind, namespace_of(manifest), name_of(manifest)))) + ".yaml"
+        text = format_yaml(manifest)
+        if texts.setdefault(name, text) != text:
+            subject = f"{manifest['kind']} {'/'.join(filter(None, (namespace_of(manifest), name_of(manifest))))}"
+            first = owners[item.cluster, name]
+            conflicts.append(f"{item.cluster}: {first} and {item.placement} place different content of {subject}")
+        owners.setdefault((item.cluster, name), item.placement)
+    if conflicts:
+        raise UserError(conflicts)
+    removed = write_folder(folder, files, overwrite=overwrite)
+    count = sum(map(len, files.values()))
+    complain(f"{folder}: {count} files for {len(files)} clusters written, {removed} stale files removed")
+    if secrets:
+        complain(f"note: {secrets} objects with Secrets are not written, because their values are hidden")

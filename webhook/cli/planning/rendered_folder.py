@@ -1,0 +1,169 @@
+"""A folder of rendered objects, one folder per cluster, as Argo CD and Flux read it.
+
+File names are made from the names of clusters and objects such that none leads out of the folder, on any file system.
+All files are written below a temporary folder first. Then each folder of a cluster is replaced by a rename, so that no
+reader sees half of one. Files of others are kept: those of ours start with `FILE_MARKER`, and a folder that has none of
+ours is not touched.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from webhook.cli.errors import UserError
+
+FOLDER_MARKER: Final = ".harbormaster-render"
+"""Name of the file in every folder that is ours."""
+FILE_MARKER: Final = "# Rendered by harbormaster. The next run replaces this file.\n"
+_FOLDER_TEXT: Final = "Rendered by harbormaster, which replaces and removes the files with its marker in this folder.\n"
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
+_LONGEST: Final = 200
+"""Longest file name in bytes, without its suffix. File systems allow 255."""
+_RESERVED: Final = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(10))}
+)
+"""Names that Windows reserves, with any suffix."""
+
+
+def safe_name(*parts: str) -> str:
+    """Return a file name for some words. Different words have different names, also where case does not count.
+
+    Letters outside of ``a-z0-9.-`` are written as ``%`` and their UTF-8 bytes in hexadecimal, and so are a leading dot
+    and the first letter of a reserved name. Words are separated by ``_``.
+    """
+    name = "_".join("".join(map(_encoded, part)) for part in parts)
+    if not name or name[0] == "." or name.partition(".")[0] in _RESERVED:
+        name = f"%{ord(name[0]):02x}{name[1:]}" if name else "%"
+    if len(name) > _LONGEST:
+        digest = sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
+        name = f"{name[: _LONGEST - 33].rstrip('.%')}~{digest[:32]}"
+    return name
+
+
+def _encoded(letter: str) -> str:
+    if letter in _PLAIN:
+        return letter
+    return "".join(f"%{byte:02x}" for byte in letter.encode(errors="surrogatepass"))
+
+
+def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwrite: bool) -> int:
+    """Make a folder hold exactly these files of ours, and return the number of files that were removed.
+
+    Args:
+        folder: The folder. It is created if it does not exist.
+        files: Texts by file name, by name of the folder of the cluster.
+        overwrite: Whether a folder that is not ours may be used.
+
+    Raises:
+        UserError: The folder is not ours, or cannot be written. Nothing has changed then, or single clusters have.
+    """
+    try:
+        _check(folder, files, overwrite=overwrite)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{FOLDER_MARKER}-", dir=folder) as temporary:
+            written, replaced = Path(temporary, "new"), Path(temporary, "old")
+            replaced.mkdir()
+            for cluster, texts in files.items():
+                _write(written / cluster, folder / cluster, texts)
+            _mark(folder)
+            removed = 0
+            for cluster in files:
+                removed += _replace(written / cluster, folder / cluster, replaced / cluster)
+            for stale in _own_folders(folder):
+                if stale.name not in files:
+                    removed += _remove(stale, replaced / stale.name)
+            return removed
+    except OSError as error:
+        place = error.filename or folder
+        raise UserError(f"-o dir={folder}: {place}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _check(folder: Path, files: Iterable[str], *, overwrite: bool) -> None:
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"-o dir={folder}: is not a folder")
+    if overwrite:
+        return
+    remedy = "name an empty folder, or use it anyway with --overwrite"
+    if not _is_ours(folder) and any(folder.iterdir()):
+        raise UserError(f"-o dir={folder}: has files that harbormaster did not render: {remedy}")
+    for cluster in files:
+        place = folder / cluster
+        if os.path.lexists(place) and not _is_ours(place):
+            raise UserError(f"-o dir={folder}: {cluster} is not a folder that harbormaster rendered: {remedy}")
+
+
+def _is_ours(folder: Path) -> bool:
+    return not folder.is_symlink() and (folder / FOLDER_MARKER).is_file()
+
+
+def _own_folders(folder: Path) -> list[Path]:
+    return [child for child in sorted(folder.iterdir()) if child.is_dir() and _is_ours(child)]
+
+
+def _write(place: Path, target: Path, texts: Mapping[str, str]) -> None:
+    """Write the folder of a cluster to *place*, with the files of others in *target*."""
+    place.mkdir(parents=True)
+    if target.is_dir() and not target.is_symlink():
+        for child in target.iterdir():
+            if child.name not in texts and child.name != FOLDER_MARKER and not _is_own_file(child):
+                _copy(child, place / child.name)
+    for name, text in texts.items():
+        (place / name).write_text(FILE_MARKER + text, encoding="utf-8")
+    _mark(place)
+
+
+def _mark(folder: Path) -> None:
+    marker = folder / FOLDER_MARKER
+    if not marker.exists():
+        marker.write_text(_FOLDER_TEXT, encoding="utf-8")
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir() and not source.is_symlink():
+        shutil.copytree(source, target, symlinks=True)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _is_own_file(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(FILE_MARKER)) == FILE_MARKER.encode()
+
+
+def _own_files(folder: Path) -> Iterator[Path]:
+    return (child for child in folder.iterdir() if _is_own_file(child))
+
+
+def _replace(new: Path, target: Path, aside: Path) -> int:
+    """Put the folder *new* in the place of *target*, and return the number of files of ours that are not in *new*."""
+    stale = 0
+    if os.path.lexists(target):
+        if target.is_dir() and not target.is_symlink():
+            stale = sum(not (new / file.name).exists() for file in _own_files(target))
+        target.rename(aside)
+    try:
+        new.rename(target)
+    except OSError:
+        if os.path.lexists(aside):
+            aside.rename(target)
+        raise
+    return stale
+
+
+def _remove(folder: Path, aside: Path) -> int:
+    """Remove the files of ours from the folder of a cluster, and the folder if nothing else is in it."""
+    files = list(_own_files(folder))
+    if len(files) + 1 == len(list(folder.iterdir())):
+        folder.rename(aside)
+        return len(files)
+    for file in (*files, folder / FOLDER_MARKER):
+        file.unlink()
+    return len(files)
