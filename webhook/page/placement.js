@@ -9,6 +9,7 @@ import { ExplanationView } from "./explanation.js";
 import { count, number, tally } from "./format.js";
 import { Unfolding, decisions, objectsOn, yamlOf } from "./past.js";
 import { numbers } from "./placements.js";
+import { releaseOf } from "./release.js";
 import { whyOf } from "./runs.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
 import { Timeline } from "./timeline.js";
@@ -138,6 +139,7 @@ export class PlacementView {
     this.commands = h("ul", { class: "commands", "aria-label": "Next steps" });
     this.decisions = new Unfolding({ title: "Earlier decisions", className: "decisions", read: () => decisions(this.ref) });
     this.yaml = new Unfolding({ title: "YAML", className: "as-yaml", read: () => yamlOf(this.ref) });
+    this.release = new Unfolding({ title: "Changes of the next release", className: "next-release", read: () => releaseOf(this.placement) });
     this.objects = h("details", { class: "unfolding below" }, h("summary", {}, "Objects on a cluster"), this.clusters = h("ul", { class: "below-clusters" }),
       this.moreClusters = h("button", { type: "button", class: "more", onclick: () => { this.allClusters = true; this.showClusters(); } }));
     this.objects.addEventListener("toggle", () => this.showClusters());
@@ -146,7 +148,7 @@ export class PlacementView {
     this.all = [this.why, this.removals, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
       h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
       h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
-      h("section", { class: "part unfoldings" }, h("h3", {}, "Behind it"), this.decisions.element, this.objects, this.yaml.element)];
+      h("section", { class: "part unfoldings" }, h("h3", {}, "Behind it"), this.decisions.element, this.release.element, this.objects, this.yaml.element)];
   }
 
   /** Another number of clusters, or the loss of one: before and after, as the engine plans it. */
@@ -202,7 +204,7 @@ export class PlacementView {
 
   /** Something about the placement has changed: read again what is unfolded. */
   refresh() {
-    for (const one of [this.decisions, this.yaml, ...this.below.values()]) one.again();
+    for (const one of [this.decisions, this.release, this.yaml, ...this.below.values()]) one.again();
   }
 
   /** Nothing to show: no placement at all, or the one in the address does not exist. */
@@ -221,7 +223,7 @@ export class PlacementView {
     this.placement = placement;
     if (isNew) {
       this.ref = placement.ref;
-      for (const one of [this.decisions, this.yaml]) one.reset();
+      for (const one of [this.decisions, this.release, this.yaml]) one.reset();
       this.objects.open = this.allClusters = false;
       this.below.clear();
       patchList(this.clusters, [], (name) => name, () => null, () => {});

@@ -15,6 +15,7 @@ from scorer.staged_update.orders import approved_conditions
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n
+from tests.webhook.page.axe import FINDINGS, script
 from tests.webhook.page.conftest import PATIENCE, VIEWS, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
@@ -69,6 +70,13 @@ async def test_a_staged_update_is_followed_until_it_waits_for_an_approval(tmp_pa
         await up.store.create(_kind("Namespace"), namespace)
         await up.store.create(PLACEMENT, placement)
         assert await up.settled(PATIENCE / 1000)
+        await page.goto(f"{up.http_url}/#placement/crp/ledger")
+        await page.get_by_text("Changes of the next release").click()
+        await expect(page.locator(".release > li > p").first).to_have_text("2 clusters: dover, esbjerg")
+        await page.get_by_text("Namespace ledger").click()
+        await expect(page.locator(".diff")).to_contain_text("+kind: Namespace")
+        await page.evaluate(script().read_text(encoding="utf-8"))
+        assert await page.evaluate(FINDINGS) == []
         for kind, document in ((STAGED_STRATEGY, strategy), (STAGED_RUN, run)):
             await up.store.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
         await page.goto(f"{up.http_url}/#csur/ledger-1")
