@@ -1,4 +1,4 @@
-"""Plans as Markdown, for a comment on a pull request: a table of changes, with folded reasons below it.
+"""Plans as Markdown, for a comment on a pull request: a table of changes, and folded below it reasons and differences.
 
 A GitHub comment has at most 65,536 characters. Rows and details that do not fit are omitted, and the text reports how
 many. Names and messages are code spans, so that none of them is a link, a mention or HTML.
@@ -12,7 +12,14 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
-from webhook.cli.planning.output import describe_cluster, describe_fleet, reference, rest_lines, rollout_lines
+from webhook.cli.planning.output import (
+    describe_cluster,
+    describe_fleet,
+    difference_lines,
+    reference,
+    rest_lines,
+    rollout_lines,
+)
 from webhook.cli.planning.run_output import run_lines
 
 LARGEST: Final = 65_536
@@ -25,6 +32,8 @@ _MOST_CLUSTERS: Final = 50
 _MOST_REASONS: Final = 200
 """Maximum number of clusters with reasons in a detail."""
 _HEAD: Final = "| placement | type | wanted | picked | clusters | |\n| --- | --- | --- | --- | --- | --- |\n"
+_MOST_LINES: Final = 300
+"""Maximum number of lines of the differences on a group of clusters."""
 _RESERVED: Final = 400
 """Characters reserved for the note about omitted parts."""
 
@@ -50,7 +59,29 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
         text.add_all("notes", [f"\n{code(line)}\n" for line in rest])
     if warnings:
         text.add_all("warnings", [_folded(_counted(len(warnings), "warning"), warnings)])
+    text.add_all("differences", list(_differences(plan.get("rendered") or {})))
     return text.whole()
+
+
+def _differences(rendered: JsonObject) -> Iterator[str]:
+    """Yield a folded diff for each group of clusters whose objects change alike."""
+    if "problem" in rendered:
+        yield f"\nDifferences of objects are omitted: {code(rendered['problem'])}\n"
+    for entry in rendered.get("placements", ()):
+        for group in entry["groups"]:
+            head, *lines = difference_lines(entry, group, "live")
+            count = _counted(len(group["objects"]), "object")
+            title = f"{reference(entry)}: {count} on {_counted(len(group['clusters']), 'cluster')}"
+            rest = len(lines) - _MOST_LINES
+            more = [f"# and {rest} more lines: harbormaster render -o diff"] if rest > 0 else []
+            yield _folded(title, [_shortened_head(head), *lines[:_MOST_LINES], *more], "diff")
+
+
+def _shortened_head(head: str) -> str:
+    """Return the line that names a placement and its clusters, with the first clusters only."""
+    words = head.split(" ")
+    rest = len(words) - _MOST_CLUSTERS - 3
+    return head if rest <= 0 else f"{' '.join(words[:-rest])} and {rest} more"
 
 
 class _Text:
@@ -148,10 +179,10 @@ def _run_name(run: JsonObject) -> str:
     return f"{run['namespace']}/{run['name']}" if run["namespace"] else str(run["name"])
 
 
-def _folded(title: str, lines: Iterable[str]) -> str:
+def _folded(title: str, lines: Iterable[str], language: str = "text") -> str:
     body = "\n".join(map(printable, lines))
     fence = "`" * max(3, 1 + _longest_ticks(body))
-    return f"\n<details><summary>{_html(title)}</summary>\n\n{fence}text\n{body}\n{fence}\n\n</details>\n"
+    return f"\n<details><summary>{_html(title)}</summary>\n\n{fence}{language}\n{body}\n{fence}\n\n</details>\n"
 
 
 def _html(text: str) -> str:

@@ -186,3 +186,53 @@ def test_validate_tells_the_same_in_sarif(cli, tmp_path):
 def test_a_comparison_is_no_comment(cli, more):
     result = cli("plan", "--compare", more, more, "-f", more, "-o", "markdown")
     assert (result.exit_code, "--compare cannot be used with -o markdown" in result.stderr) == (1, True)
+
+
+def rendered(*groups):
+    return {"placements": [{"name": "web", "namespace": "", "groups": list(groups)}]}
+
+
+def group(clusters, *lines, change="Changed"):
+    item = {"group": "", "kind": "ConfigMap", "namespace": "shop", "name": "rates", "change": change}
+    return {"clusters": list(clusters), "objects": [{**item, "diff": list(lines)}]}
+
+
+def with_differences(*groups):
+    fleet = {"gained": [], "changed": [], "drained": [], "lost": []}
+    plan = {"placements": [entry("web")], "runs": [], "fleet": fleet, "rendered": rendered(*groups)}
+    return markdown(plan, ())
+
+
+def test_differences_of_objects_are_folded_by_group_of_clusters(cli, base, tmp_path):
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    two = placement(placementType="PickN", numberOfClusters=2, affinity=by_nodes())
+    result = cli(
+        "plan", "--on", base, "-f", write(tmp_path / "two.yaml", two, namespace), "--now", NOW, "-o", "markdown"
+    )
+    assert result.exit_code == 2, result.stderr
+    assert "<details><summary>crp/web: 1 object on 2 clusters</summary>" in result.stdout
+    assert "```diff\n# crp/web on faro genoa\n--- /dev/null\n+++ rendered/Namespace/shop\n" in result.stdout
+
+
+def test_long_differences_are_cut_and_counted():
+    text = with_differences(group("ab", *(f"+line {at}" for at in range(1000))))
+    assert "+line 297\n# and 702 more lines: harbormaster render -o diff\n" in text
+    assert len(text) < LARGEST
+
+
+def test_differences_that_do_not_fit_are_counted():
+    groups = [group([f"c{at}"], *("+" + "x" * 200 for _ in range(250))) for at in range(5)]
+    text = with_differences(*groups)
+    assert len(text) <= LARGEST
+    assert "Cut to fit into a comment: differences 1 of 5." in text
+
+
+def test_many_clusters_are_named_in_part():
+    text = with_differences(group([f"c{at}" for at in range(60)], "+a"))
+    assert "# crp/web on " + " ".join(f"c{at}" for at in range(50)) + " and 10 more\n" in text
+
+
+def test_a_difference_cannot_end_its_block():
+    text = with_differences(group("a", "+```", "+</details>"))
+    assert "````diff\n" in text
+    assert [token.type for token in GFM.parse(text) if token.type == "fence"] == ["fence", "fence"]
