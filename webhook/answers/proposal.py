@@ -119,8 +119,7 @@ class Audience:
         runs: The requested staged update runs. None: unset, all unfinished ones.
         contents: The kinds of resource snapshots whose content the caller may see.
         compared: The kinds of objects that admission may compare with, as group and kind. None: unlimited.
-        selected: The kinds of objects of the hub that placements of a proposal may select, as group and kind. None:
-            unlimited.
+        selected: The kinds of stored objects that new placements may select, as group and kind. None: unlimited.
     """
 
     kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
