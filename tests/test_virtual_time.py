@@ -8,18 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from tests.virtual_time import START, VirtualTimeLoop, loop_now
+from tests.virtual_time import START, VirtualTimeLoop, loop_now, run_in_virtual_time
 from tests.waiting import PATIENCE_SECONDS
 
 
-@pytest.fixture
-def run():
-    """Run a coroutine function in virtual time."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        yield lambda main: runner.run(main())
-
-
-def test_a_loop_that_waits_for_a_timer_moves_to_it(run):
+def test_a_loop_that_waits_for_a_timer_moves_to_it():
     async def main():
         order = []
 
@@ -30,16 +23,28 @@ def test_a_loop_that_waits_for_a_timer_moves_to_it(run):
         await asyncio.gather(note(3), note(1), note(2))
         return order
 
-    assert run(main) == [(hours, timedelta(hours=hours)) for hours in (1, 2, 3)]
+    assert run_in_virtual_time(main()) == [(hours, timedelta(hours=hours)) for hours in (1, 2, 3)]
 
 
-def test_work_takes_no_time(run):
+def test_a_clock_that_is_advanced_runs_late_what_was_due_meanwhile():
+    async def main():
+        loop = asyncio.get_running_loop()
+        sleeping = asyncio.create_task(asyncio.sleep(10))
+        await asyncio.sleep(0)
+        loop.advance(30)
+        await sleeping
+        return loop.time()
+
+    assert run_in_virtual_time(main()) == 30
+
+
+def test_work_takes_no_time():
     async def main():
         for _ in range(1000):
             await asyncio.sleep(0)
         return asyncio.get_running_loop().time()
 
-    assert run(main) == 0
+    assert run_in_virtual_time(main()) == 0
 
 
 @pytest.fixture
@@ -56,15 +61,15 @@ def real_wait(monkeypatch):
     return begun
 
 
-def test_a_loop_waits_in_real_time_for_a_thread_that_works_for_it(run, real_wait):
+def test_a_loop_waits_in_real_time_for_a_thread_that_works_for_it(real_wait):
     async def main():
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await asyncio.to_thread(real_wait.wait, PATIENCE_SECONDS)
 
-    assert run(main)
+    assert run_in_virtual_time(main())
 
 
-def test_a_loop_waits_in_real_time_for_a_socket(run, real_wait):
+def test_a_loop_waits_in_real_time_for_a_socket(real_wait):
     async def main():
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -83,7 +88,7 @@ def test_a_loop_waits_in_real_time_for_a_socket(run, real_wait):
                 real_wait.set()
                 thread.join()
 
-    assert run(main) == b"answer"
+    assert run_in_virtual_time(main()) == b"answer"
 
 
 def test_a_loop_that_nothing_can_wake_ends_instead_of_hanging():

@@ -8,7 +8,7 @@ real time, as every loop does.
 import asyncio
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar, TypeVarTuple
@@ -32,6 +32,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return the seconds that the loop has waited, in virtual or in real time."""
         return self._idle.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock without running what is due meanwhile, as on a machine that is suspended."""
+        self._idle.seconds += seconds
 
     def now(self) -> datetime:
         """Return the wall clock of this time."""
@@ -77,6 +81,12 @@ class _Idle(selectors.DefaultSelector):
         ready = super().select(timeout)
         self.seconds += time.monotonic() - start
         return ready
+
+
+def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
+    """Run *main* to its end."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(main)
 
 
 def loop_clock() -> Callable[[], datetime]:

@@ -13,6 +13,7 @@ from scorer.rollout.confirmation.digests import Confirmation
 from scorer.rollout.confirmation.policy import DEFAULT_POLICY, NO_CONFIRMATION
 from scorer.rollout.selection.selector import DocumentInventory
 from tests.builders.placement import fixed, make_placement, namespace_term
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.placements.confirmed_world import (
     bindings,
     confirm,
@@ -31,7 +32,6 @@ from webhook.admission.removal_effects import PASSING_USERS, removal_losses
 from webhook.admission.removal_rights import confirmation_rights
 from webhook.admission.removals import RemovalReviews, removal_verdict
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import Context
 
@@ -50,7 +50,7 @@ class Reader:
 
 
 async def context_of(world, policy=DEFAULT_POLICY, user=ALICE):
-    make = CachedContext(world.cache, AdmissionSettings(removal=policy), utc_now)
+    make = CachedContext(world.cache, AdmissionSettings(removal=policy), loop_now)
     await world.until(lambda: world.cache.synced)
     return make().with_user(user)
 
@@ -150,7 +150,7 @@ async def test_a_deleted_placement_is_confirmed_on_itself():
         assert [(loss.ref, len(loss.clusters)) for loss in losses] == [("crp/shop", 3)]
         strategy = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
         assert removal_losses(deletion(with_spec(placement, strategy=strategy)), context) == ()
-        text = Confirmation(frozenset(found(losses)), utc_now() + timedelta(hours=1)).format()
+        text = Confirmation(frozenset(found(losses)), loop_now() + timedelta(hours=1)).format()
         assert removal_losses(deletion(with_metadata(placement, annotations={CONFIRM_REMOVAL: text})), context) == ()
 
 
@@ -254,7 +254,7 @@ async def test_a_node_pool_with_nodes_is_confirmed_on_itself():
         "metadata": {"name": "general", "uid": "u-pool"},
         "status": {"resources": {"nodes": "3"}},
     }
-    context = Context(user=ALICE, settings=AdmissionSettings(), now=utc_now())
+    context = Context(user=ALICE, settings=AdmissionSettings(), now=loop_now())
     losses = removal_losses(deletion(pool), context)
     assert [loss.ref for loss in losses] == ["nodepool/general"]
     verdict = removal_verdict(deletion(pool), losses, [uid_of(pool)])
@@ -275,7 +275,7 @@ async def test_a_node_pool_with_nodes_is_confirmed_on_itself():
 )
 def test_the_record_of_what_was_carried_out_needs_the_verb(before, after, needs):
     old, new = (make_placement(metadata={"annotations": each}) for each in (before, after))
-    context = Context(user=ALICE, settings=AdmissionSettings(), now=utc_now())
+    context = Context(user=ALICE, settings=AdmissionSettings(), now=loop_now())
     own = Access("confirmremoval", PLACEMENT.group, PLACEMENT.plural, name_of(new))
     assert confirmation_rights(update(old, new), context) == (((own,),) if needs else ())
 
@@ -294,7 +294,7 @@ async def test_confirming_needs_the_verb_or_the_namespace():
                 update(placement, with_metadata(placement, annotations={CONFIRM_REMOVAL: text, **more})), context
             )
 
-        until = utc_now() + timedelta(hours=1)
+        until = loop_now() + timedelta(hours=1)
         assert asked(Confirmation(frozenset({digest}), until).format()) == ((own,), home)
         assert asked(Confirmation(frozenset({digest, "0" * 20}), until).format()) == ((own,),)
         assert asked(Confirmation(frozenset({digest}), until).format(), **{REMOVAL_CONFIRMATION: "Off"}) == ((own,),)

@@ -10,6 +10,7 @@ from scorer.api.family import PlacementRef
 from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT
 from scorer.api.unstructured.documents import label
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import held_up, make_member, pick_n, running
 from webhook.answers.advisor import HubAdvisor
@@ -20,7 +21,6 @@ from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ConflictError, Key
-from webhook.runtime.clock import utc_now
 
 PAYMENTS = PlacementRef("ClusterResourcePlacement", "payments")
 
@@ -56,7 +56,7 @@ def ascending(number):
 
 
 async def test_a_change_of_mind_is_compared_with_the_run_before(world):
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     await place(world)
     await reschedule(world, ascending(2))
     await world.until(lambda: len(history.runs(PAYMENTS)) == 2 and set(world.bound("payments")) == {"bergen", "cork"})
@@ -104,7 +104,7 @@ async def test_a_later_decision_is_not_blamed_on_members_that_were_there_when_th
 
 
 async def test_a_larger_number_adds_and_says_so(world):
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     await place(world)
     await reschedule(world, pick_n(3))
     await world.until(lambda: len(history.runs(PAYMENTS)) == 2)
@@ -117,7 +117,7 @@ async def test_a_larger_number_adds_and_says_so(world):
 
 async def test_a_member_that_made_the_difference_is_named_first(world):
     """PickAll takes what becomes suitable; the member that did is named, whatever else changed."""
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     terms = [{"labelSelector": {"matchLabels": {"env": "prod"}}}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"clusterSelectorTerms": terms}}
     await place(world, policy={"placementType": "PickAll", "affinity": {"clusterAffinity": required}})
@@ -137,7 +137,7 @@ async def test_a_member_that_made_the_difference_is_named_first(world):
 
 
 async def test_an_eviction_is_a_trigger(world):
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     await place(world)
     stored = await world.store.get(MEMBER_CLUSTER, Key("oslo"))
     spec = {**stored["spec"], "taints": [{"key": "dock", "value": "dry", "effect": "NoSchedule"}]}
@@ -165,7 +165,7 @@ async def test_who_comes_later_begins_with_what_is_recorded(world):
     await reschedule(world, ascending(2))
     await world.until(lambda: set(world.bound("payments")) == {"bergen", "cork"})
     cache = Cache(world.store)
-    history = RunHistory(cache, utc_now)
+    history = RunHistory(cache, loop_now)
     watching = asyncio.create_task(cache.run())
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -221,8 +221,8 @@ async def test_without_bindings_the_snapshot_tells_the_time(created, since, time
 
 
 async def test_explanations_name_the_snapshot_and_the_trigger(world):
-    history = RunHistory(world.cache, utc_now)
-    advisor = HubAdvisor(world.cache, utc_now, history)
+    history = RunHistory(world.cache, loop_now)
+    advisor = HubAdvisor(world.cache, loop_now, history)
     await place(world)
     answer = advisor.explain(PlacementQuestion(PAYMENTS))
     assert (answer["placement"], answer["snapshot"]) == ("crp/payments", "payments-0")
@@ -235,7 +235,7 @@ async def test_explanations_name_the_snapshot_and_the_trigger(world):
 
 
 async def test_a_deleted_placement_is_forgotten(world):
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     await place(world)
     await world.delete_placement("payments")
     await world.until(lambda: world.cache.get(PLACEMENT, "payments") is None)
@@ -246,14 +246,14 @@ async def test_a_deleted_placement_is_forgotten(world):
 
 
 async def test_an_unknown_placement_has_no_runs(world):
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     assert history.runs(PlacementRef("ClusterResourcePlacement", "nobody")) is None
     assert history.runs(PlacementRef("Pod", "payments")) is None
 
 
 async def test_heartbeats_change_nothing(world):
     """An ordinary report of a member is not remembered; one that scheduling looks at is."""
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     await world.until(lambda: True)
     stored = world.cache.get(MEMBER_CLUSTER, "oslo")
     before = history._members.counter

@@ -7,6 +7,7 @@ from scorer.api.unstructured.documents import status_of
 from scorer.staged_update.record import cluster_names, stage_name
 from scorer.what_if.state import ObjectKey
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.staged_world import (
     APPROVAL,
     approve,
@@ -24,7 +25,6 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Audience, Proposal, ProposalError, ProposedObject
-from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
@@ -38,8 +38,8 @@ ONLY_TESTS = {"placementType": "PickAll", "affinity": {"clusterAffinity": REQUIR
 
 
 def planner_of(world):
-    admission = CachedContext(world.cache, AdmissionSettings(), utc_now)
-    return HubPlanner(world.cache, admission, UndisputedRights(), utc_now)
+    admission = CachedContext(world.cache, AdmissionSettings(), loop_now)
+    return HubPlanner(world.cache, admission, UndisputedRights(), loop_now)
 
 
 async def planned(world, *objects, audience=EVERYBODY):

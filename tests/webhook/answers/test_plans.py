@@ -12,6 +12,7 @@ from scorer.rollout.removal.marks import with_removal_mark
 from scorer.what_if.changes import CORDON
 from tests.builders.placement import make_placement
 from tests.scorer.builders import modest
+from tests.virtual_time import loop_now, run_in_virtual_time
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n, running
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
@@ -22,7 +23,6 @@ from webhook.answers.one_at_a_time import MOST_WAITING, PlannerBusyError
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Audience, Deleted, Proposal, ProposalError, ProposedObject
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
@@ -48,7 +48,7 @@ POLICIES = {
 
 def planner_of(world, settings=DEFAULTS, access=None):
     rights = UndisputedRights() if access is None else AuthorRights(access)
-    return HubPlanner(world.cache, CachedContext(world.cache, settings, utc_now), rights, utc_now)
+    return HubPlanner(world.cache, CachedContext(world.cache, settings, loop_now), rights, loop_now)
 
 
 def given_object(document):
@@ -180,7 +180,7 @@ def test_what_is_foretold_is_what_happens(proposal):
                 entry["name"] for entry in settled["placements"] if entry["moves"]["gained"] or entry["moves"]["lost"]
             ]
 
-    asyncio.run(play())
+    run_in_virtual_time(play())
 
 
 async def test_the_order_of_a_rollout_is_the_order_in_which_it_happens():

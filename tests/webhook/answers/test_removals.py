@@ -6,6 +6,7 @@ from scorer.api.family import CLUSTER, PlacementRef
 from scorer.api.kinds import NAMESPACE, PLACEMENT
 from scorer.rollout.views.tree import Sources, placement_tree
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.placements.confirmed_world import (
     confirm,
     confirming,
@@ -17,7 +18,6 @@ from tests.webhook.controllers.placements.confirmed_world import (
 from webhook.answers.advisor import HubAdvisor
 from webhook.cli.objects.tree_output import make_nodes, plain_lines
 from webhook.kube.listers.placements import children
-from webhook.runtime.clock import utc_now
 
 SHOP = PlacementRef("ClusterResourcePlacement", "shop")
 FIVE = ("m1", "m2", "m3", "m4", "m5")
@@ -31,7 +31,7 @@ class Views:
 
     @property
     def advisor(self):
-        return HubAdvisor(self.world.cache, utc_now)
+        return HubAdvisor(self.world.cache, loop_now)
 
     def detail(self):
         return self.advisor.placement(SHOP)

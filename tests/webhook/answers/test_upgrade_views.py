@@ -6,6 +6,7 @@ from datetime import timedelta
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import format_time, parse_time
 from scorer.api.unstructured.documents import dict_at, status_of
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.upgrade_world import (
     annotate,
     gates,
@@ -19,13 +20,12 @@ from tests.webhook.controllers.upgrade_world import (
 from webhook.answers import upgrade_views
 from webhook.answers.update_runs import HubRuns
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 APPROVAL = {"type": "Approval", "displayName": "fine?"}
 
 
 def shown(world):
-    return HubRuns(world.cache, utc_now)
+    return HubRuns(world.cache, loop_now)
 
 
 async def test_a_run_from_its_start_to_its_end():
@@ -58,7 +58,7 @@ async def test_a_run_from_its_start_to_its_end():
 
 
 async def test_windows_are_shown_of_members_that_are_still_to_come():
-    opens = (utc_now() + timedelta(hours=3)).replace(second=0, microsecond=0)
+    opens = (loop_now() + timedelta(hours=3)).replace(second=0, microsecond=0)
     async with upgrading() as world:
         await world.add(make_window("later", opens.strftime("%H:%M")))
         await annotate(world, "t1", upgrade_windows="later")
@@ -118,7 +118,7 @@ async def test_openings_are_searched_once_a_minute_for_every_set_of_windows(monk
         return search(windows, *more)
 
     monkeypatch.setattr(upgrade_views, "openings", counted)
-    moment = utc_now().replace(second=0)
+    moment = loop_now().replace(second=0)
     opens = (moment + timedelta(hours=3)).strftime("%H:%M")
     async with upgrading() as world:
         for name in ("one", "two"):

@@ -15,7 +15,6 @@ What is checked after every reconcile is stated on what the controller could kno
 - When members are healthy and the limits allow it, everything comes to its end; then another pass writes nothing.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -50,6 +49,7 @@ from scorer.rollout.snapshots.policies import plan_policy_snapshots
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from tests.builders.go_texts import GO_ESCAPED
 from tests.thoroughness import SOAK
+from tests.virtual_time import run_in_virtual_time
 from tests.webhook.controllers.by_hand import Life, Served
 from tests.webhook.edits import edit
 from webhook.controllers.machinery.result import TerminalError
@@ -557,4 +557,4 @@ async def play(happenings: list[tuple[Any, ...]]) -> None:
 @given(happenings=histories)
 @example(happenings=[("hub",), ("policy", {"placementType": "PickFixed", "clusterNames": ["a"]})])
 def test_every_history_keeps_the_limits_and_comes_to_its_end(happenings):
-    asyncio.run(play(happenings))
+    run_in_virtual_time(play(happenings))

@@ -14,6 +14,7 @@ from scorer.rollout.removal.eviction import EVICTED_BINDING
 from scorer.rollout.removal.marks import is_marked_for_removal
 from tests.builders.placement import make_placement
 from tests.thoroughness import examples
+from tests.virtual_time import run_in_virtual_time
 from tests.webhook.controllers.by_hand import CrashError, Life, life, opened
 from tests.webhook.controllers.placements.evictions_of_web import (
     EXECUTED,
@@ -320,7 +321,7 @@ def test_many_evictions_never_exceed_the_budget(healths, number, budget, concurr
                 await process.settle()
             return {cluster: (await conditions(store, f"off-{cluster}"))[1] for cluster in order}
 
-    outcome = asyncio.run(run())
+    outcome = run_in_virtual_time(run())
     health_of = dict(zip(clusters, healths, strict=True))
     total, available = len(clusters), healths.count("available")
     for cluster in order:

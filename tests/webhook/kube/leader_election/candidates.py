@@ -111,7 +111,7 @@ def passes(term):
 
 
 def time_of_day(loop):
-    return START + timedelta(seconds=loop.time() - 1000)
+    return START + timedelta(seconds=loop.time())
 
 
 @asynccontextmanager
