@@ -6,12 +6,14 @@ from collections import Counter
 from scorer.api.kinds import EVICTION, PLACEMENT
 from scorer.api.unstructured.documents import conditions_of, with_metadata
 from tests.builders.placement import fixed, make_placement
+from tests.thoroughness import examples
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n, running
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 
-SEED, EDITS, ROUNDS = 41, 500, 20
-TEAMS = EDITS // ROUNDS
+SEED, ROUNDS = 41, 20
+TEAMS = examples(25)
+EDITS = TEAMS * ROUNDS
 CLUSTERS = ("m0", "m1", "m2", "m3", "m4", "m5")
 OBJECTS = 22
 TERMS = [{"group": "", "version": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"placed": "yes"}}}]
@@ -118,8 +120,8 @@ async def test_nothing_needs_confirmation():
                 found = await world.on_member(cluster, CONFIG_MAP, name, team.name)
                 assert (found is not None) is (placed == "yes"), (team.name, name)
     assert sum(made.values()) == EDITS
-    assert sum(made[what] for what in REMOVALS) >= 150, made
-    assert min(made["move"], made["evict"], made["change"]) >= 20, made
+    assert sum(made[what] for what in REMOVALS) >= 0.3 * EDITS, made
+    assert min(made["move"], made["evict"], made["change"]) >= 0.04 * EDITS, made
 
 
 def pending(world, team):
