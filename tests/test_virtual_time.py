@@ -91,6 +91,12 @@ def test_a_loop_waits_in_real_time_for_a_socket(real_wait):
     assert run_in_virtual_time(main()) == b"answer"
 
 
+@pytest.mark.parametrize("start", [asyncio.create_subprocess_exec, asyncio.create_subprocess_shell])
+def test_no_child_process_is_started(start):
+    with pytest.raises(NotImplementedError, match="run this test on another loop"):
+        run_in_virtual_time(start("true"))
+
+
 def test_a_loop_that_nothing_can_wake_ends_instead_of_hanging():
     loop = VirtualTimeLoop()
     waiting = loop.create_task(asyncio.Event().wait())

@@ -2,7 +2,7 @@
 
 The clock stands still while there is work, so a slow or busy machine changes nothing. It moves only if nothing but a
 timer can wake the loop: no thread works for it, and its selector holds no file but its own. Otherwise the loop waits in
-real time, as every loop does.
+real time, as every loop does. It starts no child processes, and knows nothing of threads that a test starts by itself.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
 from webhook.runtime.clock import utc_now
 
@@ -47,6 +47,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._idle.threads += 1
         future.add_done_callback(self._returned)
         return future
+
+    async def subprocess_exec(self, *args: Any, **options: Any) -> NoReturn:
+        """Refuse to start a process: where a thread waits for its end, nothing shows that the loop may not go on.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError("child processes end in real time: run this test on another loop")
+
+    subprocess_shell = subprocess_exec
 
     async def shutdown_default_executor(self, *args: Any) -> None:
         """End the threads, and wait for them in real time."""

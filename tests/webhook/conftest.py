@@ -10,7 +10,15 @@ import pytest
 
 from tests.virtual_time import VirtualTimeLoop
 
-IN_VIRTUAL_TIME: Final = ("tests/webhook/admission/", "tests/webhook/answers/", "tests/webhook/controllers/")
+IN_VIRTUAL_TIME: Final = (
+    "tests/webhook/admission/",
+    "tests/webhook/answers/",
+    "tests/webhook/controllers/",
+    "tests/webhook/embedded/simulation/",
+    "tests/webhook/gate/",
+    "tests/webhook/kube/certificates/",
+    "tests/webhook/member/works/",
+)
 """Folders whose tests wait for timers of a whole hub in memory."""
 
 

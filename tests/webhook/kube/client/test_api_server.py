@@ -214,7 +214,7 @@ async def gone_quiet(request):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr(hub_store, "READS", ((0.2, 0.0), (0.2, 0.0), (5.0, 0.0)))
+    monkeypatch.setattr(hub_store, "READS", ((0.5, 0.0), (0.5, 0.0), (PATIENCE_SECONDS, 0.0)))
 
 
 @pytest.mark.parametrize("respond", [pytest.param(busy, id="busy"), pytest.param(gone_quiet, id="never")])

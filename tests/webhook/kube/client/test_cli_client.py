@@ -138,13 +138,16 @@ async def test_nobody_there(address, said):
 
 async def test_many_requests_at_once_take_turns_and_nobody_is_warned(caplog):
     """The library would tell the user of a command that it does not keep a connection."""
-    under_way, most = 0, 0
+    under_way, most, full = 0, 0, asyncio.Event()
 
     async def slow(_request):
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        await asyncio.sleep(0.02)
+        if under_way == MAX_CONCURRENT_REQUESTS:
+            full.set()
+        await full.wait()
+        await asyncio.sleep(0.02)  # for one request too many
         under_way -= 1
         return web.Response(body=b"done")
 
@@ -155,5 +158,5 @@ async def test_many_requests_at_once_take_turns_and_nobody_is_warned(caplog):
             )
             answers = await asyncio.gather(*asked)
     assert {answer.content for answer in answers} == {b"done"}
-    assert 1 < most <= MAX_CONCURRENT_REQUESTS
+    assert most == MAX_CONCURRENT_REQUESTS
     assert caplog.messages == []

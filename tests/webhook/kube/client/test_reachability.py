@@ -13,6 +13,7 @@ from aiohttp import web
 
 from certs.authority import Authority
 from scorer.api.kinds import POD
+from tests import waiting
 from webhook.kube.client import api_server
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import ApiPath, path_of
@@ -230,18 +231,18 @@ async def test_requests_that_fail_together_read_the_login_once(hub):
 @pytest.mark.parametrize("hangs", [False, True], ids=["slow", "hanging"])
 async def test_requests_that_fail_together_wait_for_one_reading_that_fails(hub, monkeypatch, hangs):
     """Such as that of a credential plugin without a network."""
-    monkeypatch.setattr(api_server, "READING_SECONDS", 0.2, raising=False)
-    monkeypatch.setattr(api_server, "REREAD_SECONDS", 0.1)
+    monkeypatch.setattr(api_server, "READING_SECONDS", 1.0, raising=False)
+    monkeypatch.setattr(api_server, "REREAD_SECONDS", 0.5)
     async with hub.listening(), await ApiServer.connect(hub.write_kubeconfig("unknown")) as server:
         readings = []
 
         async def reread():
             readings.append(1)
-            await asyncio.sleep(3600 if hangs else 0.15)
+            await asyncio.sleep(3600 if hangs else 0.75)
             raise ConfigurationError("no plugin")
 
         server._reread = reread
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(waiting.PATIENCE_SECONDS):
             found = await asyncio.gather(*(server.request("GET", VERSION) for _ in range(8)), return_exceptions=True)
     assert [type(each) for each in found] == [ForbiddenError] * 8
     assert len(readings) == 1

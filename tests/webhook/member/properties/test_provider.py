@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 from webhook.member.properties.provider import (
     LONGEST_ANSWER,
     MOST_HANGING,
@@ -58,7 +58,7 @@ async def test_a_command_that_does_not_answer_the_first_time_is_given_up():
 async def test_one_that_fails_later_stays(tmp_path):
     flag = tmp_path / "flag"
     code = f"import pathlib, sys, time; p = pathlib.Path({str(flag)!r}); print('{{}}'); p.exists() and time.sleep(60)"
-    provider = ProviderCommand(python(code), seconds=5)
+    provider = ProviderCommand(python(code), seconds=PATIENCE_SECONDS)
     await provider.collect()
     flag.touch()
     provider._seconds = 0.3
@@ -66,7 +66,7 @@ async def test_one_that_fails_later_stays(tmp_path):
     assert not provider.has_failed()
     await ended(provider)
     flag.unlink()
-    provider._seconds = 5
+    provider._seconds = PATIENCE_SECONDS
     await provider.collect()
 
 
