@@ -81,7 +81,7 @@ async def test_a_change_of_mind_is_compared_with_the_run_before(world):
 
 
 async def test_the_first_decision_is_not_blamed_on_members_that_joined_before_the_placement(world):
-    history = RunHistory(world.cache, utc_now)
+    history = RunHistory(world.cache, loop_now)
     await place(world)
     (first,) = history.runs(PAYMENTS)
     assert first["trigger"]["message"] == "policy snapshot payments-0"
@@ -90,7 +90,7 @@ async def test_the_first_decision_is_not_blamed_on_members_that_joined_before_th
 async def test_a_later_decision_is_not_blamed_on_members_that_were_there_when_the_process_started(world):
     await place(world)
     cache = Cache(world.store)
-    history = RunHistory(cache, utc_now)
+    history = RunHistory(cache, loop_now)
     watching = asyncio.create_task(cache.run())
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):

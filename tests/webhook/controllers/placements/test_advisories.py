@@ -6,12 +6,12 @@ from scorer.api.names import ACKNOWLEDGE, ADVISORIES
 from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.status.advisories import MOST_ADVISORIES, advisory_lines
 from tests.builders.placement import make_placement
+from tests.virtual_time import loop_now
 from tests.webhook.controllers.override_rules import make_override, rule
 from tests.webhook.controllers.world import controller, make_config_map, make_member, pick_n, running
 from tests.webhook.edits import edit
 from webhook.controllers.placements.advisories import AdvisoryController
 from webhook.kube.ports import Key
-from webhook.runtime.clock import utc_now
 
 WRONG = (
     'X-78 ResourceOverride shop/wrong: spec.resourceSelectors[0].name: "rate": "p" places no such ConfigMap in shop yet'
@@ -153,7 +153,7 @@ async def test_a_placement_whose_objects_are_not_selected_yet_is_not_evaluated()
     async with running() as world:
         await world.add(make_member("a"), make_placement("p", policy=pick_n(2)))
         await world.until(lambda: lines(world))
-        other, ref = AdvisoryController(world.hub, utc_now, record_nothing), CLUSTER.ref(make_placement("p"))
+        other, ref = AdvisoryController(world.hub, loop_now, record_nothing), CLUSTER.ref(make_placement("p"))
         await other.reconcile(ref)
         assert other.of(ref) is None
         placement = world.cache.get(PLACEMENT, "p")
