@@ -20,7 +20,9 @@ def delete(zone=None):
 def make_override(name, *rules, namespace="shop", placement="p"):
     """Make a ResourceOverride of the ConfigMap; without a namespace a ClusterResourceOverride of everything there."""
     kind = NAMESPACED_OVERRIDE if namespace else OVERRIDE
-    selectors = {"resourceSelectors": [RATES]} if namespace else {"clusterResourceSelectors": [NAMESPACE_SELECTOR]}
+    selectors = (
+        {"resourceSelectors": [{**RATES}]} if namespace else {"clusterResourceSelectors": [{**NAMESPACE_SELECTOR}]}
+    )
     named = {"placement": {"name": placement, "scope": "Cluster"}} if placement else {}
     return {
         "apiVersion": kind.api_version,
