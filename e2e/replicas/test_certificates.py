@@ -327,7 +327,7 @@ def damage(lasting: Installation) -> None:
 
 
 def force(lasting: Installation) -> None:
-    assert "replicas follow within seconds" in lasting.certs("rotate", "--force")
+    assert "Replicas follow within seconds" in lasting.certs("rotate", "--force")
 
 
 @pytest.mark.parametrize("happen", [delete, fill_with_garbage, damage, pytest.param(force, marks=pytest.mark.core)])
@@ -373,7 +373,7 @@ def test_an_authority_that_the_operator_brings_costs_no_write(lasting):
 def test_what_is_distrusted_is_gone_at_once(lasting):
     before = lasting.lineage()
     with SteadyWriters(lasting.hub) as writers:
-        assert "replicas follow" in lasting.certs("rotate", "--force", "--distrust")
+        assert "Replicas follow" in lasting.certs("rotate", "--force", "--distrust")
         lasting.wait_settled(before.generation + 1)
         lasting.wait_admitted()
     assert writers.results["let in"] == 0
