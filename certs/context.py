@@ -97,7 +97,7 @@ class ServerContext:
         """Serve *leaf* from the next handshake on.
 
         Raises:
-            CertificateError: It cannot be served. The pair in use is kept.
+            CertificateError: *leaf* cannot be served. The pair in use is kept.
         """
         self._current = _context(leaf, self._authorities)
         self._leaf = leaf
@@ -109,7 +109,7 @@ class ServerContext:
             pem: One or more certificates.
 
         Raises:
-            CertificateError: It holds no certificate. The authorities in use are kept.
+            CertificateError: *pem* contains no certificate. The authorities in use are kept.
         """
         authorities = _ClientAuthorities(pem)
         # First, because only this can fail: a PEM that cannot be loaded must not invalidate open connections.

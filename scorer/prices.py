@@ -94,7 +94,7 @@ def read_price_list(document: Any) -> PriceList:
     """Read a price list in either notation. In rows, the lowest on-demand price of a type counts.
 
     Raises:
-        InvalidPricesError: It has mistakes.
+        InvalidPricesError: The list has errors.
     """
     reading = _Reading()
     rows = document.get(TABLE) if isinstance(document, dict) and TABLE in document else document

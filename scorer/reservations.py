@@ -151,7 +151,7 @@ def thing_of(lease: JsonObject) -> Thing | None:
     """Return the thing whose reservations a Lease contains, or None if the Lease has another purpose.
 
     Raises:
-        UnreadableReservationsError: Its name is not the hash of the thing that its annotations name.
+        UnreadableReservationsError: The name of the Lease is not the hash of the thing that its annotations name.
     """
     metadata = lease["metadata"]
     if not metadata["name"].startswith(LEASE_PREFIX):
@@ -194,7 +194,7 @@ def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) ->
     The rest of the document is kept, including its resourceVersion: the write fails if another replica wrote first.
 
     Raises:
-        TooManyReservationsError: They do not fit into an annotation.
+        TooManyReservationsError: The reservations do not fit into an annotation.
     """
     content = orjson.dumps([_entry(reservation) for reservation in reservations])
     if len(content) > MOST_BYTES:

@@ -59,7 +59,7 @@ def agent_role_binding(cluster: str, identity: object) -> JsonObject:
         identity: ``spec.identity`` of the MemberCluster, as it is stored.
 
     Raises:
-        InvalidIdentityError: It cannot be the subject of a role binding.
+        InvalidIdentityError: *identity* cannot be the subject of a role binding.
     """
     role = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": role_name(cluster)}
     head = _head(ROLE_BINDING, role_binding_name(cluster), cluster)
@@ -70,7 +70,7 @@ def subject(identity: object) -> JsonObject:
     """Return an identity as the subject of a role binding. The API group is RBAC's for a User or Group, else empty.
 
     Raises:
-        InvalidIdentityError: It cannot be the subject of a role binding.
+        InvalidIdentityError: *identity* cannot be the subject of a role binding.
     """
     if not isinstance(identity, Mapping):
         raise InvalidIdentityError(f"spec.identity is {identity!r:.64}, expected an object")

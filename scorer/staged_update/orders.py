@@ -151,7 +151,7 @@ def open_approval(run: JsonObject, situation: RunSituation, *, stage: str = "", 
         request: Restricts the search to a request name, unless empty.
 
     Raises:
-        RunOrderRefusedError: It waits for no approval, or for several.
+        RunOrderRefusedError: The run waits for no approval, or for several.
     """
     approvals = [wait for wait in situation.waits if wait.kind is RunWaitKind.APPROVAL]
     waits = [wait for wait in approvals if stage in ("", wait.stage) and request in ("", wait.request)]

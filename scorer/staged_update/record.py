@@ -78,7 +78,7 @@ class StagedUpdateRecord:
         """Return the run's copy of its strategy.
 
         Raises:
-            RunFailedError: It is missing or invalid.
+            RunFailedError: The copy is missing or invalid.
         """
         try:
             return UpdateStrategySpec.read(dict_at(self.status, "stagedUpdateStrategySnapshot"))

@@ -57,7 +57,7 @@ def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
     It is the one that most clusters had before, recorded when the run was initialised. It is never guessed.
 
     Raises:
-        RunOrderRefusedError: It is unknown, or no longer retained.
+        RunOrderRefusedError: The index of that snapshot is unknown, or the snapshot is no longer retained.
     """
     recorded_index, indices = previous_index(run), sorted(retained_indices)
     if recorded_index in {str(index) for index in indices}:

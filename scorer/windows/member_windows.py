@@ -115,7 +115,7 @@ def parse_windows(text: str) -> tuple[str, ...]:
     """Parse the list in the annotation of a MemberCluster. Duplicates are ignored.
 
     Raises:
-        ValueError: It names too many windows, or contains an invalid name.
+        ValueError: *text* names too many windows, or contains an invalid name.
     """
     names = tuple(dict.fromkeys(name for item in text.split(",") if (name := item.strip())))
     if len(names) > MOST_NAMED:

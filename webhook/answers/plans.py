@@ -157,7 +157,7 @@ async def _reviews(
 
     Raises:
         ProposalError: There are too many to review.
-        NotReviewedError: They cannot be reviewed, and the settings require that.
+        NotReviewedError: The rights cannot be reviewed, and the settings require a review.
     """
     overlaid_context = context
     if audience.compared is not None:

@@ -227,7 +227,7 @@ def _check_strategy(run: ClusterUpgradeRun, name: str) -> None:
     """Require that a run follows the strategy in the question.
 
     Raises:
-        UnfitStrategyError: It does not.
+        UnfitStrategyError: The run follows another strategy.
     """
     strategy_name = run.spec.strategy_ref.name if run.spec.strategy_ref is not None else ""
     if run.status.start_time is not None:

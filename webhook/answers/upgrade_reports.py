@@ -61,7 +61,7 @@ class UpgradeReports:
 
         Raises:
             UnknownOperationError: No request exists for it.
-            ReportRefusedError: It is older than an earlier report, or a later attempt was started.
+            ReportRefusedError: The report is older than an earlier one, or a later attempt was started.
             ReportInvalidError: The hub refuses its content.
             StoreError: The hub does not accept it.
         """

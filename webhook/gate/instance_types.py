@@ -22,7 +22,7 @@ async def check_instance_types(path: Path | None) -> None:
     """Load the file, so that a process does not start with an invalid one. None: disabled.
 
     Raises:
-        ConfigurationError: It is invalid. The message names the file, the field and the value.
+        ConfigurationError: The file is invalid. The message names the file, the field and the value.
     """
     if path is not None:
         try:

@@ -78,7 +78,7 @@ class ReservationKeeper:
 
         Raises:
             UnknownReservationError: No reservation has that id.
-            NotYoursError: It belongs to another user.
+            NotYoursError: The reservation belongs to another user.
         """
 
         def decide(_: Thing, held: Held) -> Held:
@@ -176,7 +176,7 @@ class ReservationKeeper:
         Several claimants can hold a member for the same kind concurrently.
 
         Raises:
-            MemberHeldError: It is held for another kind of disruption.
+            MemberHeldError: The member is held for another kind of disruption.
         """
         identifier = new_id(MEMBER, cluster)
         reservations: list[Reservation] = []

@@ -66,7 +66,7 @@ class HubNodeGate:
         """Return a pool with its reservations, or None.
 
         Raises:
-            UnreadableReservationsError: Its reservations cannot be read.
+            UnreadableReservationsError: The reservations of the pool cannot be read.
         """
         pool = self.pools.pool(name)
         return None if pool is None else pool.with_reservations(self._reservations.cached(DISRUPTION, name))

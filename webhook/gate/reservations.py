@@ -170,7 +170,7 @@ class LeaseReservations:
 
         Raises:
             UnreadableReservationsError: The Lease is invalid. *decide* is not called.
-            TooManyReservationsError: They do not fit.
+            TooManyReservationsError: The reservations do not fit into the Lease.
             StoreError: The Lease cannot be read or written.
         """
         name = lease_name(gate, thing)

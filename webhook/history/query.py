@@ -80,7 +80,7 @@ def parse_place(token: str) -> tuple[datetime, str]:
     """Parse a continue token.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: *token* is not a continue token.
     """
     time, separator, identity = token.partition("/")
     if not separator:

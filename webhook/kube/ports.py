@@ -166,9 +166,9 @@ class Store(Protocol):
 
         Raises:
             AlreadyExistsError: The name is taken, maybe by an object that is being deleted.
-            NotFoundError: Its namespace does not exist.
-            ForbiddenError: Its namespace is being deleted.
-            InvalidObjectError: Its metadata breaks a rule.
+            NotFoundError: The namespace of the object does not exist.
+            ForbiddenError: The namespace is being deleted.
+            InvalidObjectError: The metadata breaks a rule.
         """
         ...
 
@@ -178,9 +178,9 @@ class Store(Protocol):
         An object that is being deleted is removed with its last finalizer, and accepts no new one.
 
         Raises:
-            NotFoundError: It does not exist.
-            ConflictError: It has another version, or the name belongs to another object.
-            InvalidObjectError: Its metadata breaks a rule, or it is of a custom kind and has no ``resourceVersion``
+            NotFoundError: The object does not exist.
+            ConflictError: The object has another version, or the name belongs to another object.
+            InvalidObjectError: The metadata breaks a rule, or the kind is custom and there is no ``resourceVersion``
                 (``"0"`` does not count as one).
         """
         ...

@@ -494,7 +494,7 @@ def checked_applied(applied: SelectedResources) -> SelectedResources:
     """Return *applied* if an agent can apply all of it without ``apply_rbac``.
 
     Raises:
-        UnknownKindError: It includes roles, which require more than the right to write them.
+        UnknownKindError: *applied* includes roles, which require more than the right to write them.
     """
     apart = {RbacResource.of(kind) for kind in RBAC_KINDS}
     for resource in applied.resources:

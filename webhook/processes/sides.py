@@ -67,7 +67,7 @@ class Side:
         """Return an object. None: unset, the object or its kind does not exist.
 
         Raises:
-            JoinError: It cannot be read.
+            JoinError: The object cannot be read.
         """
         key = Key(name, namespace)
         try:

@@ -91,7 +91,7 @@ class Up:
 
     Raises (on entering):
         DataFolderError: The folder is unusable.
-        webhook.kube.ports.StoreError: Its database is unusable.
+        webhook.kube.ports.StoreError: The database of the store is unusable.
         webhook.server.listening.ListenError: A port is in use.
     """
 
@@ -326,7 +326,7 @@ def _write_private(path: Path, content: bytes) -> None:
     """Write a file atomically, readable only by its owner. Neither a reader nor a crash leaves a partial file.
 
     Raises:
-        DataFolderError: It could not be written, for example on a full disk.
+        DataFolderError: The file could not be written, for example on a full disk.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

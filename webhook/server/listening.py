@@ -239,7 +239,7 @@ def open_sockets(host: str, port: int, setting: str) -> list[socket.socket]:
         setting: Name of the setting with the port.
 
     Raises:
-        ListenError: They could not be opened. The message names *setting*.
+        ListenError: The sockets could not be opened. The message names *setting*.
     """
     try:
         return listening_on(socket.getaddrinfo(host, port, **LISTENED_ON))

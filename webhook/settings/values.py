@@ -50,7 +50,7 @@ def check_url(url: str, example: str) -> str:
         example: Example of such a URL, for the message.
 
     Raises:
-        ValueError: It is no such URL.
+        ValueError: *url* is not such a URL. The message shows *example*.
     """
     if url:
         parts = urlsplit(url)

@@ -22,7 +22,7 @@ def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
     """Return the user that verified claims identify.
 
     Raises:
-        SignInError: They identify no user, or one with a name that no person may have.
+        SignInError: The claims identify no user, or one with a name that no person may have.
     """
     claim = options.username_claim
     name = claims.get(claim)

@@ -52,7 +52,7 @@ class SignIn:
         """Check the settings. The provider is first contacted when a user signs in.
 
         Raises:
-            SettingsError: They are unusable.
+            SettingsError: The settings are unusable.
         """
         try:
             check_transport(self._options.issuer, "oidc_issuer_url")

@@ -63,7 +63,7 @@ def check_transport(url: object, subject: str) -> str:
     """Return a URL that is safe for secrets and browsers: https, or http on this machine.
 
     Raises:
-        SignInError: It is not safe.
+        SignInError: *url* is not safe.
     """
     if isinstance(url, str) and url.isprintable() and " " not in url:
         try:

@@ -86,7 +86,7 @@ class Sessions:
         """Seal a session.
 
         Raises:
-            SignInError: It is too large for a cookie.
+            SignInError: The session is too large for a cookie.
         """
         user = session.user
         document = {"user": user.username, "groups": sorted(user.groups), "ends": int(session.ends.timestamp())}

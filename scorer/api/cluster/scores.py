@@ -45,7 +45,7 @@ def parse_score(text: str) -> ExternalScore:
     """Parse the value of an annotation.
 
     Raises:
-        ValueError: It is not a score. The message has the reason.
+        ValueError: *text* is not a score. The message has the reason.
     """
     score = _parse_bounded(text)
     if isinstance(score, str):

@@ -50,7 +50,7 @@ def pointer_segments(pointer: object) -> list[str]:
     """Return the segments of a JSON Pointer, unescaped.
 
     Raises:
-        PatchError: It is not a pointer.
+        PatchError: *pointer* is not a JSON Pointer.
     """
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")) or _BROKEN_ESCAPE.search(pointer):
         raise PatchError(f"{pointer!r} is not a JSON Pointer")

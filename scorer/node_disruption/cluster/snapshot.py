@@ -245,7 +245,7 @@ def read_pool(document: JsonObject) -> NodePoolState:
     """Read a NodePool.
 
     Raises:
-        pydantic.ValidationError: It is not a NodePool.
+        pydantic.ValidationError: *document* is not a NodePool.
     """
     model = NodePool.read(document)
     ready = find_condition(model.status.conditions, "Ready")

@@ -37,7 +37,7 @@ def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[Ins
         Instance types, sorted by name.
 
     Raises:
-        InvalidPricesError: It has errors.
+        InvalidPricesError: The table has errors.
     """
     if isinstance(document, dict):
         document, at = document.get(TABLE), at / TABLE

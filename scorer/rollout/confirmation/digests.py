@@ -139,7 +139,7 @@ class Confirmation:
         """Read ``DIGEST[,DIGEST…]@EXPIRY``.
 
         Raises:
-            ValueError: It has another form. The message names the part.
+            ValueError: *text* has another form. The message names the invalid part.
         """
         listed, separator, expiry = text.strip().partition("@")
         digests = [part.strip() for part in listed.split(",")]
@@ -174,7 +174,7 @@ class Confirmation:
         """Return the value of the annotation.
 
         Raises:
-            ValueError: It has no expiry.
+            ValueError: The confirmation has no expiry.
         """
         if self.expiry is None:
             raise ValueError("a confirmation must have an expiry")

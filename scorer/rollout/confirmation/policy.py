@@ -46,7 +46,7 @@ class KindPattern:
         """Read ``StatefulSet.apps``, ``Secret``, ``*.cluster.x-k8s.io`` or ``*.*.upbound.io``.
 
         Raises:
-            ValueError: It has another form. The message shows it.
+            ValueError: *text* has another form. The message quotes it.
         """
         kind, _, group = text.strip().partition(".")
         is_kind = kind == "*" or (kind.isascii() and kind.isalnum())

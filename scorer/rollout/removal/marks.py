@@ -167,7 +167,7 @@ def has_hub_signature(work: Mapping[str, Any]) -> bool:
     not sign. An object that is missing from such a Work does not count as unwanted.
 
     Raises:
-        TypeError: Its content cannot be parsed.
+        TypeError: The content of the Work cannot be parsed.
     """
     return annotation(work, WORK_OBJECTS) == objects_digest(manifests_of(work))
 

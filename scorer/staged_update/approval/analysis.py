@@ -216,7 +216,7 @@ def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:
             namespace, because its author need not have any rights elsewhere, unlike the loop.
 
     Raises:
-        AnalysisError: It is invalid.
+        AnalysisError: The annotation is invalid.
     """
     if len(text) > LONGEST_TEXT:
         raise AnalysisError(f"has {len(text)} characters, must have at most {LONGEST_TEXT}")

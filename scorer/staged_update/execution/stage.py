@@ -229,7 +229,7 @@ def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
     """Return whether a cluster is done: it has succeeded, or it has failed and there is a failure policy.
 
     Raises:
-        RunFailedError: It has failed, and there is no failure policy.
+        RunFailedError: The cluster has failed, and there is no failure policy.
     """
     success = status(entry, SUCCEEDED)
     if success == FALSE and policy is None:
@@ -292,7 +292,7 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     update continues. After an eviction, the new binding differs.
 
     Raises:
-        RunFailedError: Its binding no longer exists, or another run has changed it.
+        RunFailedError: The binding of the cluster no longer exists, or another run has changed it.
     """
     name = cluster_name(entry)
     if reason := work.validated.targets.awaited.get(name, ""):

@@ -66,7 +66,7 @@ def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
     """Compute the plan of a run.
 
     Raises:
-        RunFailedError: It can never start.
+        RunFailedError: The run can never start.
         NotYetError: An input will arrive soon.
     """
     spec = spec_of(run)

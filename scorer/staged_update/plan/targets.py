@@ -66,7 +66,7 @@ def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
     """Return the placement of a run.
 
     Raises:
-        RunFailedError: It does not exist, or its strategy is not External.
+        RunFailedError: The placement does not exist, or its strategy is not External.
     """
     placement = facts.placement
     if placement is None or is_deleting(placement):

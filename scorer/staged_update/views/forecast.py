@@ -193,8 +193,8 @@ def initialize_run(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObjec
     """Return a run after its initialisation, and the hub with the resource snapshot that it creates.
 
     Raises:
-        scorer.staged_update.outcome.RunFailedError: It is refused.
-        scorer.staged_update.outcome.NotYetError: It has to wait.
+        scorer.staged_update.outcome.RunFailedError: The run would fail.
+        scorer.staged_update.outcome.NotYetError: The run would wait.
     """
     if status(status_of(run), INITIALIZED):
         return run, facts

@@ -30,7 +30,7 @@ def parse_inventory_annotation(text: str) -> Inventory:
     """Parse the annotation of a MemberCluster.
 
     Raises:
-        ValueError: It is too long, not JSON, or of another shape.
+        ValueError: *text* is too long, not JSON, or of another shape.
     """
     return inventory_of(_parse(text))
 

@@ -66,7 +66,7 @@ class ClusterApiRef:
         """Parse the annotations of a MemberCluster.
 
         Raises:
-            NoClusterError: They do not name a Cluster.
+            NoClusterError: The annotations do not name a Cluster.
         """
         text = annotations.get(CLUSTER, "")
         namespace, slash, name = text.partition("/")

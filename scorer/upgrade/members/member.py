@@ -114,7 +114,7 @@ def parse_expected_duration(text: str) -> timedelta:
     """Parse the duration annotation of a MemberCluster.
 
     Raises:
-        ValueError: It is not a duration, or zero.
+        ValueError: *text* is not a duration, or it is zero.
     """
     expected = parse_wait_time(text)
     if not expected:

@@ -63,7 +63,7 @@ def concurrency(value: int | str, size: int) -> int:
     """Return how many of *size* members are upgraded concurrently. Percentages round down, to at least one.
 
     Raises:
-        ValueError: It is neither a count nor a percentage.
+        ValueError: *value* is neither a count nor a percentage.
     """
     return max(1, scaled_down(_number(value), size))
 

@@ -49,7 +49,7 @@ def parse_version(text: str) -> Version:
     """Parse a Kubernetes version such as ``1.31.2``, ``v1.31.2+k3s1`` or ``1.31``.
 
     Raises:
-        ValueError: It is not a version.
+        ValueError: *text* is not a version.
     """
     match = _VERSION.fullmatch(text) if len(text) <= LONGEST_VERSION else None
     if match is None:

@@ -237,7 +237,7 @@ def read_prices(path: Path) -> InstanceTypeCatalog:
     """Read a table of instance types.
 
     Raises:
-        UserError: It cannot be read, or has mistakes: one line each, with the field and the value.
+        UserError: The file cannot be read, or has mistakes: one line each, with the field and the value.
     """
     try:
         table = load_prices(path, read_catalog)

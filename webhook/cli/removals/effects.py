@@ -75,7 +75,7 @@ async def would_remove(client: Client, place: ResourcePath) -> list[PendingGroup
     """Return the removals that make admission refuse the deletion of an object, from a dry run.
 
     Raises:
-        HubRefusedError: It is refused for another reason.
+        HubRefusedError: The deletion is refused for another reason.
     """
     try:
         await client.delete(place, dry_run=True)

@@ -142,7 +142,7 @@ class SimulatedMembers:
 
         Raises:
             NotFoundError: The member does not exist.
-            StoreError: Its file cannot be opened.
+            StoreError: The file of the store cannot be opened.
         """
         if cluster not in self._members:
             raise NotFoundError(f"MemberCluster {cluster} not found")

@@ -224,7 +224,7 @@ class Api:
         """Check that a request may proceed to its handler.
 
         Raises:
-            ProblemError: It may not, or not now.
+            ProblemError: The request must not proceed, or not now.
         """
         callers = None if endpoint.open_to_all else self._callers
         if callers is not None:

@@ -99,7 +99,7 @@ class Bodies:
 
         Raises:
             BodyTooLargeError: Longer than *limit*. If Content-Length already exceeds it, nothing is read.
-            BodyTimeoutError: It did not arrive within *seconds*.
+            BodyTimeoutError: The body did not arrive within *seconds*.
             BrokenBodyError: The client disconnected, or its chunks are malformed.
             BodyMemoryError: No memory is left for it.
         """

@@ -84,7 +84,7 @@ class HubUpgrades:
         """Parse a run.
 
         Raises:
-            UnreadableRunError: It cannot be parsed.
+            UnreadableRunError: *document* cannot be parsed.
         """
         return self._runs.read(document)
 

@@ -127,7 +127,7 @@ class Kubeconfig:
         """Read a file. An empty one has no contexts.
 
         Raises:
-            ConfigurationError: It cannot be read, or is no kubeconfig.
+            ConfigurationError: *file* cannot be read, or is not a kubeconfig.
         """
         try:
             content = read_bounded(file)

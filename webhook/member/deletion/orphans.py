@@ -53,7 +53,7 @@ async def recreated(
         The Work, and the new AppliedWork.
 
     Raises:
-        AppliedWorkDeletingError: It is not ours, or another finalizer still keeps it.
+        AppliedWorkDeletingError: The AppliedWork is not ours, or another finalizer still keeps it.
         StoreError: The hub or the member did not answer.
     """
     live_applied_work = error.found

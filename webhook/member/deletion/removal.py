@@ -461,7 +461,7 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
     """Delete the AppliedWork in the foreground, so that its objects are deleted first. Return whether it is deleted.
 
     Raises:
-        ConflictError: It has changed since its objects were checked, and may own more of them.
+        ConflictError: The AppliedWork has changed since its objects were checked, and may own more of them.
     """
     try:
         # Both writes require the version that was checked. An object handed over since then has changed the record. It

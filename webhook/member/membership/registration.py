@@ -112,8 +112,8 @@ class Registration:
             hub: UID of the hub, empty if unknown.
 
         Raises:
-            ForeignClusterError: It belongs to another agent, and no write was made.
-            StoreError: It could not be read or recorded, so its owner is unknown.
+            ForeignClusterError: The cluster belongs to another agent, and no write was made.
+            StoreError: The record could not be read or written, so the owner of the cluster is unknown.
         """
         self._hub = hub
         us = HubMember.named(self._cluster, hub)
@@ -145,7 +145,7 @@ class Registration:
         """Check that no other agent has taken the cluster over. A missing or incomplete record is written again.
 
         Raises:
-            ForeignClusterError: It belongs to another agent.
+            ForeignClusterError: The cluster belongs to another agent.
             StoreError: The cluster did not answer.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()

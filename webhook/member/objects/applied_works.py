@@ -48,8 +48,8 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
     A released AppliedWork becomes ours, without its previous objects. The Work takes over those that it holds itself.
 
     Raises:
-        AnothersError: It belongs to another owner.
-        AppliedWorkDeletingError: It is being deleted.
+        AnothersError: The AppliedWork belongs to another owner.
+        AppliedWorkDeletingError: The AppliedWork is being deleted.
         ConflictError: Another client wrote or created it in the meantime.
         StoreError: The member did not answer.
     """

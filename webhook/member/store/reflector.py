@@ -118,7 +118,7 @@ async def list_and_watch(
         labels: Only objects with these labels.
 
     Raises:
-        StoreError: They cannot be read, or the watch must be restarted with a list.
+        StoreError: The objects cannot be read, or the watch must be restarted with a list.
     """
     listing = await store.list(kind, namespace, labels)
     # Before the watch, which starts at this version, so that no change is missed in between.

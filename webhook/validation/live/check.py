@@ -75,7 +75,7 @@ def selector_of(term: JsonObject) -> LabelSelector:
     """Return the label selector of a term. Short selectors are parsed once and cached, because few differ.
 
     Raises:
-        UnknownStateError: It is malformed.
+        UnknownStateError: The selector is malformed.
     """
     try:
         text = orjson.dumps(term.get("labelSelector") or {})
