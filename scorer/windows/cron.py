@@ -1,14 +1,14 @@
 """Schedules of disruption budgets: the reference's cron dialect, always UTC.
 
 The parser is our own, linear in the length of the text: the cron libraries accept much that the reference refuses, and
-refuse some that it accepts (nodepool-disruption.md 8.3). The next fire of a single schedule is computed with croniter,
-in `scorer.windows.fires`.
+refuse some that it accepts (nodepool-disruption.md 8.3). The next fire time of a single schedule is computed with
+croniter, in `scorer.windows.fires`.
 
 The search in this module is for many schedules over many days. It works on sets of bits, a whole month or a whole day
-per step, where croniter steps from date to date. A calendar, or the next opening over 400 days, needs every fire of 50
-schedules. A schedule that fires each minute has 576,000 fires in 400 days. The gate determines which of the 50 budgets
-of a pool are active within one turn of the event loop. That takes 30 microseconds with bits, 160 microseconds with the
-next fire of each schedule, and 13 ms if no two schedules share their days.
+per step, where croniter steps from date to date. A calendar, or the next opening over 400 days, needs every fire time
+of 50 schedules. A schedule that fires each minute has 576,000 fire times in 400 days. The gate determines which of the
+50 budgets of a pool are active within one turn of the event loop. That takes 30 microseconds with bits, 160
+microseconds with the next fire time of each schedule, and 13 ms if no two schedules share their days.
 
 Source: nodepool-disruption.md 8; robfig/cron v3 ``parser.go`` and ``spec.go``.
 """
@@ -147,10 +147,10 @@ class CronSchedule:
         return self.months == _MONTH.full and (days or weekdays if self.either else days and weekdays)
 
     def last_at(self, instant: datetime) -> datetime | None:
-        """Return the latest fire that is not after *instant*, in UTC, or None if there is no fire since the year 1.
+        """Return the latest fire time that is not after *instant*, in UTC. None: unset, none since the year 1.
 
-        For an ``@every`` schedule, the result is the whole second of *instant*: such a schedule fires its delay after
-        the start of any search, so a search with the right start finds a fire at that second.
+        For an ``@every`` schedule, the result is *instant*, rounded down to the second. Such a schedule fires one
+        interval after the start of a search, so a search that starts one interval earlier fires at that second.
 
         Raises:
             ValueError: *instant* has no time zone.
@@ -173,10 +173,10 @@ class CronSchedule:
         return datetime(year, month, _highest(days), *time, tzinfo=UTC)
 
     def minutes_since_fire(self, moment: CronMinute, most: int) -> int | None:
-        """Return the minutes since the fire that `last_at` returns. Only for schedules with fields.
+        """Return the minutes since the fire time that `last_at` returns. Only for schedules with fields.
 
-        None if there is no fire, or if it was before this month and therefore at least *most* minutes ago: the exact
-        number would take longer to compute, and the caller does not need it.
+        None if there is no fire time, or if it was before this month and therefore at least *most* minutes ago: the
+        exact number would take longer to compute, and the caller does not need it.
         """
         if self.months >> moment.month & 1:
             weekdays = self.weekdays * _SIX_WEEKS >> moment.first_weekday << 1
@@ -213,7 +213,7 @@ class CronSchedule:
         return days_with_fire & ((1 << days) - 1)
 
     def _days_of(self, year: int, month: int) -> int:
-        """Return the days of a month with a fire, as bits."""
+        """Return the days of a month on which the schedule fires, as bits."""
         if not self.months >> month & 1:
             return 0
         # The set of weekdays is repeated for six weeks, and shifted so that bit 1 is the first day of the month.

@@ -1,12 +1,12 @@
-"""Next fire of a schedule. croniter finds the day.
+"""Next fire time of a schedule. croniter finds the day.
 
 croniter never parses a user's text. It receives the three day fields from our parser, and searches for the first
 matching day within nine years. A search usually takes a tenth of a millisecond, and at most one or two milliseconds.
 Its results are cached. A small cache is enough: the schedules of a fleet share a few sets of days. They differ in their
-times of day, which are computed from the sets of `scorer.windows.cron` without croniter. A cached next fire takes three
+times of day, which are computed from the sets of `scorer.windows.cron` without croniter. A cached result takes three
 microseconds.
 
-`scorer.windows.cron` has another search, which finds the fires of many schedules over many days as bits.
+`scorer.windows.cron` has another search, which finds the fire times of many schedules over many days as bits.
 
 Source: nodepool-disruption.md 8.4. There, croniter evaluates the complete schedule. The tests compare both results.
 """
@@ -33,10 +33,10 @@ _MOST_YEARS: Final = 9
 
 
 def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
-    """Return the first fire strictly after *instant*, in UTC.
+    """Return the first fire time strictly after *instant*, in UTC.
 
-    None if the search finds no fire within its horizon. The horizon ends with the calendar year `HORIZON_YEARS` after
-    the year of the first whole second after *instant*, and with the year 9999.
+    None if the search finds no fire time within its horizon. The horizon ends with the calendar year `HORIZON_YEARS`
+    after the year of the first whole second after *instant*, and with the year 9999.
 
     Raises:
         ValueError: *instant* has no time zone.

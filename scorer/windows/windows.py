@@ -1,7 +1,7 @@
 """Windows of budgets: whether one is active at an instant, and over a period.
 
 A window is a set of minutes. Schedules fire at second 0 and durations are whole minutes, so nothing changes within a
-minute, with one exception: a search for the next fire that gives up does so at the first second of a year (see
+minute, with one exception: a search for the next fire time that gives up does so at the first second of a year (see
 `BudgetWindow.silences`). A period is therefore held as one long integer with a bit per minute, and the windows of a day
 are computed once for all days that match. The cost does not depend on how often a schedule fires.
 
@@ -37,7 +37,7 @@ _EPOCH_DAY: Final = _EPOCH.date().toordinal()
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 LAST_YEARS: Final = datetime(MAXYEAR - 2 * HORIZON_YEARS, 1, 1, tzinfo=UTC)
-"""Before this instant, every schedule that ever fires fires again later. After it, a search may find no fire."""
+"""Before this instant, every schedule that ever fires does so again later. After it, a search may find no fire time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class BudgetWindow:
-    """Times at which a budget is active: for *duration* from each fire of *schedule*, end excluded.
+    """Times at which a budget is active: for *duration* from each fire time of *schedule*, end excluded.
 
     Without a schedule, the budget is always active.
 
@@ -76,9 +76,9 @@ class BudgetWindow:
         This follows the specification word for word for one instant. `minutes` and `silences` give the same result for
         all instants of a period.
 
-        The reference searches for the next fire from *duration* ago on, and treats a schedule as always active if that
-        search gives up. This happens only to schedules of leap days, and near the maximum date. An ``@every`` schedule
-        fires its delay after any instant where the search starts, so it is active always or never.
+        The reference searches for the next fire time from *duration* ago on, and treats a schedule as always active if
+        that search gives up. This happens only to schedules of leap days, and near the maximum date. An ``@every``
+        schedule fires one interval after the start of a search, so the budget is either always or never active.
         """
         if self.schedule is None or self.schedule.never_fires:
             return True
@@ -173,7 +173,7 @@ class BudgetWindow:
         return int.from_bytes(b"".join(map(pattern.days.__getitem__, kinds)), "big")
 
     def silences(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield when, from *start* to *end*, the budget is active because the search for a fire gives up.
+        """Yield when, from *start* to *end*, the budget is active because the search for a fire time gives up.
 
         All times are in seconds since the epoch. There are two causes: the next 29 February is up to eight years away
         around a year such as 2100, and the calendar ends with the year 9999.
@@ -210,7 +210,7 @@ class BudgetWindow:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """Effect of the fires of one day on that day and the following ones.
+    """Effect of the fire times of one day on that day and the following ones.
 
     Args:
         reach: Number of days after which the last window of a day ends.

@@ -141,7 +141,7 @@ def _spelled_out(kind: Kind, document: JsonObject, context: Context) -> JsonObje
 
 
 def _unmarked(document: JsonObject, old: JsonObject | None) -> JsonObject:
-    """Return *document* without a deletionTimestamp of its author, with which the write would bypass all rules."""
+    """Return *document* without a deletionTimestamp that its author set: it would make the write bypass all rules."""
     if "deletionTimestamp" not in metadata_of(document) or is_deleting(old or {}):
         return document
     metadata = {name: value for name, value in document["metadata"].items() if name != "deletionTimestamp"}

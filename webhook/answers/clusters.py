@@ -147,7 +147,7 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Cl
 
 
 def _detail(fleet: Fleet, rejection: FilterRejection) -> str:
-    """Return why a cluster is not eligible, without an age, as the view has the instant of the last heartbeat."""
+    """Return why a cluster is not eligible, without an age: the view has the time of the last heartbeat."""
     if rejection.category is Category.HEARTBEAT_STALE:
         return f"no heartbeat within {format_duration(fleet.limits.heartbeat)}"
     return rejection.message

@@ -277,7 +277,7 @@ def as_written(item: ProposedObject, live: JsonObject | None, now: datetime) -> 
 
     As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
     status, except that of a hypothetical member cluster: the given fields count, the others are as stored. A new run
-    has no status, as it has not started.
+    has no status, because it has not started.
     """
     document, notes = item.document, []
     if live is not None:

@@ -76,8 +76,8 @@ class UpdateRun(TypedDict):
     why: str
     """Problem of the run, or its missing input."""
     waits: list[UpdateRunWait]
-    """Conditions that a user has to answer come first. Clusters in progress are omitted, as the timeline has them. At
-    most ten clusters that must not be disrupted now are named."""
+    """Conditions that a user has to answer come first. Clusters in progress are omitted, because the timeline has them.
+    At most ten clusters that must not be disrupted now are named."""
     clusters: int
     updated: int
     createdAt: Instant | None

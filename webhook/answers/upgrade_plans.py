@@ -304,6 +304,6 @@ def _members(
 
 
 def _able(members: Iterable[Member]) -> Mapping[str, Capabilities]:
-    """Return all capabilities for each back end, as none is queried."""
+    """Return all capabilities for each back end, because none is queried."""
     names: Collection[str] = {member.upgrader for member in members}
     return {name: Capabilities() for name in names}

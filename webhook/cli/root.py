@@ -225,7 +225,7 @@ class Root(click.Group):
         return code if isinstance(code, int) else 0
 
     def _called(self, program: str, words: Sequence[str]) -> tuple[str, click.Command]:
-        """Return the name and the command that *words* call, as not every error of click's parser has them."""
+        """Return the name and the command that *words* call: some errors of click's parser lack them."""
         path, command, context = program, cast(click.Command, self), click.Context(self)
         for word in words:
             if isinstance(command, click.Group) and word in command.list_commands(context):

@@ -61,7 +61,7 @@ class HubBudgets:
     async def overview(
         self, pools: Sequence[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason]
     ) -> BudgetList:
-        """Return the budgets of *pools* at *at*, read-only. Runs in a thread, as a thousand pools take a while."""
+        """Return the budgets of *pools* at *at*. Runs in a thread, because many pools would block the event loop."""
         return await asyncio.to_thread(self._overviews.overview, pools, at, reasons)
 
     async def calendar(

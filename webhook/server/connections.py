@@ -3,8 +3,8 @@
 A socket costs memory before its TLS handshake is done, and a client that never starts a handshake costs as much as an
 honest caller. So the limit applies from accept on, and handshakes have another limit per address. The API server may
 share its address with an attacker (a proxy, konnectivity), so no client is refused because of others at its address.
-The oldest handshake is closed first, as an honest one takes milliseconds. Among connected clients, the idle one that
-has been silent longest is closed first. *Vouched-for* clients, which have authenticated, come last.
+The oldest handshake is closed first, because an honest one takes milliseconds. Among connected clients, the idle one
+that has been silent longest is closed first. *Vouched-for* clients, which have authenticated, come last.
 
 CPU time is limited as well. A handshake costs more than a review, so each address may start `HANDSHAKES_PER_SECOND`. A
 handshake above that is delayed, unless a vouched-for client is connected from there. All unauthenticated clients share

@@ -37,12 +37,13 @@ def plan_releases(
 ) -> Releases:
     """Find the objects that members may have, and that selection leaves to the clusters.
 
-    An object remains on the record while it is on the hub or in a snapshot, as a binding may still have that content.
+    An object remains on the record while it is on the hub or in a snapshot, because a binding may still have that
+    content.
 
     Args:
         groups: All snapshot groups of a placement.
         objects: The objects that are selected now.
-        cluster_objects: The objects that were left out of the selection, as a cluster's controllers create them.
+        cluster_objects: The objects that were left out of the selection because a cluster's controllers create them.
     """
     latest = placed_group(groups)
     recorded_objects, groups_with_objects = _recorded_objects(latest), [latest] if latest and cluster_objects else []
@@ -64,7 +65,7 @@ def plan_releases(
 
 
 def _recorded_objects(group: SnapshotGroup | None) -> frozenset[ObjectIdentity] | None:
-    """Return the record of a group. None: unknown, as another client has edited it."""
+    """Return the record of a group. None: unknown, because another client has edited it."""
     try:
         return group.released() if group else frozenset()
     except (ValueError, TypeError):

@@ -190,7 +190,7 @@ def forecast(
 
 
 def initialize_run(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObject, StagedUpdateFacts]:
-    """Return a run after its initialisation, and the hub with the resource snapshot that it creates.
+    """Return a run after its initialization, and the facts with the resource snapshot that initialization creates.
 
     Raises:
         scorer.staged_update.outcome.RunFailedError: The run would fail.

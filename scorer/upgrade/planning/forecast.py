@@ -176,8 +176,8 @@ def forecast(
         facts: State of the hub. `UpgradeRunFacts.durations` must have all of its members.
         assumptions: Assumptions.
         long: Whether upgrades take their P90 instead of their P50.
-        pulse: Called at every instant and for every query of window states, as there may be thousands per instant. An
-            exception that it raises aborts the forecast.
+        pulse: Called at every instant and for every query of window states, because an instant may need thousands of
+            queries. An exception that it raises aborts the forecast.
     """
     now = facts.now.replace(microsecond=0)
     times = _Times(facts.durations, assumptions, long=long)

@@ -210,7 +210,7 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
-    """Return the newest heartbeat. One in the future counts only if all are, as the clock of one node may be wrong."""
+    """Return the newest heartbeat. One in the future counts only if all are: a single clock may be wrong."""
     beats = (read_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
     entries = [beat for beat in beats if beat is not None]
     past = [beat for beat in entries if beat <= now]

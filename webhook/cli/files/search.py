@@ -230,7 +230,7 @@ def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Return whether a name matches a pattern of ``*`` and ``?``. Brackets are literal, as names often have them."""
+    """Return whether a name matches a pattern of ``*`` and ``?``. Brackets are literal: names often contain them."""
     at = position = 0
     star, retry_position = -1, 0
     while position < len(name):

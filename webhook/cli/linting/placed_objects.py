@@ -16,7 +16,7 @@ from scorer.rollout.selection.selector import DocumentInventory, Selection, sele
 from webhook.cli.files.documents import Identity, Loaded
 
 IGNORED_FIELDS: Final = "ignore-fields"
-"""Rule of these findings: no rule of admission, as admission does not review such objects."""
+"""Rule of these findings: not one of admission, which does not review such objects."""
 
 _AUTOSCALER: Final = KINDS["autoscaling", "HorizontalPodAutoscaler"]
 _ANNOTATION: Final = FieldPath.of("metadata", "annotations", IGNORE_FIELDS)

@@ -20,7 +20,7 @@ The table has no entry for an idle key without a timer and counters, so it does 
 
 A timer is set by `WorkQueue.add_after`, by a result that asks for a requeue, and by a failure. It does not depend on
 the phase: a key may have one while it is queued or running. There is one timer per key, the earliest. Adding the key
-cancels it, as the reconcile that follows sets it again if it is still needed.
+cancels it, because the reconcile that follows sets it again if it is still needed.
 
 The counters count consecutive results, so they outlast a reconcile.
 

@@ -94,7 +94,7 @@ class NodeWorld:
         return self._broadcaster.subscribe(handler)
 
     def documents(self) -> list[JsonObject]:
-        """Return everything that planning reads. A thread may read it, as cached objects are never modified."""
+        """Return everything that planning reads. A thread may read it, because cached objects are never modified."""
         return [document for kind in (*NEEDED, *HELPFUL) for document in self.cache.of_kind(kind).objects.values()]
 
     def nodes(self) -> Iterator[JsonObject]:

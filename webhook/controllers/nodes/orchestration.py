@@ -1,7 +1,7 @@
 """Accepted disruption commands: advance each to completion, or roll it back.
 
-A failure on one node is reported on it, and the node is backed off, so that it does not block others. An admission
-policy may refuse any of these writes permanently, and other clients write annotations of nodes, too.
+A failure is reported on its node, and only that node is retried with backoff, so that it does not block the others. An
+admission policy may refuse any of these writes permanently, and other clients also annotate nodes.
 
 Source: nodepool-disruption.md 5.1, 7.1 and 9.
 """

@@ -200,8 +200,8 @@ class AnalysisController:
     def _cached_observation(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation | None:
         """Return an observation from the cache. None: unknown, the kind is not watched, or its objects are trimmed.
 
-        The cache may lag. An object that is missing for that reason does no harm, as the next check finds it. The cache
-        alone never approves.
+        The cache may lag. An object that is missing for that reason does no harm, because the next check finds it. The
+        cache alone never approves.
         """
         cache = self._hub.cache
         return read_object(cache.get(kind, key.name, key.namespace), check) if cache.holds_whole(kind) else None

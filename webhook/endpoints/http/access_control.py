@@ -352,9 +352,8 @@ def set_cookie(response: web.StreamResponse, name: str, value: str, life: timede
 def get_cookie(request: web.Request, name: str) -> str | None:
     """Return the value of a cookie, or None.
 
-    The library's parser is avoided: it accepts parts of a quoted value, and names behind blanks that browsers do not
-    treat as blanks, as cookies of their own. So a sibling host, which cannot set a cookie of this name, could smuggle
-    one in.
+    The library's parser is avoided: it splits a quoted value into several cookies, and accepts names after characters
+    that only it treats as blanks. A sibling host, which cannot set a cookie of this name, could smuggle one in.
     """
     for pair in request.headers.get("Cookie", "").split(";"):
         cookie_name, has_value, value = pair.strip(" ").partition("=")

@@ -103,7 +103,7 @@ class Hub:
         return not self._pending
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Create an object. Raises as the store does, after reading an object that already exists into the cache."""
+        """Create an object. Raises the errors of `Store.create`. An object that already exists is cached first."""
         try:
             async with self._slot(kind):
                 return self._known(kind, await self.store.create(kind, document))
@@ -112,24 +112,25 @@ class Hub:
             raise
 
     async def replace(self, kind: Kind, document: JsonObject) -> JsonObject:
-        """Replace an object at the version that was read. Raises as the store does. A conflict reads the object.
+        """Replace an object at the version that was read.
 
-        For objects that the loop owns. Use `amend` for those that users write.
+        For objects that the loop owns. Use `amend` for those that users write. Raises the errors of `Store.replace`. On
+        a conflict, the object is read again.
         """
         return await self._over(kind, document, self.store.replace)
 
     async def amend(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Replace the metadata of an object at the version that was read: see `Store.replace_metadata`.
 
-        Raises as the store does. A conflict reads the object.
+        Raises the errors of that method. On a conflict, the object is read again.
         """
         return await self._over(kind, document, self.store.replace_metadata)
 
     async def store_status(self, kind: Kind, document: JsonObject, status: JsonObject) -> JsonObject:
         """Store the status of an object immediately, at the version that was read.
 
-        For a status that the next step relies on and that has no other writer. Use `report` for all others. Raises as
-        the store does. A conflict reads the object.
+        For a status that the next step relies on and that has no other writer. Use `report` for all others. Raises the
+        errors of `Store.replace_status`. On a conflict, the object is read again.
         """
         return await self._over(kind, {**document, "status": status}, self.store.replace_status)
 

@@ -227,7 +227,7 @@ def _from_interpreter() -> Callable[[Any], None]:
 _UNTRACK: Final = _from_interpreter()
 """A no-op on untracked objects. Source: docs.python.org/3/c-api/gcsupport.html."""
 _GIVEN: Final[dict[frozenset[str], set[str]]] = {}
-"""Interned sets of field names. Bounded, as models have few fields. Never mutated: a copied model makes its own set."""
+"""Interned sets of field names. Bounded, because models have few fields. Never mutated: a copy makes its own set."""
 
 
 def essential_node(node: JsonObject) -> JsonObject:

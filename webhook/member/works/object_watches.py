@@ -64,7 +64,7 @@ class _Watch:
         self._objects = objects
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `webhook.member.store.reflector.ResourceEventHandler`. Enqueues all Works, as changes may be lost."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`. Enqueues all Works: changes may be lost."""
         self.forbidden = ""
         self._objects.missed(self.kind, items)
 

@@ -205,7 +205,7 @@ def _new_errors(
 
 
 def _is_within(path: FieldPath, broken: Set[tuple[str | int, ...]]) -> bool:
-    """Return whether *path* is a broken part or inside one. Looks up prefixes, as there may be thousands of parts."""
+    """Return whether *path* is a broken part or inside one. Looks up prefixes: there may be thousands of parts."""
     return any(path.parts[:length] in broken for length in range(len(path.parts) + 1))
 
 
