@@ -343,7 +343,7 @@ def _blocking_guards(pod: NodePod, guards: Sequence[PodGuard]) -> tuple[PodGuard
 def _protection_blocker(pod: NodePod) -> Blocker:
     end = pod.protected_until
     until = f" until {format_time(end)}" if end is not None else ""
-    message = f"pod {pod.namespace}/{pod.name} has the annotation {DO_NOT_DISRUPT}{until}"
+    message = f"pod {pod.namespace}/{pod.name} is protected by the annotation {DO_NOT_DISRUPT}{until}"
     return Blocker(BlockReason.DO_NOT_DISRUPT, message, end, f"Pod {pod.namespace}/{pod.name}")
 
 

@@ -127,7 +127,7 @@ def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, deadline: datetime
         end = pod.held.protected_until
         suffix = f" until {format_time(end)}" if end is not None else ""
         until = min((instant for instant in (end, deadline) if instant is not None), default=None)
-        message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{suffix}"
+        message = f"pod {pod.key} is protected by the annotation {DO_NOT_DISRUPT}{suffix}"
         return DrainBlocker(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
     refusal = book.refusal(pod)
     return None if refusal is None else DrainBlocker(pod.key, *refusal, until=deadline)

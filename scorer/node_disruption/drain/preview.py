@@ -195,7 +195,8 @@ def _drained_pod(
     forced_after = None if grace is None else max(timedelta(), grace - pod.grace)
     if pod.held.is_protected(now):
         end = pod.held.protected_until
-        stay_reason = f"has the annotation {DO_NOT_DISRUPT}" + (f" until {format_time(end)}" if end is not None else "")
+        until = f" until {format_time(end)}" if end is not None else ""
+        stay_reason = f"is protected by the annotation {DO_NOT_DISRUPT}{until}"
         return DrainedPod(
             pod.key, node, DrainOutcome.HELD, onto, stay_reason, BlockReason.DO_NOT_DISRUPT, end, forced_after, nowhere
         )

@@ -204,7 +204,7 @@ async def test_what_keeps_a_node_is_one_event(nodes):
         await process.look()
     [message] = [told[3] for told in nodes.told if told[:3] == ("Node", "a", "DisruptionBlocked")]
     assert "the node is annotated" in message
-    assert "pod shop/web has the annotation" in message
+    assert "pod shop/web is protected by the annotation" in message
 
 
 class Proxy:
