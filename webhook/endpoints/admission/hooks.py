@@ -68,6 +68,7 @@ Judge = Callable[[JsonObject, float], Awaitable[Judgement]]
 """Judges ``request`` of a review within the deadline, and returns the verdict."""
 
 HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
+_TIMED_OUT: Final = "timed out: the caller's time limit has passed"
 BUDGET_SECONDS: Final = 4.0
 BUDGET_MARGIN_SECONDS: Final = 0.5
 """Time between our deadline and the API server's, so that the response arrives before its timeout."""
@@ -324,7 +325,7 @@ class ReviewHandler:
                     # The wait may have used up the caller's time. Judging now would take from the API server's share,
                     # for an answer that the caller does not read.
                     if asyncio.get_running_loop().time() > start + _budget(request.query_string):
-                        return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
+                        return self._refuse(503, "deadline", _TIMED_OUT)
                     return await self._judge_in_place(hook, request, body, judge, start, is_known=False)
         except BodyTooLargeError as error:
             return self._refuse(413, "size", str(error))
@@ -357,7 +358,7 @@ class ReviewHandler:
             async with asyncio.timeout_at(start + _budget(request.query_string)):
                 await self._long.acquire()
         except TimeoutError:
-            return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
+            return self._refuse(503, "deadline", _TIMED_OUT)
         try:
             return await self._answer(hook, request, body, judge, start, is_known=is_known)
         finally:
@@ -377,7 +378,7 @@ class ReviewHandler:
         except InvalidReviewError as error:
             return self._refuse(error.code, "malformed", error.message)
         except TimeoutError:
-            return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
+            return self._refuse(503, "deadline", _TIMED_OUT)
         if is_known:
             mark_authenticated(request)
         try:
@@ -406,7 +407,7 @@ class ReviewHandler:
         # Past the deadline, the API server may already have applied failurePolicy: a verdict sent now would be counted
         # here although it had no effect.
         if now > deadline:
-            return self._refuse(503, "deadline", "timed out: the caller's time limit is exceeded")
+            return self._refuse(503, "deadline", _TIMED_OUT)
         self._record(hook, review["request"], verdict["response"], now - start)
         if is_known:  # names that unauthenticated callers claim are not recorded
             note_review(self._history, review["request"], verdict["response"])
