@@ -35,8 +35,8 @@ class GateSettings(InstallationSettings):
     template_do_not_disrupt: bool = Field(
         default=True,
         description=(
-            "Apply `karpenter.sh/do-not-disrupt` in the template of a pool to nodes that were created before the "
-            "annotation was set, too."
+            "Apply the annotation `karpenter.sh/do-not-disrupt` of a pool's template to existing nodes as well, not only "
+            "to nodes that are created later."
         ),
     )
     gate_members: Annotated[tuple[MemberDisruption, ...], COMMAS] = Field(

@@ -39,7 +39,7 @@ Exit codes:
     "--service", default="harbormaster", show_default=True, metavar="NAME", help="Name of the Service of `serve`."
 )
 @click.option("--port", default=443, show_default=True, type=click.IntRange(1, 65535), help="Port of the Service.")
-@click.option("--url", default="", metavar="URL", help="https://HOST:PORT instead of a Service.")
+@click.option("--url", default="", metavar="URL", help="Server to call instead of a Service, as https://HOST:PORT.")
 @click.option(
     "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Authority for the API server to trust, in PEM."
 )
