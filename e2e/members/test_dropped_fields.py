@@ -100,7 +100,7 @@ async def test_a_field_of_which_nothing_is_known_is_kept_and_reported(bed, strat
     for _ in range(2):
         await place(bed, strategy, secret(bed, size))
         assert keys(bed) == ["certificates", "password"]
-        assert "1 fields remain that an earlier manifest may have set" in await bed.message()
+        assert "an earlier manifest may have set 1 field that this one omits" in await bed.message()
         (entry,) = await bed.entries()
         assert entry["driftDetails"]["observedDrifts"] == [{"path": "/data/password", "valueInMember": "(redacted)"}]
     await bed.assert_quiet()

@@ -176,7 +176,7 @@ def test_a_member_that_leaves_in_the_midst_of_a_stage_ends_the_run(fleet, update
 
 BAD_STAGES: dict[str, tuple[tuple[JsonObject, ...], str]] = {
     "twice": ((make_stage("one", "europe"), make_stage("all")), "cluster-in-two-stages: stage all selects"),
-    "nowhere": ((make_stage("one", "europe"),), "clusters-in-no-stage: 2 clusters are in no stage: bravelion"),
+    "nowhere": ((make_stage("one", "europe"),), "clusters-in-no-stage: no stage selects 2 clusters: bravelion"),
     "order": (
         (make_stage("all", sortingLabelKey="region"),),
         "sorting-label-invalid: sortingLabelKey of stage all: label region",

@@ -12,6 +12,7 @@ from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, 
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementType
 from scorer.api.unstructured.documents import status_of
+from scorer.api.values.quoting import format_count
 from scorer.framework.status import Category, FilterRejection
 from scorer.placement.holdings import Binding
 from scorer.placement.schedule import ScheduleResult, Scored
@@ -95,7 +96,8 @@ def reason_category(decision: Mapping[str, Any]) -> str:
 def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str, str]:
     """Return status, reason and message of the snapshot's ``Scheduled`` condition."""
     if schedule.invalid:
-        suffix = f". {schedule.selected_count} clusters remain unchanged" if schedule.selected_count else ""
+        count = schedule.selected_count
+        suffix = f". The placement keeps {format_count(count, 'cluster')}" if count else ""
         return FALSE, INVALID, f"the policy cannot be evaluated: {schedule.invalid}{suffix}"
     if schedule.satisfied:
         return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.selected_count)}"

@@ -209,7 +209,7 @@ class HistoryWriter:
     def _loss(self, dropped: int) -> RecordEntry:
         """Return the entry that records how many others were dropped."""
         about = InvolvedObject(CONFIG_MAP.kind, self._instance, self._namespace)
-        message = f"{dropped} further entries of {self._instance} were dropped: too many within one write interval"
+        message = f"{self._instance} recorded too many entries within one write interval: {dropped} dropped"
         return self._named(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
 
     def _is_untidy(self) -> bool:

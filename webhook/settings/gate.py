@@ -35,8 +35,8 @@ class GateSettings(InstallationSettings):
     template_do_not_disrupt: bool = Field(
         default=True,
         description=(
-            "Apply the annotation `karpenter.sh/do-not-disrupt` of a pool's template to existing nodes as well, not only "
-            "to nodes that are created later."
+            "Apply the annotation `karpenter.sh/do-not-disrupt` of a pool's template to existing nodes as well, not "
+            "only to nodes that are created later."
         ),
     )
     gate_members: Annotated[tuple[MemberDisruption, ...], COMMAS] = Field(

@@ -338,7 +338,7 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
         yield FieldError(at / "values", Cause.REQUIRED, "must not be empty when operator is In", "K-07")
         return
     if wanted is not None and len(values) < wanted:
-        yield invalid(at / "minValues", wanted, f"only {len(values)} values are listed", "K-10")
+        yield invalid(at / "minValues", wanted, f"must not exceed the number of values, {len(values)}", "K-10")
     if requirement.key != CAPACITY_TYPE:
         return
     unknown = [value for value in values if value not in CAPACITY_TYPES]
@@ -346,7 +346,8 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
     if not known_count:
         yield not_supported(at / "values", unknown[0], CAPACITY_TYPES, "K-11")
     elif wanted is not None and known_count < wanted <= len(values):
-        yield invalid(at / "minValues", wanted, f"only {known_count} of the values are known capacity types", "K-11")
+        message = f"must not exceed the number of known capacity types in values, {known_count}"
+        yield invalid(at / "minValues", wanted, message, "K-11")
     elif unknown:
         words = ", ".join(CAPACITY_TYPES)
         message = f"{quote(unknown[0])} is not a known capacity type ({words}) and has no effect"

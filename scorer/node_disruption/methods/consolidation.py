@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from scorer.api.node_pool import CAPACITY_TYPE
+from scorer.api.values.quoting import format_count
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
 from scorer.node_disruption.cluster.requirements import Allowed, intersect, one_of
@@ -183,7 +184,7 @@ def _too_few_values(types: Sequence[InstanceType], node: NewNode) -> str:
     for key, least in sorted(node.min_values.items()):
         number = len(_values(types, key, node))
         if number < least:
-            return f"there are {number} values of {key}, fewer than minValues {least}"
+            return f"the eligible types have {format_count(number, 'value')} of {key}, fewer than minValues {least}"
     return ""
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.blockers import DisruptionClass
+from scorer.node_budgets.wording import format_node_count
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
 from scorer.node_disruption.cluster.snapshot import ClusterNode, NodePoolState
@@ -64,12 +65,14 @@ def _too_many(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal | No
     running = sum(node.claim is not None and node.claim.deletion is None for node in nodes)
     if pool.replicas is None or running <= pool.replicas:
         return None
-    message = f"NodePool {pool.name} has {running} nodes instead of {pool.replicas}: surplus nodes are deleted first"
+    count = format_node_count(running)
+    message = f"NodePool {pool.name} has {count} instead of {pool.replicas}: surplus nodes are deleted first"
     return Refusal(DisruptionBlockReason.SCALING_DOWN, message)
 
 
 def _at_limit(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal:
-    message = f"NodePool {pool.name} has {len(nodes)} nodes of at most {pool.limits[_NODES]}, too many for replacements"
+    count = format_node_count(len(nodes))
+    message = f"NodePool {pool.name} has {count} of at most {pool.limits[_NODES]}: no room for a replacement"
     return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, message)
 
 

@@ -18,6 +18,7 @@ from scorer.api.names import UPDATED_BY
 from scorer.api.placement.staged_update import StageTaskType
 from scorer.api.unstructured.documents import annotation, dicts_at, text_at, uid_of
 from scorer.api.values.duration import parse_wait_time
+from scorer.api.values.quoting import format_count
 from scorer.staged_update.approval.requests import TaskPlace, advance_approval
 from scorer.staged_update.execution.clusters import DesiredBinding, binding_problem, has_started, has_succeeded
 from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
@@ -362,7 +363,7 @@ def _check_failures(work: StagePass) -> None:
     failed = _failed_clusters(clusters_of(work.stage))
     if len(failed) > work.policy.max_failures:
         message = (
-            f"{len(failed)} clusters of stage {work.planned.name} have failed, more than the "
+            f"{format_count(len(failed), 'cluster')} of stage {work.planned.name} failed, more than the "
             f"{work.policy.max_failures} allowed: {_join_names(failed)}"
         )
         raise RunFailedError(RunFailureCause.CLUSTERS_FAILED, message)

@@ -14,6 +14,7 @@ from scorer.api.placement.staged_update import StageConfig, StageTask, StageTask
 from scorer.api.values.duration import parse_wait_time
 from scorer.api.values.int_or_percent import scaled_down
 from scorer.api.values.label_selector import holds_for, selector_error
+from scorer.api.values.quoting import format_count
 from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 
 MOST_NAMED: Final = 10
@@ -74,7 +75,7 @@ def compute_stages(
             PlannedStage(stage, _sort_clusters(stage, clusters, members), stage_concurrency(stage, len(clusters)))
         )
     if missing := sorted(name for name in selected if name not in assigned):
-        message = f"{len(missing)} clusters are in no stage: {_join_names(missing)}"
+        message = f"no stage selects {format_count(len(missing), 'cluster')}: {_join_names(missing)}"
         raise RunFailedError(RunFailureCause.CLUSTERS_IN_NO_STAGE, message)
     return tuple(stages)
 
@@ -166,7 +167,8 @@ def _sort_clusters(stage: StageConfig, clusters: Sequence[str], members: Mapping
     numbers = {name: integer(members[name].get(key, "")) for name in clusters}
     if bad := [name for name, number in numbers.items() if number is None]:
         text = ", ".join(f"{name} ({members[name].get(key, '')!r})" for name in bad[:MOST_NAMED])
-        message = f"sortingLabelKey of stage {stage.name}: label {key} is not an integer on {len(bad)} clusters: {text}"
+        count = format_count(len(bad), "cluster")
+        message = f"sortingLabelKey of stage {stage.name}: label {key} is not an integer on {count}: {text}"
         raise RunFailedError(RunFailureCause.SORTING_LABEL_INVALID, message)
     return tuple(sorted(clusters, key=lambda name: (numbers[name] or 0, name)))
 

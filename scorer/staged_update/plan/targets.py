@@ -24,6 +24,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     text_at,
 )
+from scorer.api.values.quoting import format_count
 from scorer.placement.record import MOST_DECISIONS
 from scorer.rollout.snapshots.policies import latest_policy_snapshots
 from scorer.staged_update.facts import StagedUpdateFacts
@@ -125,7 +126,8 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
             RunFailureCause.NO_BINDINGS, "the placement is not on any cluster, and no cluster has been picked"
         )
     if targets.fixed_count not in (None, len(targets.clusters)):
-        message = f"the policy requests {targets.fixed_count} clusters, but {len(targets.clusters)} have been picked"
+        requested_count = format_count(targets.fixed_count or 0, "cluster")
+        message = f"the policy requests {requested_count}, but the scheduler has picked {len(targets.clusters)}"
         raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
     return targets
 

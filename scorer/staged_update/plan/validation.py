@@ -10,6 +10,7 @@ from scorer.api.conditions import FALSE, TRUE
 from scorer.api.meta import JsonObject
 from scorer.api.names import POLICY_INDEX
 from scorer.api.unstructured.documents import dict_at, label, spec_of, text_at
+from scorer.api.values.quoting import format_count
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.snapshots.policies import latest_policy_snapshots
 from scorer.staged_update.facts import StagedUpdateFacts
@@ -61,7 +62,7 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
     targets = find_targets(facts, placement, fresh=False, expected=updates)
     if targets.fixed_count is not None and targets.fixed_count != record.status.get("policyObservedClusterCount"):
         message = (
-            f"the policy requests {targets.fixed_count} clusters, but requested "
+            f"the policy requests {format_count(targets.fixed_count, 'cluster')}, but requested "
             f"{record.status.get('policyObservedClusterCount')} when the run was initialized"
         )
         raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
@@ -93,7 +94,9 @@ def _check_policy(record: StagedUpdateRecord, facts: StagedUpdateFacts) -> None:
 def _check_stages(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) -> None:
     """Compare the stages with those of the record."""
     if len(stages) != len(record.stages):
-        message = f"the strategy has {len(stages)} stages, and the record of the run {len(record.stages)}"
+        message = (
+            f"the strategy has {format_count(len(stages), 'stage')}, but the run was planned with {len(record.stages)}"
+        )
         raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
     for stage_record, stage in zip(record.stages, stages, strict=True):
         if stage_name(stage_record) != stage.name:

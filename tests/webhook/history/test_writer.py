@@ -189,7 +189,7 @@ async def test_one_user_does_not_crowd_out_others():
         found = await it.found(limit=1000)
         assert any(each.by == "jane" for each in found.entries)
         assert [each.message for each in found.entries if each.reason == "EntriesDropped"] == [
-            "50 further entries of pod were dropped: too many within one write interval"
+            "pod recorded too many entries within one write interval: 50 dropped"
         ]
         refuse(writer, "later", by="mallory")
         assert len(writer.waiting()) == 1
@@ -331,6 +331,5 @@ async def test_what_is_dropped_while_the_hub_is_away_is_said_once_and_takes_no_r
         await writer.flush()
         (told,) = (await it.found(reason="EntriesDropped")).entries
         assert (
-            told.message
-            == f"{4 * MOST_OF_USER + 15} further entries of pod were dropped: too many within one write interval"
+            told.message == f"pod recorded too many entries within one write interval: {4 * MOST_OF_USER + 15} dropped"
         )

@@ -25,6 +25,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import RUN_AGAIN, SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, is_deleting, status_of
+from scorer.api.values.quoting import format_count
 from scorer.membership.identity import AppliedWorkOwnership, HubMember, ownership_of
 from scorer.rollout.works.availability import availability
 from scorer.rollout.works.status import ManifestReason, ManifestResult
@@ -293,8 +294,8 @@ class Steps:
         if not comparison.details:
             return None
         reason = ManifestReason.FOUND_DRIFTS_DEGRADED if comparison.degraded else ManifestReason.FOUND_DRIFTS
-        count = len(comparison.details)
-        message = f"{count} fields were changed on the member: not applied, because whenToApply is IfNotDrifted"
+        drift = f"{format_count(len(comparison.details), 'field')} changed on the member"
+        message = f"{drift}: not applied, because whenToApply is IfNotDrifted"
         return manifest_result(item, reason, message, live, drifts=comparison.details)
 
     async def _applied(self, item: Manifest, live: JsonObject) -> ManifestResult:
@@ -309,9 +310,12 @@ class Steps:
             reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
             message = f"applied, but the check for drift failed: {error}"
         if unknown:
-            message = f"applied, but {unknown} fields remain that an earlier manifest may have set: {UNKNOWN_MANAGER}"
+            fields = format_count(unknown, "field")
+            message = f"applied, but an earlier manifest may have set {fields} that this one omits: {UNKNOWN_MANAGER}"
         elif comparison.details:
-            message = f"applied, but {len(comparison.details)} fields differ from the manifest"
+            message = (
+                f"applied, but the object differs from the manifest in {format_count(len(comparison.details), 'field')}"
+            )
         return manifest_result(
             item,
             reason,

@@ -15,6 +15,7 @@ from typing import Final
 from scorer.api.kinds import NAMESPACE, NODE, POD, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import AGENT_VERSION, FLEET
+from scorer.api.values.quoting import format_count
 from scorer.cost import CPU_COST, MEMORY_COST, NO_PRICE, Cost, cluster_cost
 from scorer.prices import PriceList
 from webhook.kube.ports import EventType, StoreError, WatchEvent, key_of
@@ -261,7 +262,7 @@ def _about_cost(cost: Cost, usage: Usage, prices: dict[str, float], region: str)
     suffix = f"in region {region}" if region else "without a region"
     if cost.status == "True":
         old = ". The price list is more than a day old" if cost.reason == "CostsCalculationDegraded" else ""
-        return f"{usage.node_count} nodes are priced {suffix}{old}"
+        return f"prices found for {format_count(usage.node_count, 'node')} {suffix}{old}"
     unknown = [sku for sku in usage.skus if prices.get("" if sku == UNDEFINED_SKU else sku, NO_PRICE) == NO_PRICE]
     if unknown:
         return f"no price {suffix} for {', '.join(unknown[:10])}"

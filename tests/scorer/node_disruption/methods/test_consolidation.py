@@ -181,7 +181,7 @@ def test_min_values_must_hold_after_the_price_filter():
     pool = make_pool_of("general", make_requirement(TYPE, "Exists", minValues=2))
     found = decided(CATALOG, pool, make_worker("a"), busy("a"))
     assert why(found) == "MinValues"
-    assert "there are 1 values" in next(each.message for each in found.held)
+    assert "the eligible types have 1 value" in next(each.message for each in found.held)
 
 
 def test_no_more_than_600_types_are_asked_for():

@@ -95,7 +95,7 @@ class TestOnFiles:
         result = cli("plan", "-f", folder, "--run", "spring", "--now", NOW)
         assert (result.exit_code, result.stdout) == (
             0,
-            "Run spring of crp/web cannot be initialized: clusters-in-no-stage: 2 clusters are in no stage: faro, "
+            "Run spring of crp/web cannot be initialized: clusters-in-no-stage: no stage selects 2 clusters: faro, "
             "genoa\n",
         )
 
