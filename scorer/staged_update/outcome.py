@@ -77,7 +77,7 @@ class StagedUpdateStep:
 
     Args:
         annotations: Annotations to set on the run.
-        snapshots: Resource snapshots to write, one after the other.
+        snapshots: Resource snapshots to write, one after another.
         actions: Independent actions.
         rollback: A run to create, which rolls back the changes of this failed one.
         status: New status of the run, stored only after everything above. None: unset, unchanged.

@@ -95,7 +95,7 @@ class _Slice:
 
 @dataclass(frozen=True, slots=True)
 class _Union:
-    """Matches of several paths, one after the other."""
+    """Matches of several paths, one after another."""
 
     paths: tuple["Path", ...]
 

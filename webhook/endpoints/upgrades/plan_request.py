@@ -93,7 +93,7 @@ class UpgradeChangesModel(UpgradePlanModel):
     """An upgrade run, and changes to it, to the hub around it, or to the assumptions."""
 
     changes: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=MOST_CHANGES)]
-    """Changes, applied one after the other."""
+    """Changes, applied one after another."""
 
 
 MayGet = Callable[[Kind, str], Awaitable[bool]]

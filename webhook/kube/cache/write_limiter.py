@@ -1,7 +1,7 @@
 """Limit of concurrent writes, and priority of waiting writes.
 
 Writes that finish work precede writes that start work: a Work before a binding, a binding before a snapshot. A hundred
-placements that are created together are therefore rolled out one after the other. Each reports its result early,
+placements that are created together are therefore rolled out one after another. Each reports its result early,
 instead of all of them at the end. An object that changes twice in the queue is written once, with both changes.
 """
 
