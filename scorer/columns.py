@@ -246,7 +246,7 @@ class QuantityColumn:
         changed |= low != (0.0 if self.low is None else self.low[positions])
         changed &= (high == high) | (
             old_high == old_high
-        )  # NaN differs from itself: absent before and after is no change
+        )  # NaN differs from itself: absent before and after is not a change
         if not changed.any():
             return self._like(QuantityColumn(self.double, self.high, self.low, readings))
         highs = _replace_rows(self.high, positions, high)

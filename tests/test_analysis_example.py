@@ -85,8 +85,8 @@ async def test_a_check_that_does_not_pass_approves_nothing(tmp_path, check):
     ("words", "told"),
     [
         (("--server", "http://127.0.0.1:1"), "argument --server: 'http://127.0.0.1:1' does not begin with https://"),
-        (("--every", "nan"), "argument --every: 'nan' is no number of seconds above 0"),
-        (("--timeout", "-1"), "argument --timeout: '-1' is no number of seconds above 0"),
+        (("--every", "nan"), "argument --every: 'nan' is not a number of seconds above 0"),
+        (("--timeout", "-1"), "argument --timeout: '-1' is not a number of seconds above 0"),
     ],
 )
 async def test_nothing_is_sent_without_tls_and_a_time_that_is_none_is_named(words, told):

@@ -137,7 +137,7 @@ async def test_an_upgrade_that_is_called_off_is_ended(tmp_path):
     ("words", "told"),
     [
         (("--server", "http://127.0.0.1:1"), "argument --server: 'http://127.0.0.1:1' does not begin with https://"),
-        (("--every", "nan"), "argument --every: 'nan' is no number of seconds above 0"),
+        (("--every", "nan"), "argument --every: 'nan' is not a number of seconds above 0"),
         ((), "the following arguments are required: command"),
     ],
 )

@@ -212,7 +212,7 @@ def length(text: str) -> float:
     except ValueError:
         seconds = 0
     if not 0 < seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0, at most 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0, at most 3600")
     return seconds
 
 

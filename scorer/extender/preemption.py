@@ -18,7 +18,7 @@ BIND_REFUSED: Final[ExtenderBindingResult] = {"Error": "harbormaster: bind is no
 def preempt(args: PreemptionArgs, context: ExtenderContext, rules: Rules) -> ExtenderPreemptionResult:
     """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that remain candidates.
 
-    No node or victim is added, and victims keep their order. A lack of capacity is no obstacle here, because
+    No node or victim is added, and victims keep their order. A lack of capacity is not an obstacle here, because
     preemption makes room.
 
     Raises:

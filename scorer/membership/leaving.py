@@ -84,7 +84,7 @@ def departure(
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
     """Return whether the agents have left by order of the hub."""
-    # The report alone is no proof: until the hub has ordered the agent to leave, the report can only be an old one.
+    # The report alone is not proof: until the hub has ordered the agent to leave, the report can only be an old one.
     is_ordered = spec_of(internal).get("state") == MemberState.LEAVE
     return is_ordered and joined_state(status_of(internal), expected)[0] is False
 

@@ -48,7 +48,7 @@ class Drops:
     Args:
         now: The time to write on them. None: unset.
         annotations: Additional annotations, by name of the binding.
-        replaced: Annotation that marks new bindings as replacements of dropped ones. Empty: they are no replacements.
+        replaced: Annotation that marks new bindings as replacements of dropped ones. Empty: they are not replacements.
     """
 
     now: datetime | None = None

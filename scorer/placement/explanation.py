@@ -15,7 +15,7 @@ from scorer.framework.status import Category
 ConditionWord = Annotated[str | None, Shape({"type": ["string", "null"], "enum": ["True", "False", "Unknown", None]})]
 """Status of a condition. Null: no such condition."""
 OWN_VERDICTS = ("Picked", "Kept", "NotNeeded", "NotListed", "NotJudged", "Dropped")
-"""Verdicts that are no category of a filter."""
+"""Verdicts that are not categories of a filter."""
 Verdict = Annotated[str, one_of(*OWN_VERDICTS, *Category)]
 """Result for a cluster."""
 
@@ -29,7 +29,7 @@ class PropertyObservation(TypedDict):
     missing: NotRequired[Literal[True]]
     """The cluster does not report it."""
     unreadable: NotRequired[Literal[True]]
-    """It is reported, but is no quantity."""
+    """It is reported, but is not a quantity."""
     age: NotRequired[DurationText]
     """How old the value is."""
     stale: NotRequired[Literal[True]]

@@ -417,7 +417,7 @@ def _separate(
 
     An update that does not change the body introduces no error in it. Otherwise, an error counts as existing if the
     stored object has the same one, and the fields that it depends on have the same values. It may have moved within a
-    list: a new rule refuses two stored terms, and a user removes the first. Writing out a default is no change.
+    list: a new rule refuses two stored terms, and a user removes the first. Writing out a default is not a change.
     """
     assert entry.validate is not None
     old = _defaulted_like(document, old, entry)

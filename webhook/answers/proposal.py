@@ -404,7 +404,7 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
 
 
 def _defaulted(placement: JsonObject) -> JsonObject:
-    """Return a stored placement with current defaults, so that spelling out a default is no change."""
+    """Return a stored placement with current defaults, so that spelling out a default is not a change."""
     kind = KINDS[group_kind(placement)]
     return default(apply_schema_defaults(kind, placement), None, "CREATE").document
 

@@ -30,7 +30,7 @@ def find_zone(name: str) -> ZoneInfo:
             return ZoneInfo(name)
         except (LookupError, ValueError, OSError):  # also a folder of the database, or an impossible file name
             pass
-    raise UnknownZoneError(f"{quote(name)} is no time zone such as {EXAMPLE} or UTC")
+    raise UnknownZoneError(f"{quote(name)} is not a time zone such as {EXAMPLE} or UTC")
 
 
 def local_zone(environment: Mapping[str, str] = os.environ, link: Path = _LOCAL) -> ZoneInfo:

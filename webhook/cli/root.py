@@ -180,7 +180,7 @@ class Root(click.Group):
                 formatter.write_dl([(entry.name, entry.help) for entry in entries])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. A closed pipe is no error, and click must not report it as one."""
+        """Run the command. A closed pipe is not an error, and click must not report it as one."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # as in `harbormaster get … | head`

@@ -199,7 +199,7 @@ class Store(Protocol):
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Store only ``status``, at the version of the object. A missing status removes the stored one.
 
-        Raises as `replace`. `NotFoundError` also if status is no subresource of the kind.
+        Raises as `replace`. `NotFoundError` also if status is not a subresource of the kind.
         """
         ...
 
@@ -246,7 +246,7 @@ class ServedKinds(Protocol):
 
 
 class RetryError(Exception):
-    """Retry later, for a reason that is no error of the object.
+    """Retry later, for a reason that is not an error of the object.
 
     Args:
         message: The reason.

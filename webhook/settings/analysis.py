@@ -178,7 +178,7 @@ def _address(name: str, url: str) -> str:
     """Return an address with its scheme in lower case, so that ``HTTPS`` counts as https."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises where it is no number
+        parts.port  # noqa: B018 - raises where it is not a number
     except ValueError as error:
         raise ValueError(f"{name!r}: must be a URL: {error}") from error
     if parts.scheme not in {"http", "https"} or not parts.hostname:

@@ -45,7 +45,7 @@ class ObservabilitySettings(Settings):
             return url
         try:
             parts = urlsplit(url)
-            parts.port  # noqa: B018 - raises where it is no number
+            parts.port  # noqa: B018 - raises where it is not a number
         except ValueError as error:
             raise ValueError(f"must be a URL: {error}") from error
         if parts.scheme not in {"http", "https"} or not parts.hostname:

@@ -58,5 +58,5 @@ def _named(name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError as error:  # JSON can contain lone surrogates
-        raise SignInError(SignInFailure.CLAIMS, f"{printable(name[:128])!r} is no text") from error
+        raise SignInError(SignInFailure.CLAIMS, f"{printable(name[:128])!r} is not text") from error
     return name

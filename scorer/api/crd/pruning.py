@@ -160,7 +160,7 @@ def object_schema(kind: Kind) -> JsonObject:
 def with_metadata(schema: JsonObject) -> JsonObject:
     """Return the schema of a definition as that of whole objects: definitions leave ``metadata`` to the API server.
 
-    A definition in a file, or on the embedded hub, may be of any shape: a part that is no schema takes any content.
+    A definition in a file, or on the embedded hub, may be of any shape: a part that is not a schema takes any content.
     """
     properties = schema.get("properties", {})
     if not isinstance(properties, dict):

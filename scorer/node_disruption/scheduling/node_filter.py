@@ -204,8 +204,8 @@ class ClusterCapacity:
     def drained(self, pods: Mapping[str, Iterable[Pod]]) -> "ClusterCapacity":
         """Return a copy with draining nodes.
 
-        A draining node accepts no pods and is no domain by itself. Its remaining pods, such as static ones, still count
-        for affinity and spread.
+        A draining node accepts no pods and is not a domain by itself. Its remaining pods, such as static ones, still
+        count for affinity and spread.
 
         Args:
             pods: Pods to evict, by node name.

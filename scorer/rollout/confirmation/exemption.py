@@ -112,6 +112,6 @@ def _exempt_since(placement: JsonObject) -> str:
 
 
 def _is_time_before(text: str, limit: datetime) -> bool:
-    """Return whether *text* is a time not later than *limit*. False if it is no time."""
+    """Return whether *text* is a time not later than *limit*. False if it is not a time."""
     instant = read_instant(text)
     return instant is not None and instant <= limit

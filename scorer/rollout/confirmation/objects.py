@@ -43,7 +43,7 @@ from scorer.rollout.snapshots.resources import is_envelope
 MANY: Final = 10
 """A loss of more objects or clusters than this is many, regardless of the share."""
 FEW: Final = 3
-"""A loss of fewer than this is no large share, even if it is more than half."""
+"""A loss of fewer than this is not a large share, even if it is more than half."""
 
 
 def is_large_share(loss: int, total: int) -> bool:

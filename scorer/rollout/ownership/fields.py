@@ -8,7 +8,7 @@ One table serves every mechanism that separates the author's fields from the clu
 - server-side apply leaves them out of its configuration (`without_member_fields`).
 
 Example: Service ``web`` has ``clusterIP: 10.96.0.7`` on the hub and ``10.43.1.9`` on a member. The address is not sent.
-The member's address is no drift, and a merge keeps it.
+The member's address is not drift, and a merge keeps it.
 
 The author names further fields in the annotation ``harbormaster.dev/ignore-fields``: see
 `scorer.rollout.ownership.ignored_fields`.

@@ -117,7 +117,7 @@ def _is_put_back(work: Mapping[str, Any], applied_work_revision: WorkRevision) -
     """Return whether a user has applied an older file over a Work.
 
     The loop never writes an earlier time over a later one.
-    A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
+    A missing time is not evidence, nor is another time with the same generation: the content has not changed then.
     """
     write_time = read_instant(annotation(work, WRITTEN))
     changed = uid_of(work) == applied_work_revision.uid and generation_of(work) > applied_work_revision.generation

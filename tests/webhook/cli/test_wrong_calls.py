@@ -225,7 +225,7 @@ def there(tmp_path, monkeypatch):
         ("validate", "specify what to check: -f FILE"),
         ("gate disruption spot", "Missing option '--reason'. Choose from: underutilized, empty, drifted"),
         ("gate disruption spot --reason Drifted", "name the nodes, or give their number with --count"),
-        ("gate list --tz Mars", '--tz: "Mars" is no time zone such as Europe/Berlin or UTC'),
+        ("gate list --tz Mars", '--tz: "Mars" is not a time zone such as Europe/Berlin or UTC'),
         ("simulate disruption -f good.yaml", "no Node in good.yaml. Create a dump with: kubectl get"),
         ("history --since yesterday", "'yesterday' is not a duration"),
         ("rules none", "'none' is not a rule such as X-14"),

@@ -235,9 +235,9 @@ class TestSelection:
             pytest.param("pods", "objects of kind Pod are never selected", id="blocked"),
             pytest.param("crp", "are never selected", id="ours"),
             pytest.param("boats", "named PLURAL.GROUP in full", id="no-group"),
-            pytest.param("*.*", "is no kind known here", id="wildcard"),
-            pytest.param("Boats.example.com", "is no kind known here", id="upper-case"),
-            pytest.param("boats.example.com/status", "is no kind known here", id="subresource"),
+            pytest.param("*.*", "is not a known kind", id="wildcard"),
+            pytest.param("Boats.example.com", "is not a known kind", id="upper-case"),
+            pytest.param("boats.example.com/status", "is not a known kind", id="subresource"),
         ],
     )
     def test_what_is_no_kind_is_named(self, word, message):

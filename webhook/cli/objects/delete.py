@@ -47,10 +47,10 @@ class Manner:
 
     Args:
         selector: Label selector, empty if the objects are named.
-        everything: Delete all objects of a kind.
+        everything: Whether to delete all objects of a kind.
         everywhere: Whether to select objects of all namespaces.
-        ignore_not_found: Whether a missing object is no error.
-        wait: Wait until the objects are deleted.
+        ignore_not_found: Whether a missing object is ignored.
+        wait: Whether to wait until the objects are deleted.
         timeout: Seconds to wait.
         dry_run: Kind of dry run.
     """

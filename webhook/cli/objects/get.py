@@ -61,7 +61,7 @@ class _ViewOptions:
         selector: Label selector, empty for all objects.
         fields: Field selector, empty for all objects.
         watch: Keep running and show every change.
-        ignore_not_found: Whether a missing object is no error.
+        ignore_not_found: Whether a missing object is ignored.
         sort_by: Sort key as a path. If empty, the order of the hub.
         no_headers: Whether tables have no headers.
         label_columns: Labels with a column each.

@@ -24,7 +24,7 @@ _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$
 _MACHINE_WRITTEN: Final = frozenset(
     kind.group_kind for kind in (APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK)
 )
-"""Kinds that only controllers write. In files that are the hub itself, they are no changes."""
+"""Kinds that only controllers write. In files that are the hub itself, they are not changes."""
 ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 

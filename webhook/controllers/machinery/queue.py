@@ -77,8 +77,8 @@ class KeyState:
         timer: Adds the key when it fires. None: unset.
         failures: Consecutive failures that were retried with backoff. A `RetryError` with a delay of its own does not
             count: after a minute of waiting for a namespace, the first conflict is still retried within milliseconds.
-        requeues: Consecutive immediate requeues. They are no failures: a rollout that requests one after each of twelve
-            steps does not wait longer after its first conflict.
+        requeues: Consecutive immediate requeues. They are not failures: a rollout that requests one after each of
+            twelve steps does not wait longer after its first conflict.
         reported_failures: Consecutive failures that count for the report on the object. Conflicts and outages do not
             count: they pass by themselves.
     """

@@ -447,7 +447,7 @@ def _timeout(text: str) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
-        raise ApiError(400, f"timeoutSeconds {text[:64]!r} is no number of seconds")
+        raise ApiError(400, f"timeoutSeconds {text[:64]!r} is not a number of seconds")
     return int(text) or None
 
 

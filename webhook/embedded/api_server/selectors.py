@@ -44,7 +44,7 @@ def _requirement(tokens: "_Tokens") -> LabelSelectorRequirement:
         return LabelSelectorRequirement(key=key, operator="Exists")
     sign = tokens.take()
     if sign not in _OPERATORS:
-        raise ValueError(f"labelSelector {tokens.text[:64]!r}: {sign[:64]!r} after {key[:64]!r} is no operator")
+        raise ValueError(f"labelSelector {tokens.text[:64]!r}: {sign[:64]!r} after {key[:64]!r} is not an operator")
     values = tuple(_values(tokens)) if sign in ("in", "notin") else (tokens.optional_word(),)
     return LabelSelectorRequirement(key=key, operator=_OPERATORS[sign], values=values)
 

@@ -117,7 +117,7 @@ class ObservedStore(MemberStore):
     """A member's store as its agent sees it: records the agent's writes, and may refuse them.
 
     Server-side apply is a merge over the manifest that the object keeps. Field managers are not distinguished, so there
-    are no conflicts.
+    are not conflicts.
 
     Args:
         store: The underlying store.

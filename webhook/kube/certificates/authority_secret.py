@@ -40,7 +40,7 @@ _ANNOTATIONS: Final = (GENERATION, DISTRUSTED)
 
 
 class ForeignSecretError(StoreError):
-    """The Secret holds a foreign certificate that is no authority, which a write would destroy."""
+    """The Secret holds a foreign certificate that is not an authority, which a write would destroy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ class ApiServer:
                     await self.request("GET", ApiPath("version"), seconds=ASKING_SECONDS)
 
     async def read_text(self, path: ApiPath, seconds: float) -> str:
-        """Return a response that is no document, such as that of a program behind the API server's proxy.
+        """Return a response that is not a document, such as that of a program behind the API server's proxy.
 
         Raises:
             StoreError: The subclass that matches the refusal. `UnavailableError` if there was no answer.

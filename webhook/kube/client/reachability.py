@@ -1,6 +1,6 @@
 """Reachability of an API server, for the liveness and readiness probes.
 
-A refused connection, a timeout or a 5xx is no reason to restart: the process continues when the hub is back. A
+A refused connection, a timeout or a 5xx is not a reason to restart: the process continues when the hub is back. A
 certificate that does not verify and refused credentials are first read again from their files
 (`webhook.kube.client.api_server`). If they are still refused for `PATIENCE_SECONDS`, only a restart may help.
 

@@ -80,7 +80,7 @@ class ApiServerEndpoint:
         """Return the login with *credentials*.
 
         Raises:
-            ConfigurationError: The authorities are no certificates.
+            ConfigurationError: The authorities are not certificates.
         """
         try:
             trust = ssl.create_default_context(cadata=self.authorities or None)

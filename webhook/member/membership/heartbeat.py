@@ -201,7 +201,7 @@ async def _report(
 async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: datetime) -> None:
     """Report on an InternalMemberCluster that its agent rejects the cluster as the member, unless already reported.
 
-    This is no heartbeat: an agent on the wrong cluster knows nothing about the member.
+    This is not a heartbeat: an agent on the wrong cluster knows nothing about the member.
 
     Raises:
         StoreError: The hub did not store it.

@@ -71,7 +71,7 @@ def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = Fal
     Args:
         work: The Work, or its last state.
         owner: AppliedWork of the Work, if it exists.
-        compared: Include objects that were only compared. Such an object is no left-over when its Work drops it.
+        compared: Include objects that were only compared. Such an object is not a left-over when its Work drops it.
             However, releases up to 0.1.0 took objects over before they compared them, and such an object would be
             collected with its owner.
     """

@@ -439,8 +439,8 @@ async def clean_up_without_work(
 
     To remove these objects, an administrator annotates the AppliedWork before deleting it, as the loop does with a
     Work. An AppliedWork with ``harbormaster.dev/remove``, set to its own uid, is deleted with its objects
-    (`scorer.rollout.removal.marks`), under the same rules as a Work. A mere deletion is no order to remove them: all
-    AppliedWorks may be deleted together, with their definition or by ``kubectl delete --all``.
+    (`scorer.rollout.removal.marks`), under the same rules as a Work. A mere deletion is not an order to remove them:
+    all AppliedWorks may be deleted together, with their definition or by ``kubectl delete --all``.
 
     Args:
         name: Name of the AppliedWork.

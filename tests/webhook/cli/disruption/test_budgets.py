@@ -214,8 +214,8 @@ def test_as_json_in_a_zone(cli, pools):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["calendar", "--tz", "Mars/Olympus"], '--tz: "Mars/Olympus" is no time zone such as Europe/Berlin or UTC'),
-        (["list", "--tz", ""], '--tz: "" is no time zone such as Europe/Berlin or UTC'),
+        (["calendar", "--tz", "Mars/Olympus"], '--tz: "Mars/Olympus" is not a time zone such as Europe/Berlin or UTC'),
+        (["list", "--tz", ""], '--tz: "" is not a time zone such as Europe/Berlin or UTC'),
         (["calendar", "nowhere"], 'there is no NodePool "nowhere" in the files, available: general'),
         (["calendar", "--days", "0"], "Invalid value for '--days': 0 is not in the range 1<=x<=400."),
         (["calendar", "--from", "soon"], "Invalid value for '--from': 'soon' is neither a day such as 2026-03-01"),

@@ -105,7 +105,7 @@ def test_a_question_that_makes_no_sense_is_an_error(files, words, says, capsys):
             "there is no NodePool 'other' in the files, available: batch",
         ),
         (("batch", "--reason", "Bored", "--count", "1"), "Invalid value for '--reason': 'Bored'"),
-        (("batch", "--reason", "Drifted", "--count", "1", "--tz", "Mars"), '--tz: "Mars" is no time zone'),
+        (("batch", "--reason", "Drifted", "--count", "1", "--tz", "Mars"), '--tz: "Mars" is not a time zone'),
     ],
 )
 def test_what_does_not_exist_is_said(files, words, says, capsys):

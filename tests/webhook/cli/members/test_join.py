@@ -35,7 +35,7 @@ def kubeconfig(tmp_path):
         pytest.param(["leave", "a", "--member-context=none"], "has no context 'none'", id="member-context"),
         pytest.param(["join", "a", "--label=region"], "--label 'region': must be KEY=VALUE", id="label"),
         pytest.param(["join", "a", "--deploy=a b"], "--deploy 'a b': must be the name of an image", id="image"),
-        pytest.param(["join", "a", "--apply=boats"], "--apply 'boats' is no kind known here", id="kind"),
+        pytest.param(["join", "a", "--apply=boats"], "--apply 'boats' is not a known kind", id="kind"),
         pytest.param(["join", "a", "--hub-server=hub"], "--hub-server 'hub': ", id="address"),
         pytest.param(
             ["join", "a", "--hub-server=https://ann:secret@hub"], "without user, query and fragment", id="user"

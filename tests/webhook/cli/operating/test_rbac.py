@@ -235,7 +235,7 @@ def test_roles_for_another_account_than_admission_knows_come_with_a_word(cli, mo
         pytest.param(
             ("reconcile", "--select", "pods"), "--select 'pods': objects of kind Pod are never selected", id="blocked"
         ),
-        pytest.param(("reconcile", "--select", "boats"), "'boats' is no kind known here", id="unknown-kind"),
+        pytest.param(("reconcile", "--select", "boats"), "'boats' is not a known kind", id="unknown-kind"),
         pytest.param(("agent", "--apply", "roles"), "--apply 'roles': placing roles takes more rights", id="roles"),
         pytest.param(
             ("reconcile", "--select", "ns", "--select-everything"), "cannot be used together", id="some-and-everything"

@@ -46,7 +46,7 @@ def test_label_selector(text, labels, selected):
         pytest.param("=x", "'=' instead of a label key", id="no-key"),
         pytest.param("a,", "ends with ','", id="comma"),
         pytest.param("a,,b", "instead of a label key", id="two-commas"),
-        pytest.param("a b", "'b' after 'a' is no operator", id="no-operator"),
+        pytest.param("a b", "'b' after 'a' is not an operator", id="no-operator"),
         pytest.param("a=b=c", "'=' instead of ','", id="twice"),
         pytest.param("a/b/c=1", "key 'a/b/c'", id="key-grammar"),
         pytest.param("a=b!", "instead of ','|value", id="value"),
