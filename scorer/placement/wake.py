@@ -1,4 +1,4 @@
-"""Placements to schedule again after a change of a member cluster.
+"""Placements to schedule again after a change to a member cluster.
 
 A cluster that becomes ineligible requeues no placement, nor do new or reordered taints: running workloads are kept. An
 external score counts as a property while it is valid. A later expiry alone requeues no placement, nor does a newer

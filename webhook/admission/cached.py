@@ -122,7 +122,7 @@ class StoredObjectsContext:
         return self._cache.of_kind(kind) if self._cache.watches(kind) else None
 
     def forget_kinds(self) -> None:
-        """Invalidate the served kinds after a change of a definition."""
+        """Invalidate the served kinds after a change to a definition."""
         self._known = None
 
 

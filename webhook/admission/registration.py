@@ -54,7 +54,7 @@ _JUDGED_BY_REMOVALS: Final = frozenset(
 )
 """Kinds whose deletion may remove content from members. No other rules apply to it."""
 _CONFIRMED_BY: Final = frozenset(kind for family in FAMILIES for kind in (family.placement, family.binding))
-"""Annotations of these kinds confirm removals, also while the object is being deleted."""
+"""Annotations of these kinds confirm removals, even while the object is being deleted."""
 _LABELLED_BY: Final = ("namespaces/finalize", "namespaces/status")
 """Subresources of Namespaces that can change labels, too."""
 _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")

@@ -12,7 +12,7 @@ from webhook.kube.cache.informer import Cache
 
 
 class HubChanges:
-    """Watches the cache for changes of the objects that views show.
+    """Watches the cache for changes to the objects that views show.
 
     Args:
         cache: The hub's objects.

@@ -1,6 +1,6 @@
 """Orders of callers on upgrade runs, gates and profiles: the only answers that write objects that users write, too.
 
-An order is a change of an object, based on the version that was read. It is written with our own account, so the
+An order is a change to an object, based on the version that was read. It is written with our own account, so the
 caller's rights are reviewed first, and admission judges the change as one of the caller: our own writes may bypass the
 hooks. A refused order on a run is recorded as an Event of the run, as the loop does for refusals of a run itself.
 

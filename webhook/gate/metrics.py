@@ -30,7 +30,7 @@ class PoolMetrics(Collector):
     ``harbormaster_disruption_allowed`` is the limit, infinite if no budget applies. ``harbormaster_disruption_active``
     is the number of nodes that count against it. The difference may be disrupted now.
     ``harbormaster_disruption_next_opening_timestamp_seconds`` is `OPEN` while one more node may be disrupted, and
-    otherwise the time from which one may be, assuming the present nodes. It is infinite if only a change of the budgets
+    otherwise the time from which one may be, assuming the present nodes. It is infinite if only a change to the budgets
     helps. It is absent for a pool without nodes, and if only nodes in flight use up the limit.
 
     Args:

@@ -119,7 +119,7 @@ class LeaseReservations:
         return self._cache.has_answered(LEASE)
 
     def subscribe(self, handler: Callable[[Thing], None]) -> Callable[[], None]:
-        """Call *handler* after every change of the reservations of a thing. Return the unsubscriber."""
+        """Call *handler* after every change to the reservations of a thing. Return the unsubscriber."""
 
         def changed(change: ObjectDelta) -> None:
             try:

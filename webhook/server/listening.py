@@ -29,7 +29,7 @@ class ListenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of the server, with the actual ports, also for port 0.
+    """Addresses of the server, with the actual ports, even for port 0.
 
     Without an HTTPS listener, *https* is None.
     """
@@ -44,7 +44,7 @@ class Addresses:
 
     @property
     def dialled(self) -> tuple[str, int] | None:
-        """Address at which this machine reaches the HTTPS listener, also if that listens on every address."""
+        """Address at which this machine reaches the HTTPS listener, even if it listens on every address."""
         if self.https is None:
             return None
         host, port = self.https

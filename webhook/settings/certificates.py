@@ -54,7 +54,7 @@ class CertificateSettings(Settings):
         le=LONGEST_LIFE_SECONDS,
         description=(
             "Lifetime of a certificate authority. The next authority is created after two thirds of that time. A "
-            "change of this setting applies to the next authority."
+            "change to this setting applies to the next authority."
         ),
     )
     leaf_life_seconds: SecondsWithin = Field(

@@ -85,7 +85,7 @@ class TermMetrics:
 class LoopMetrics:
     """Metrics of the controllers of a process, over all of its terms.
 
-    The series of all controllers exist from the start, also in a process that never leads, and continue from one
+    The series of all controllers exist from the start, even in a process that never leads, and continue from one
     leadership term to the next.
 
     Args:

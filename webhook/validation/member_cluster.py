@@ -180,7 +180,7 @@ _ABOUT_UPGRADES: Final[Mapping[str, Callable[[str], object]]] = {
 def warn_about_scores(now: Mapping[str, str], before: Mapping[str, str], instant: datetime) -> Iterator[FieldWarning]:
     """A changed external score is readable and has not expired (X-27).
 
-    A warning, not a refusal, because an invalid or expired score must not prevent other changes of the member. The
+    A warning, not a refusal, because an invalid or expired score must not prevent other changes to the member. The
     engine treats an invalid score as an unreadable property, and an expired one as absent.
     """
     for name in score_names(now):

@@ -111,7 +111,7 @@ def _fill_defaults(value: Any, defaults: _Defaults) -> Any:
 
 
 def prune(kind: Kind, document: JsonObject, content: JsonObject | None = None) -> Pruned:
-    """Drop the fields that the schema does not know, also those of ``metadata``.
+    """Drop the fields that the schema does not know, including those of ``metadata``.
 
     Preserved content does not change.
 

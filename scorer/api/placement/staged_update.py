@@ -99,8 +99,8 @@ class UpdateRunSpec(ApiModel):
     placement_name: str = Field(max_length=255)
     """Name of the placement to update. Its rollout strategy must be External. Cannot be changed."""
     resource_snapshot_index: str = Field(default="", max_length=63)
-    """Index of the resource snapshot to roll out, counted from 0, also an old one. Cannot be changed. Absent or empty:
-    what the placement selects when the run is initialised."""
+    """Index of the resource snapshot to roll out, counted from 0. It may be an old one. Cannot be changed. Absent or
+    empty: what the placement selects when the run is initialised."""
     staged_rollout_strategy_name: str = Field(max_length=255)
     """Name of the strategy, which is copied when the run is initialised. Cannot be changed."""
     state: RunState = RunState.INITIALIZE
@@ -162,7 +162,7 @@ class UpdateRunStatus(ApiModel):
     applied_strategy: ApplyStrategy | None = None
     """Copy of the placement's apply strategy."""
     staged_update_strategy_snapshot: UpdateStrategySpec | None = None
-    """Copy of the strategy. Later changes of the original do not affect this run."""
+    """Copy of the strategy. Later changes to the original do not affect this run."""
     stages_status: tuple[StageUpdatingStatus, ...] = ()
     """Progress of the stages, in order."""
     deletion_stage_status: StageUpdatingStatus | None = None

@@ -92,7 +92,7 @@ class ManifestCondition(ApiModel):
     conditions: tuple[Condition, ...]
     """Whether it is applied and available. DiffReported with apply type ReportDiff."""
     drift_details: DriftDetails | None = None
-    """Changes of the object on the member. Absent without any."""
+    """Changes to the object on the member. Absent: none."""
     diff_details: DiffDetails | None = None
     """Differences of the object from the hub's. Absent without any."""
     back_reported_status: BackReportedStatus | None = None

@@ -26,7 +26,7 @@ def is_shown(path: Sequence[str | int]) -> bool:
 
 
 def hidden(before: JsonObject, after: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """Return two states of an object with the values of Secrets hidden, also of those within it.
+    """Return two states of an object with the values of Secrets hidden, including those of Secrets within it.
 
     A Work, a snapshot and an envelope hold whole objects. A value that differs is marked as such on both sides.
     """

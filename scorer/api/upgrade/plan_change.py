@@ -1,4 +1,4 @@
-"""Hypothetical changes of a plan.
+"""Hypothetical changes to a plan.
 
 Source: upgrade-runs.md 14.7.
 """

@@ -92,7 +92,7 @@ class UpgradeProfileSpec(ApiModel):
 
 
 class UpgradeProfileStatus(ApiModel):
-    """``status`` of a profile: what the last change of the catalog led to."""
+    """``status`` of a profile: what the last change to the catalog led to."""
 
     observed_generation: Int64 = 0
     """Generation of the profile (``metadata.generation``) that the status is about."""
@@ -120,4 +120,4 @@ class ClusterUpgradeProfile(ApiObject):
     spec: UpgradeProfileSpec
     """Versions to follow, members, and properties of the runs."""
     status: UpgradeProfileStatus = Field(default_factory=UpgradeProfileStatus)
-    """Effect of the last change of the catalog, written by harbormaster."""
+    """Effect of the last change to the catalog, written by harbormaster."""

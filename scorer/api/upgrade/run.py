@@ -415,7 +415,7 @@ class UpgradeRunStatus(ApiModel):
     observed_skip_targets: Int32 = 0
     """Number of processed entries of ``spec.skipTargets``."""
     strategy_snapshot: StrategySpec | None = None
-    """Copy of the strategy. Later changes of the original do not affect this run."""
+    """Copy of the strategy. Later changes to the original do not affect this run."""
     strategy_snapshot_of: str = Field(
         default="",
     )

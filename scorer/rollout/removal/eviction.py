@@ -154,7 +154,7 @@ def _budget_outcome(
 
 
 def is_finished(eviction: Mapping[str, Any]) -> bool:
-    """Return whether an eviction has its final answer, which later changes of the placement do not affect."""
+    """Return whether an eviction has its final answer, which later changes to the placement do not affect."""
     if any(condition.get("type") == EXECUTED for condition in conditions_of(eviction)):
         return True
     return has_current_status(eviction, VALID, FALSE)

@@ -1,7 +1,7 @@
 """State machine of a run: the step that one pass returns, including a stop.
 
 Values in, values out: given a run and the state of the hub, `advance` returns the writes in their order, and when to
-requeue. It may be called at any time and from any state, also after a crash between any two of those writes.
+requeue. It may be called at any time and from any state, even after a crash between any two of those writes.
 
 Source: staged-updates.md 4 to 9; 7 for stopping; KubeFleet pkg/controllers/updaterun/stop.go.
 """

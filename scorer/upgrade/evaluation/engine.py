@@ -1,7 +1,7 @@
 """An upgrade run as a state machine: the result of one evaluation.
 
 Values in, values out: `advance` maps a run and the state of the hub to a new status, actions, and the time of the next
-evaluation. It may be called at any time and from any state, also after a crash between any two writes. A second
+evaluation. It may be called at any time and from any state, even after a crash between any two writes. A second
 evaluation at the same instant changes nothing.
 
 Order within one instant:

@@ -1,4 +1,4 @@
-"""Hypothetical changes of a run or of the assumptions of its plan.
+"""Hypothetical changes to a run or to the assumptions of its plan.
 
 Changes apply to copies of the run, of the state of the hub, and of the assumptions. A change of a sequence applies to
 the run's copy of it, so a run with a referenced strategy is treated as if it had its own.

@@ -47,7 +47,7 @@ class Later(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[K]):
-    """Maps changes of objects to the keys to enqueue.
+    """Maps changed objects to the keys to enqueue.
 
     Args:
         kind: Kind of the objects.
@@ -58,7 +58,7 @@ class Watch(Generic[K]):
     keys: Callable[[ObjectDelta], Iterable[K | Later[K]]]
 
     def start(self, cache: Cache, queue: WorkQueue[K]) -> Callable[[], None]:
-        """Subscribe *queue*, also to objects that exist already. Return a function that unsubscribes."""
+        """Subscribe *queue* to all objects, including existing ones. Return a function that unsubscribes."""
         return cache.subscribe(self.kind, _waking(queue, self.keys))
 
 

@@ -148,7 +148,7 @@ class _Shut:
     Args:
         budgets: Positions of the budgets that block.
         mistakes: Errors of budgets that are invalid.
-        until: End of the blocked period. None: unlimited, only a change of the budgets ends it.
+        until: End of the blocked period. None: unlimited, only a change to the budgets ends it.
     """
 
     budgets: tuple[int, ...]

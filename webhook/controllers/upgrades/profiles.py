@@ -97,7 +97,7 @@ class UpgradeProfileController:
             yield from (UpgradeDefinitionRef(kind, name_of(document)) for document in self._hub.cache.list(kind))
 
     def _of_run(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
-        """Yield the profile of a created, deleted or changed run. If it is deleted, also those that need its name."""
+        """Yield the profile of a created, deleted or changed run. After a deletion, add profiles that need its name."""
         profile = label(change.document, PROFILE_LABEL)
         if profile and change.touches(lambda run: text_at(run, "status", "state")):
             yield UpgradeDefinitionRef(UPGRADE_PROFILE, profile)

@@ -114,8 +114,8 @@ UPGRADE_OPERATIONS: Final = (
         "/v1/upgrade/operations/{run}/{member}/{attempt}/status",
         "Upgrade",
         "Report the status of an operation",
-        "For external upgraders, about operations that were handed off by HTTP. The three parts of the path are "
-        "those of the `operationID`. The body has the changes of the status of the ClusterUpgradeRequest. Reports "
+        "External upgraders call this for operations that were handed off by HTTP. The three parts of the path are "
+        "those of the `operationID`. The body contains the changes to the status of the ClusterUpgradeRequest. Reports "
         "are signed instead of authenticated: `X-Harbormaster-Signature` is `sha256=` and the HMAC-SHA256 of the "
         "body in hex, with a secret of `HARBORMASTER_HANDOFF_SECRET_FILE`, which is reloaded when it changes. The "
         "body must have `operationID`, so that the report is valid for that operation only "

@@ -108,7 +108,7 @@ class FieldShape:
 
 
 def fields_of(shape: FieldShape, value: Any, at: FieldPath = ()) -> FieldSet:
-    """Return the fields that an apply of *value* owns. Raises `InvalidPatchError`, also for too many fields."""
+    """Return the fields that an apply of *value* owns. Raises `InvalidPatchError`, for example for too many fields."""
     paths = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
     _check_number(len(paths))
     return paths
@@ -219,7 +219,7 @@ class _Comparing:
 
 
 def compared(shape: FieldShape, old: JsonObject, new: JsonObject) -> FieldSetComparison:
-    """Compare two states of an object. Raises `InvalidPatchError`, also for too many differences."""
+    """Compare two states of an object. Raises `InvalidPatchError`, for example for too many differences."""
     comparing = _Comparing()
     comparing.visit(shape, old, new, ())
     return comparing.found

@@ -174,7 +174,7 @@ class KindCache:
         return untracked(document)
 
     def trim_by(self, trim: Trim) -> None:
-        """Keep only the result of *trim* for each object, also for cached ones. Handlers are not called."""
+        """Keep only the result of *trim* for each object, including cached ones. Handlers are not called."""
         if self.trim is trim:
             return
         self.trim = trim

@@ -244,7 +244,7 @@ class Cache:
         return shelf is not None and (shelf.synced.is_set() or bool(shelf.refusal))
 
     def subscribe(self, kind: Kind, handler: Handler, *, changes_only: bool = False) -> Callable[[], None]:
-        """Call *handler* after every change of an object of *kind*. Cached objects come first, as added.
+        """Call *handler* after every change to an object of *kind*. Cached objects come first, as added.
 
         Args:
             kind: Kind to watch from now on.

@@ -11,7 +11,7 @@ at 110.0 s, and every write is refused from then on. The work has until 113.0 s 
 renewal at 100.4 s at the earliest, so it may acquire the Lease at 115.4 s at the earliest.
 
 Liveness of another process is judged by observed renewals, not by the times in the Lease, because clocks differ. The
-duration that a holder asks for is respected up to `LONGEST_LEASE`, also after the Lease was deleted. Otherwise, any
+duration that a holder asks for is respected up to `LONGEST_LEASE`, even after the Lease was deleted. Otherwise, any
 client with permission to write Leases could stop the loop for a day.
 
 Unlike in client-go, a Lease is released at shutdown only after the work has stopped, and the same identity in another

@@ -376,7 +376,7 @@ async def _clean_up(
         # Part of the digest: the backoff restarts when an obstacle is removed.
         return WorkOutcome(metadata.get("generation", 0), "deleting " + await report_obstacles(work, hub, member, now))
     with suppress(NotFoundError):
-        # At the version that was checked above: a concurrent change of the Work causes ConflictError and another check.
+        # At the version that was checked above: a concurrent change to the Work causes ConflictError and another check.
         await hub.replace(WORK, free)
     return GONE
 

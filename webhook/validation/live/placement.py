@@ -92,7 +92,7 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
 
 @lru_cache(maxsize=1)
 def _of_this_fleet(_fleet: Fleet) -> dict[bytes, str]:
-    """Return the cached results of `_missing_clusters` by policy. A change of the fleet invalidates all of them."""
+    """Return the cached results of `_missing_clusters` by policy. A change to the fleet invalidates all of them."""
     return {}
 
 

@@ -187,7 +187,7 @@ def _validate_first_state(state: UpgradeRunState) -> Iterator[FieldError]:
 
 
 def _validate_changes(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:
-    """The present state of a run allows the changes of its spec."""
+    """The present state of a run allows the changes to its spec."""
     state = _state(stored)
     yield from _validate_state_change(new.state, old.state, state)
     if not _is_too_early(new.state, old.state, state):
