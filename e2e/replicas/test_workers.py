@@ -188,7 +188,7 @@ def test_a_worker_that_is_killed_loses_what_it_had_in_hand_and_is_started_again(
     assert len(workers_of(shared_ports.program)) == len(WORKERS)
     assert sorted(by_worker(shared_ports, "harbormaster_worker_restarts_total").values()) == [0.0, 1.0]
     words = shared_ports.program.last_words()
-    assert "was ended by signal 9, SIGKILL" in words
+    assert "was terminated by signal 9, SIGKILL" in words
     assert '"pauseSeconds": 1.0' in words
 
 

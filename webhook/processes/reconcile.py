@@ -153,7 +153,7 @@ class Reconciliation:
         except (NotServedError, ForbiddenError) as error:
             reason = "this account may not read" if isinstance(error, ForbiddenError) else "the hub does not serve"
             raise ConfigurationError(
-                f"shards: {self.elected.count}: replicas share the work by the Lease {self._lease} "
+                f"shards: {self.elected.count}: replicas share the work through the Lease {self._lease} "
                 f"({LEASE.api_version}), which {reason}: {error}"
             ) from error
         except StoreError as error:  # the Lease is missing, or the hub does not answer now: the loop waits for it

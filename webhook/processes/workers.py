@@ -353,7 +353,7 @@ def _how(status: int) -> str:
     """Return how a process has exited, as text."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        return f"was ended by signal {-code}, {signal.Signals(-code).name}"
+        return f"was terminated by signal {-code}, {signal.Signals(-code).name}"
     if code in {0, 128 + signal.SIGTERM}:  # the second is the code of a worker that is stopped before it serves
         return "ended"
     return f"failed with exit code {code}"

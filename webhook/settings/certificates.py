@@ -84,7 +84,7 @@ class CertificateSettings(Settings):
     certificate_check_seconds: Seconds = Field(
         default=10,
         gt=0,
-        description="Poll interval for changes of certificate files.",
+        description="Poll interval for changes to certificate files.",
     )
 
     @field_validator("dns_names")

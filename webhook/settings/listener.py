@@ -108,8 +108,8 @@ class LimitSettings(Settings):
     admission_in_flight: int = Field(
         default=100,
         gt=0,
-        description="Maximum number of concurrent admission reviews. Further ones get 503. Strangers get at most "
-        "half of them.",
+        description="Maximum number of concurrent admission reviews. Further ones get 503. Callers that are not "
+        "identified as the API server get at most half of them.",
     )
     event_streams: int = Field(default=100, gt=0, description="Maximum number of concurrent streams of `/v1/events`.")
     event_streams_per_caller: int = Field(

@@ -297,7 +297,7 @@ def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable
 
 
 def orphaned_event(placement: JsonObject, clusters: Sequence[str]) -> Event:
-    """Return the Event about content that remains because the namespace of its placement is deleted unconfirmed."""
+    """Return the Event about content that remains because its namespace was deleted without a confirmation."""
     message = (
         f"the content of ResourcePlacement {name_of(placement)} stays on {_name_list(clusters)}: "
         "its removal was not confirmed: create the placement again to have it managed"

@@ -75,7 +75,7 @@ async def test_no_work_is_shared_without_leases(tmp_path, status, document, word
     with pytest.raises(ConfigurationError) as caught:
         await begin(answering(status, document), tmp_path, 3)
     assert str(caught.value).startswith(
-        "shards: 3: replicas share the work by the Lease harbormaster-system/harbormaster-reconcile"
+        "shards: 3: replicas share the work through the Lease harbormaster-system/harbormaster-reconcile"
     )
     assert words in str(caught.value)
 

@@ -131,7 +131,7 @@ run(work)
     other = pids(process)[0]
     lines = [line_with(process, "worker ended, will restart") for _ in range(3)]
     assert all("worker=2" in line for line in lines)
-    assert ['reason="was ended by signal 9, SIGKILL"' in line for line in lines] == [True, False, False]
+    assert ['reason="was terminated by signal 9, SIGKILL"' in line for line in lines] == [True, False, False]
     assert ['reason="failed with exit code 3"' in line for line in lines] == [False, True, True]
     assert [line.split("pauseSeconds=")[1].strip() for line in lines] == ["0.02", "0.04", "0.08"]
     assert "restarts=3" in line_with(process, "restarts=3")
@@ -189,7 +189,7 @@ try:
 except workers.WorkerError as error:
     print("error:", error)
 """
-    assert re.search("error: worker [12] was ended by signal 9, SIGKILL", start(first, code).communicate()[0])
+    assert re.search("error: worker [12] was terminated by signal 9, SIGKILL", start(first, code).communicate()[0])
 
 
 def test_a_bug_in_a_worker_ends_that_one_with_its_traceback(first):

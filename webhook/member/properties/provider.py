@@ -111,7 +111,7 @@ class ProviderCommand:
         code, answer, complaint = reading.result()
         remark = complaint.decode(errors="replace").strip()
         if code != 0:
-            ending = f"ended with exit code {code}" if code > 0 else f"ended by signal {-code}"
+            ending = f"ended with exit code {code}" if code > 0 else f"terminated by signal {-code}"
             raise CollectionError("Failed", f"{ending}{': ' if remark else ''}{remark}")
         try:
             return parse_answer(answer, remark)
