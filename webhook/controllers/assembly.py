@@ -105,7 +105,7 @@ upgrades and of nodes run only on the shard that owns them, see `webhook.control
 
 @dataclass(frozen=True, slots=True)
 class NodeSide:
-    """Dependencies of the node disruption besides the store.
+    """Dependencies of node disruption besides the store.
 
     Args:
         work: Evicts and deletes pods. None: unset, nothing can be evicted.
@@ -140,7 +140,7 @@ def make_loop(
         settings: Settings of the operator.
         observer: Metrics hooks of the queues, and of objects that need action.
         upgrades: Metrics hooks of upgrade runs.
-        nodes: Dependencies of the node disruption.
+        nodes: Dependencies of node disruption.
         events: Writes Events. None: unset, the loop makes its own recorder.
     """
     events = events or EventRecorder(hub.store, now, "harbormaster")

@@ -179,7 +179,7 @@ def _rollback(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFa
 
 
 def _step(run: JsonObject, record: StagedUpdateRecord, work: StagePass | None = None) -> StagedUpdateStep:
-    """Return a step to the current record."""
+    """Return the step that stores the record and performs the actions of the pass."""
     old_status = status_of(run)
     changed = record.status != old_status
     events = tuple(_events(old_status, record.status)) if changed else ()
