@@ -93,7 +93,6 @@ def test_a_hanging_replica_costs_its_timeout_and_no_more(replica):
             writing = [pool.submit(outcome, hub, document) for document in (placement("slow"), wrong("bad")) * 4]
             for _ in range(5):
                 config_map(hub)
-            assert not all(future.done() for future in writing)
             assert {future.result() for future in writing} == {"failed"}
         hub.request("GET", PLACEMENTS)
         time.sleep(max(0.0, HANGING_SECONDS - (time.monotonic() - stopped)))
