@@ -175,7 +175,7 @@ class TestSeveralFiles:
         document["contexts"][0]["name"] = "prod"
         (tmp_path / "2").write_text(yaml.safe_dump(document))
         files = {"KUBECONFIG": f"{tmp_path / '1'}:{tmp_path / '2'}"}
-        words = "the cluster 'kubernetes' of context 'prod' is also in .*/1, with another content"
+        words = "the cluster 'kubernetes' of context 'prod' is also in .*/1 with different content"
         with pytest.raises(UserError, match=words):
             HubOptions(context="prod").find(files, plugin=True)
         named = HubOptions(context="prod", kubeconfig=tmp_path / "2").find(files, plugin=True)
