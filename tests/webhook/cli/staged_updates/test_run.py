@@ -131,7 +131,7 @@ def test_a_run_is_planned_looked_at_and_then_started(cli, opened):
 def test_a_run_that_is_there_is_not_mistaken_for_another(cli, opened):
     ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
     error = refused(cli("run", "start", "spring", "--placement", "q"))
-    assert "spec.placementName is 'p' and not 'q'" in error
+    assert "spec.placementName is 'p', not 'q'" in error
 
 
 def test_a_new_run_needs_a_placement_and_a_strategy(cli, opened):
