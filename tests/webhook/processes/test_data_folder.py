@@ -55,7 +55,7 @@ async def test_a_token_that_is_somewhere_else_is_refused(tmp_path):
     elsewhere.write_text("known")
     elsewhere.chmod(0o600)
     (folder / "token").symlink_to(elsewhere)
-    assert re.search(r"data/token is no file.*remove it", await refusal(folder))
+    assert re.search(r"data/token is not a regular file.*Remove it", await refusal(folder))
 
 
 async def test_a_folder_below_one_where_others_can_put_another_in_its_place_is_refused(tmp_path):

@@ -277,7 +277,7 @@ async def test_what_another_site_makes_a_browser_ask(signed_in, method, path, he
     assert assert_problem(answer, "unauthenticated", 401)["detail"].endswith("only for requests from the page itself")
 
 
-COUNTS = {"/v1/explain", "/v1/plan"}
+COUNTS = {"/v1/explain", "/v1/plan", "/v1/render"}
 OPEN_TO_ALL = {"/v1/openapi.json", "/v1/upgrade/operations/{run}/{member}/{attempt}/status"}
 
 
