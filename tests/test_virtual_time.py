@@ -47,6 +47,16 @@ def test_work_takes_no_time():
     assert run_in_virtual_time(main()) == 0
 
 
+def test_polling_without_a_pause_does_not_hold_up_a_timer():
+    async def main():
+        sleeping = asyncio.create_task(asyncio.sleep(1))
+        while not sleeping.done():
+            await asyncio.sleep(0)
+        return asyncio.get_running_loop().time()
+
+    assert run_in_virtual_time(main()) == pytest.approx(1, abs=0.01)
+
+
 @pytest.fixture
 def real_wait(monkeypatch):
     """An event that is set as soon as a loop waits in real time."""

@@ -1,8 +1,9 @@
 """An event loop with virtual time: where a test would only wait for a timer, the clock moves to that timer.
 
 The clock stands still while there is work, so a slow or busy machine changes nothing. It moves only if nothing but a
-timer can wake the loop: no thread works for it, and its selector holds no file but its own. Otherwise the loop waits in
-real time, as every loop does. It starts no child processes, and knows nothing of threads that a test starts by itself.
+timer can wake the loop: no thread works for it, and its selector holds no file but its own. The work of a thread takes
+no virtual time either. With a socket, the loop waits in real time, as every loop does. It starts no child processes,
+and knows nothing of threads that a test starts by itself.
 """
 
 import asyncio
@@ -20,6 +21,15 @@ Ts = TypeVarTuple("Ts")
 
 START: Final = datetime(2026, 11, 20, 12, tzinfo=UTC)
 """Wall clock of a new loop."""
+
+
+BUSY_PASSES: Final = 10_000
+"""Consecutive passes with work after which work takes time: a test that polls without a pause may wait for a timer."""
+_BUSY_SECONDS: Final = 0.001
+"""Duration of each further pass."""
+
+_THREAD_SECONDS: Final = 30
+"""Real time that a thread may work while virtual time stands still. One that works for longer may wait for a timer."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -77,15 +87,25 @@ class _Idle(selectors.DefaultSelector):
         super().__init__()
         self.seconds = 0.0
         self.threads = 0
+        self.passes = 0
+        """Consecutive passes of the loop that had work to do."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
-        if ready or (timeout is not None and timeout <= 0):
+        if timeout is not None and timeout <= 0:
+            self.passes += 1
+            if self.passes > BUSY_PASSES:
+                self.seconds += _BUSY_SECONDS
+            return ready
+        self.passes = 0
+        if ready:
             return ready
         if not self.threads and len(self.get_map()) == 1:  # the pipe of the loop itself
             if timeout is None:
                 raise RuntimeError("every task waits for another one")
             self.seconds += timeout
+            return ready
+        if self.threads and (ready := super().select(_THREAD_SECONDS)):
             return ready
         start = time.monotonic()
         ready = super().select(timeout)
