@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from e2e.controlplane.cluster import JsonObject
 from e2e.fleet.objects import name_of
+from scorer.api.names import ADVISORIES
 
 Row = tuple[str, str, str, int]
 
@@ -25,8 +26,9 @@ def rows(conditions: Iterable[JsonObject] | None) -> list[Row]:
 
 
 def rows_of(document: JsonObject) -> list[Row]:
-    """The conditions of an object as rows."""
-    return rows((document.get("status") or {}).get("conditions"))
+    """Return the conditions of an object as rows, without the warnings that admission gave as well."""
+    found = rows((document.get("status") or {}).get("conditions"))
+    return [row for row in found if row[0] != ADVISORIES]
 
 
 def placement_rows(

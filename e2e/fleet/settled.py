@@ -27,7 +27,7 @@ from scorer.api.kinds import (
     NAMESPACE,
     WORK,
 )
-from scorer.api.names import ADVISORIES, RESOURCES_SELECTED
+from scorer.api.names import RESOURCES_SELECTED
 from scorer.rollout.status.placement_conditions import OBJECTS_NOT_SELECTED
 
 FLEET = "kubernetes-fleet.io/"
@@ -187,8 +187,8 @@ class _Hub:
                 report_diff=report_diff,
                 fulfilled=name not in allowed.short,
             )
-            # Any namespace may have objects that are left to the members. A placement may select nothing, or be odd.
-            beside = (OBJECTS_NOT_SELECTED, RESOURCES_SELECTED, ADVISORIES)
+            # Any namespace may have objects that are left to the members, and a placement may select nothing.
+            beside = (OBJECTS_NOT_SELECTED, RESOURCES_SELECTED)
             rows = [row for row in rows_of(placement) if not row[0].endswith(beside)]
             if problem := check_rows(name, rows, wanted):
                 yield f"{problem}; {self._below(bindings)}"
