@@ -73,6 +73,11 @@ class Overrides:
             tuple((item.get("namespace") or "", item.get("name") or "") for item in namespaced),
         )
 
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Namespace and name of each snapshot, in the order of application. Cluster-scoped ones have no namespace."""
+        return (*(("", name) for name in self.cluster), *self.namespaced)
+
     def fields(self) -> JsonObject:
         """Return both lists as fields of a binding's spec. An empty list is None, so that the field is absent."""
         namespaced = [{"name": name, "namespace": namespace} for namespace, name in self.namespaced]

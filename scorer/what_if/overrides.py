@@ -94,8 +94,7 @@ def work_problems(
     for binding in bindings:
         cluster = text_at(spec_of(binding), "targetCluster")
         applicable = overrides.get(cluster, NO_OVERRIDES)
-        named = [*(("", name) for name in applicable.cluster), *applicable.namespaced]
-        applied_snapshots = [snapshots[key] for key in named if key in snapshots]
+        applied_snapshots = [snapshots[key] for key in applicable.keys if key in snapshots]
         member = member_document(state, cluster) or {"metadata": {"name": cluster}}
         alike = _alike(applicable, member, applied_snapshots)
         if alike in renderable:

@@ -190,8 +190,7 @@ class _Renderer:
             return contents[key]
         cluster = text_at(binding, "spec", "targetCluster")
         member = member_document(self._state, cluster) or {"metadata": {"name": cluster}}
-        names = [*(("", name) for name in overrides.cluster), *overrides.namespaced]
-        named_snapshots = [self._overrides[name] for name in names if name in self._overrides]
+        named_snapshots = [self._overrides[key] for key in overrides.keys if key in self._overrides]
         works = present.works if present is not None and present.problem is None else ()
         sources = ContentSources(binding, member, snapshots, named_snapshots)
         content = rendered(sources, works, placeable=self._placeable)

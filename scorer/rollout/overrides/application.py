@@ -64,7 +64,7 @@ class _BindingOverride:
     def __init__(
         self, overrides: Overrides, member: JsonObject, snapshots: Mapping[tuple[str, str], JsonObject]
     ) -> None:
-        self._wanted = [*(("", name) for name in overrides.cluster), *overrides.namespaced]
+        self._wanted = overrides.keys
         self._member = member
         self._snapshots = snapshots
 

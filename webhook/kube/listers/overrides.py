@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, family_in
 from scorer.api.kinds import (
     MEMBER_CLUSTER,
 )
@@ -85,7 +85,8 @@ def desired_overrides(
 
 def named_override_snapshots(cache: Cache, binding: JsonObject) -> list[JsonObject]:
     """Return the override snapshots that a binding names, without those that no longer exist."""
-    overrides = Overrides.of(binding["spec"])
-    snapshots = [cache.get(CLUSTER.override_snapshot, name) for name in overrides.cluster]
-    snapshots += [cache.get(NAMESPACED.override_snapshot, name, namespace) for namespace, name in overrides.namespaced]
+    snapshots = (
+        cache.get(family_in(namespace).override_snapshot, name, namespace)
+        for namespace, name in Overrides.of(binding["spec"]).keys
+    )
     return [snapshot for snapshot in snapshots if snapshot is not None]
