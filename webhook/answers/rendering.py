@@ -259,7 +259,10 @@ def _placement(
             failure = new.problem
             entry["failures"].append({"cluster": name, "reason": str(failure.cause), "message": failure.message})
             continue
-        comparison = comparisons.setdefault((id(old), id(new)), _Comparison(old, new, kinds))
+        pair = id(old), id(new)
+        if pair not in comparisons:
+            comparisons[pair] = _Comparison(old, new, kinds)
+        comparison = comparisons[pair]
         groups.setdefault(comparison.key, (comparison, []))[1].append(name)
     for comparison, clusters in groups.values():
         objects = [room.take(entry) for entry in comparison.objects() if scope.unchanged or entry["diff"]]
