@@ -84,11 +84,14 @@ class Changed:
         return apply_changes(state, HypotheticalChanges())
 
     @cached_property
+    def objects(self) -> Mapping[ObjectKey, JsonObject | None]:
+        """The known objects that placements may select, None for deleted ones."""
+        return {**{identity_of(document): document for document in self.state.content()}, **self.content}
+
+    @cached_property
     def inventory(self) -> DocumentInventory:
-        """The known objects that placements may select."""
-        known = {identity_of(document): document for document in self.state.content()}
-        objects: Mapping[ObjectKey, JsonObject | None] = {**known, **self.content}
-        return DocumentInventory(document for document in objects.values() if document is not None)
+        """The same objects, without deleted ones."""
+        return DocumentInventory(document for document in self.objects.values() if document is not None)
 
 
 def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:

@@ -59,14 +59,16 @@ def select_content(
 ) -> Selection | InvalidSelection:
     """Return the selection of a placement from the known objects of a hub: not every object may be known."""
     latest = latest_group(groups)
-    inventory = hub.inventory
-    if latest is not None:
-        stored = {identity_of(document): document for document in latest.objects()}
-        known = {identity_of(document): document for document in hub.state.content()}
-        objects: Mapping[ObjectKey, JsonObject | None] = {**stored, **known, **hub.content}
-        inventory = DocumentInventory(document for document in objects.values() if document is not None)
+    inventory = hub.inventory if latest is None else _with_stored(latest, hub)
     terms: Sequence[Any] = spec_of(placement).get("resourceSelectors") or ()
     return select_resources(terms, namespace_of(placement), inventory, hub.state.kinds)
+
+
+def _with_stored(latest: SnapshotGroup, hub: Changed) -> DocumentInventory:
+    """Return the known objects of a hub, and those of the latest snapshot that are not known otherwise."""
+    stored = {identity_of(document): document for document in latest.objects()}
+    objects: Mapping[ObjectKey, JsonObject | None] = {**stored, **hub.objects}
+    return DocumentInventory(document for document in objects.values() if document is not None)
 
 
 def _made_group(
