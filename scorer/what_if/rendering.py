@@ -181,7 +181,7 @@ class _Renderer:
         Args:
             binding: The binding, with the snapshot and the overrides that it gets.
             snapshots: The resource snapshots of its placement.
-            present: The content that its cluster has. None: unset, there is none.
+            present: The content that its cluster has. None: unset.
             contents: Contents that were rendered before.
         """
         overrides = Overrides.of(spec_of(binding))

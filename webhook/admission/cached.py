@@ -61,8 +61,8 @@ class CachedHub:
 
     Args:
         cache: Cache of the hub.
-        shelf_of: Returns the cache of a kind that may be read. None: any other kind, whose objects are unknown, like
-            those of one that was not listed yet. A review never makes the cache watch another kind.
+        shelf_of: Returns the cache of a kind that may be read. None: unknown, as are the objects of a kind that was not
+            listed yet. A review never makes the cache watch another kind.
         fleet: Returns the fleet.
     """
 

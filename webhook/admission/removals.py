@@ -164,7 +164,7 @@ class RemovalReviews:
 
     Args:
         rights: Knows which placements the author may read.
-        hub: Hub from which placements are read again.
+        hub: Hub that placements are read from again.
     """
 
     def __init__(self, rights: Rights, hub: StoredObjects) -> None:

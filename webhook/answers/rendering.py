@@ -67,11 +67,11 @@ class RenderedObject(TypedDict):
 
 
 class RenderedGroup(TypedDict):
-    """Clusters on which a placement has the same objects, and the same changes."""
+    """Clusters with the same objects of a placement, and the same changes to them."""
 
     clusters: list[str]
     objects: list[RenderedObject]
-    """In the order in which the agent applies them. Removed objects come last."""
+    """In order of application. Removed objects come last."""
     unchanged: int
     """Number of unchanged objects, listed or not."""
 
@@ -321,7 +321,7 @@ class _HiddenPair(NamedTuple):
         identity: The object.
         before: It is empty for an added object. Values that change are marked.
         after: It is empty for a removed object. Values that change are marked.
-        manifest: The later object without marks. None: removed.
+        manifest: The later object without marks. None: unset, it is removed.
     """
 
     identity: ObjectIdentity

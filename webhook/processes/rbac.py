@@ -170,7 +170,7 @@ def _resource(word: str) -> RbacResource:
         return RbacResource.of(kind)
     plural, dot, group = word.partition(".")
     if not dot or not _PLURAL.fullmatch(plural) or not _GROUP.fullmatch(group):
-        raise UnknownKindError(f"{word!r} is not a known kind; a kind of your own is named PLURAL.GROUP in full")
+        raise UnknownKindError(f"{word!r} is not a known kind. Name a kind of your own in full, as PLURAL.GROUP")
     return RbacResource(group, plural)
 
 

@@ -53,7 +53,7 @@ class RenderedContent:
     problem: WorkProblem | None = None
 
     def objects(self, kinds: Mapping[tuple[str, str], Kind]) -> list[JsonObject]:
-        """Return the objects in an order in which the agent may apply them: by wave, then by Work.
+        """Return the objects in order of application: by wave, then by Work.
 
         Args:
             kinds: The known kinds. Objects of other kinds are applied last, as those of custom kinds are.
@@ -63,7 +63,7 @@ class RenderedContent:
 
 
 def wave_in(content: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> int:
-    """Return the wave in which the agent applies an object of one of the known *kinds*, or the last wave."""
+    """Return the wave of an object of one of the known *kinds*, or the last wave."""
     kind = kinds.get(group_kind(content))
     return LAST_WAVE if kind is None else wave_of(kind)
 

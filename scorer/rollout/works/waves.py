@@ -1,4 +1,4 @@
-"""The order in which the kinds of a Work are applied, in waves.
+"""Order of application of the kinds of a Work, in waves.
 
 The order within a wave is arbitrary. A wave starts when the previous one has finished, even if parts of it failed. Only
 built-in kinds have a wave of their own. All other kinds come last.
@@ -42,7 +42,7 @@ Item = TypeVar("Item", bound=HasKind)
 
 
 def wave_of(kind: Kind) -> int:
-    """Return the number of the wave in which objects of *kind* are applied."""
+    """Return the number of the wave of objects of *kind*."""
     return _WAVES.get(kind.plural, LAST_WAVE) if kind.built_in else LAST_WAVE
 
 

@@ -115,7 +115,7 @@ class _Ground:
         return document
 
     def rendered(self, objects: Sequence[Loaded], plan: JsonObject) -> JsonObject | None:
-        """Return the objects that change on clusters, for the placements that *plan* changes. None: there are none.
+        """Return the objects that change on clusters, for the placements that *plan* changes. None: unset, none do.
 
         If they cannot be rendered, the answer only has the reason, as ``problem``.
         """

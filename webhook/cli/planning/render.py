@@ -28,8 +28,8 @@ from webhook.cli.text.output import print_document
 HELP: Final = """Print the final objects of placements on each cluster.
 
 The objects are those that the running hub would write into Works: selected, without the fields of the hub, unwrapped
-from envelopes, and with overrides and their variables applied. They are in the order in which the agent applies them.
-Nothing is written.
+from envelopes, and with overrides and their variables applied. They are in order of application. Nothing is
+written.
 
 With -f alone, the files are both the hub and the proposed changes. With --on, or on a running hub (--hub, or an option
 that names one), -f holds the proposed changes. Objects of a hub that harbormaster does not watch are those of the

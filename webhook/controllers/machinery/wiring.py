@@ -150,8 +150,9 @@ class Wiring(Generic[K]):
         reconcile: Reconciles one key.
         concerned: Returns the object of a key. Failures are reported on it.
         owner: Returns the owner, which determines the shard of a key if several replicas share the work. Each object
-            has one owner, whichever controllers write it. A placement, as ``crp/web``, owns everything that is made
-            from it or requested of it. None: unknown, the object is deleted and each replica only forgets its state.
+            has one owner, even if several controllers write it. A placement, as ``crp/web``, owns everything that is
+            created from it or requested of it. None: unknown, the object is deleted and each replica only forgets its
+            state.
         watches: Watches and signals that enqueue keys.
         resync: Returns the keys that are reconciled at intervals, changed or not.
         polls: Polls that enqueue keys.

@@ -47,7 +47,7 @@ from webhook.validation.framework.field import FieldWarning
 SOON: Final = timedelta(milliseconds=100)
 """Debounce of changes of overrides."""
 FLEET_INTERVAL: Final = timedelta(minutes=1)
-"""Interval in which changes of member clusters are collected."""
+"""Poll interval for changes to member clusters."""
 WITHOUT_EFFECT: Final = "OverrideWithoutEffect"
 
 Subject: TypeAlias = PlacementRef | OverrideRef
