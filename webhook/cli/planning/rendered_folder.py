@@ -62,6 +62,7 @@ def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwr
         UserError: The folder is not ours, or cannot be written. Nothing has changed then, or single clusters have.
     """
     try:
+        folder = folder.resolve()
         _check(folder, files, overwrite=overwrite)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{FOLDER_MARKER}-", dir=folder) as temporary:
@@ -82,11 +83,13 @@ def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwr
         raise UserError(f"-o dir={folder}: {place}: {(error.strerror or str(error)).lower()}") from error
 
 
-def _check(folder: Path, files: Iterable[str], *, overwrite: bool) -> None:
+def _check(folder: Path, files: Mapping[str, Iterable[str]], *, overwrite: bool) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
         raise UserError(f"-o dir={folder}: is not a folder")
+    if foreign := list(_obstacles(folder, files)):
+        raise UserError(f"-o dir={folder}: move {place}, which harbormaster did not render" for place in foreign)
     if overwrite:
         return
     remedy = "name an empty folder, or use it anyway with --overwrite"
@@ -96,6 +99,21 @@ def _check(folder: Path, files: Iterable[str], *, overwrite: bool) -> None:
         place = folder / cluster
         if os.path.lexists(place) and not _is_ours(place):
             raise UserError(f"-o dir={folder}: {cluster} is not a folder that harbormaster rendered: {remedy}")
+
+
+def _obstacles(folder: Path, files: Mapping[str, Iterable[str]]) -> Iterator[Path]:
+    """Yield files of others in places that are to be written. They are never replaced, even with *overwrite*."""
+    if (folder / FOLDER_MARKER).is_symlink():
+        yield folder / FOLDER_MARKER
+    for cluster, names in files.items():
+        place = folder / cluster
+        if place.exists() and not place.is_dir():
+            yield place
+        elif not place.is_symlink():
+            if (place / FOLDER_MARKER).is_symlink():
+                yield place / FOLDER_MARKER
+            paths = (place / name for name in names)
+            yield from (path for path in paths if os.path.lexists(path) and not _is_own_file(path))
 
 
 def _is_ours(folder: Path) -> bool:
@@ -144,15 +162,13 @@ def _own_files(folder: Path) -> Iterator[Path]:
 
 def _replace(new: Path, target: Path, aside: Path) -> int:
     """Put the folder *new* in the place of *target*, and return the number of files of ours that are not in *new*."""
-    stale = 0
-    if os.path.lexists(target):
-        if target.is_dir() and not target.is_symlink():
-            stale = sum(not (new / file.name).exists() for file in _own_files(target))
-        target.rename(aside)
+    stale = sum(not (new / file.name).exists() for file in _own_files(target)) if target.is_dir() else 0
     try:
+        if os.path.lexists(target):
+            target.rename(aside)
         new.rename(target)
-    except OSError:
-        if os.path.lexists(aside):
+    except BaseException:  # an interruption, too: the folder aside is removed with the temporary one
+        if os.path.lexists(aside) and not os.path.lexists(target):
             aside.rename(target)
         raise
     return stale

@@ -157,3 +157,59 @@ def test_a_swap_that_fails_puts_the_old_folder_back(out, monkeypatch):
     with pytest.raises(UserError, match="input/output error"):
         write_folder(out, {"a": {"x.yaml": "2"}}, overwrite=False)
     assert texts(out) == {"a/x.yaml": "1"}
+
+
+RENDERED = {"bravelion": {"web.yaml": "kind: Web\n"}}
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("bravelion", id="file-named-like-a-cluster"),
+        pytest.param("bravelion/web.yaml", id="file-named-like-an-object"),
+    ],
+)
+def test_a_file_of_a_user_is_never_replaced(tmp_path, place, overwrite):
+    if "/" in place:
+        write_folder(tmp_path, {"bravelion": {}}, overwrite=False)
+    (tmp_path / place).write_text("precious")
+    with pytest.raises(UserError, match=f"move .*{place}, which harbormaster did not render"):
+        write_folder(tmp_path, RENDERED, overwrite=overwrite)
+    assert (tmp_path / place).read_text() == "precious"
+
+
+@pytest.mark.parametrize("place", [FOLDER_MARKER, f"bravelion/{FOLDER_MARKER}", "bravelion/web.yaml"])
+def test_no_link_is_followed_or_replaced(tmp_path, place):
+    folder, outside = tmp_path / "out", tmp_path / "outside"
+    (folder / place).parent.mkdir(parents=True)
+    (folder / place).symlink_to(outside)
+    with pytest.raises(UserError, match="which harbormaster did not render"):
+        write_folder(folder, RENDERED, overwrite=True)
+    assert (folder / place).is_symlink()
+    assert not outside.exists()
+
+
+def test_a_link_to_the_folder_itself_may_be_used_again(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for _ in range(2):
+        write_folder(tmp_path / "link", RENDERED, overwrite=False)
+    assert (tmp_path / "real/bravelion/web.yaml").read_text() == FILE_MARKER + "kind: Web\n"
+
+
+def test_an_interruption_between_the_renames_loses_nothing(tmp_path, monkeypatch):
+    write_folder(tmp_path, RENDERED, overwrite=False)
+    (tmp_path / "bravelion/README").write_text("precious")
+    rename, renamed = type(tmp_path).rename, []
+
+    def interrupted(self, target):
+        renamed.append(self)
+        if len(renamed) == 2:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(type(tmp_path), "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_folder(tmp_path, RENDERED, overwrite=False)
+    assert (tmp_path / "bravelion/README").read_text() == "precious"
