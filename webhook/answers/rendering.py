@@ -48,6 +48,9 @@ from webhook.validation.framework.context import Context
 UNCHANGED: Final = "Unchanged"
 LARGEST_ANSWER: Final = 32 * 1024 * 1024
 """Most bytes of objects and differences in one answer."""
+_MOST_LINE_PAIRS: Final = 16_000_000
+"""Most pairs of lines for which the smallest diff is searched. With many equal lines, that takes a second."""
+_CONTEXT_LINES: Final = 3
 
 
 class RenderedObject(TypedDict):
@@ -349,7 +352,26 @@ class _HiddenPair(NamedTuple):
         if self.change == UNCHANGED:
             return []
         before, after = (format_yaml(side).splitlines() if side else [] for side in (self.before, self.after))
+        if len(before) * len(after) > _MOST_LINE_PAIRS:
+            return _one_hunk(before, after)
         return list(difflib.unified_diff(before, after, lineterm=""))[2:]
+
+
+def _one_hunk(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return a unified diff in which everything between the first and the last changed line is replaced."""
+    shortest = min(len(before), len(after))
+    start = next((i for i in range(shortest) if before[i] != after[i]), shortest)
+    end = next((i for i in range(shortest - start) if before[-1 - i] != after[-1 - i]), shortest - start)
+    first = max(0, start - _CONTEXT_LINES)
+    old, new = (side[: len(side) - max(0, end - _CONTEXT_LINES)] for side in (before, after))
+    tail = min(end, _CONTEXT_LINES)
+    return [
+        f"@@ -{first + 1},{len(old) - first} +{first + 1},{len(new) - first} @@",
+        *(f" {line}" for line in old[first:start]),
+        *(f"-{line}" for line in old[start : len(old) - tail]),
+        *(f"+{line}" for line in new[start : len(new) - tail]),
+        *(f" {line}" for line in old[len(old) - tail :]),
+    ]
 
 
 def _sorted(value: Any) -> Any:
