@@ -9,6 +9,7 @@ Source: placement-api.md 10.3; rollout.md 6.2 and 6.3.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from heapq import nsmallest
 from typing import Final, Protocol
 
 from scorer.api.family import PlacementRef
@@ -225,9 +226,27 @@ def _closest_kind(target: OverrideTarget, kinds: Iterable[Kind]) -> str:
     return by_name[close[0]] if close else ""
 
 
+def nearest_names(word: str, names: Collection[str]) -> list[str]:
+    """Return the few of *names* that have most of their start and end in common with *word*, the most similar first.
+
+    The time is linear in the lengths. Users choose both sides, and a comparison of all parts, as by ``difflib``, takes
+    seconds for names that are long and of few different letters.
+    """
+    compared_names = sorted(names)[:MOST_COMPARED]
+    return nsmallest(MOST_SUGGESTIONS, compared_names, key=lambda name: (-_similarity(word, name), name))
+
+
+def _similarity(word: str, other: str) -> float:
+    """Return the share of the longer word that the start and the end of both have in common."""
+    longest, shortest = max(len(word), len(other)), min(len(word), len(other))
+    start = next((i for i in range(shortest) if word[i] != other[i]), shortest)
+    end = next((i for i in range(shortest - start) if word[-1 - i] != other[-1 - i]), shortest - start)
+    return (start + end) / longest if longest else 1.0
+
+
 def _nearest(word: str, words: Collection[str]) -> str:
     """Return the few of *words* that are most like *word*, for the end of a message. Empty without any."""
-    close = get_close_matches(word, sorted(words)[:MOST_COMPARED], MOST_SUGGESTIONS, 0)
+    close = nearest_names(word, words)
     return f"; nearest: {', '.join(map(printable, close))}" if close else ""
 
 

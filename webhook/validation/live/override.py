@@ -8,7 +8,6 @@ Source: placement-api.md 10.3.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Final
 
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, Family
@@ -30,7 +29,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
-from scorer.rollout.overrides.effect import MOST_COMPARED, MOST_SUGGESTIONS, PlacedTargets, ineffective_parts, is_for
+from scorer.rollout.overrides.effect import PlacedTargets, ineffective_parts, is_for, nearest_names
 from scorer.rollout.overrides.matching import (
     OverrideTarget,
     by_namespace,
@@ -224,9 +223,7 @@ class _PlacedContent:
         if (exact := hub.get(kind, name, self._namespace)) is not None:
             return [exact]
         by_name = {name_of(each): each for each in timed(hub.list(kind, self._namespace), self._context)}
-        return [
-            by_name[close] for close in get_close_matches(name, sorted(by_name)[:MOST_COMPARED], MOST_SUGGESTIONS, 0)
-        ]
+        return [by_name[close] for close in nearest_names(name, by_name)]
 
 
 def _family_of_placement(override: JsonObject) -> Family | None:

@@ -109,7 +109,7 @@ def by_label(**labels):
         ),
         pytest.param(
             make_override(WEB, clusters=by_label(env="nonesuch")),
-            [(CLUSTER_RULE, LABELS, "no cluster has env=nonesuch; nearest: prod, canary")],
+            [(CLUSTER_RULE, LABELS, "no cluster has env=nonesuch; nearest: canary, prod")],
             id="case-12-no-cluster",
         ),
         pytest.param(
