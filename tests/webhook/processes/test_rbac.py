@@ -234,7 +234,7 @@ class TestSelection:
         [
             pytest.param("pods", "objects of kind Pod are never selected", id="blocked"),
             pytest.param("crp", "are never selected", id="ours"),
-            pytest.param("boats", "named PLURAL.GROUP in full", id="no-group"),
+            pytest.param("boats", "in full, as PLURAL.GROUP", id="no-group"),
             pytest.param("*.*", "is not a known kind", id="wildcard"),
             pytest.param("Boats.example.com", "is not a known kind", id="upper-case"),
             pytest.param("boats.example.com/status", "is not a known kind", id="subresource"),

@@ -161,7 +161,7 @@ class Shards(LeaseClient):
     async def _rest(self) -> None:
         """Wait for the next beat: a pause, the expiry of another replica, or the end of some work."""
         now = self._clock()
-        ends = (since + self._times.lease for _, since in self._seen.values())
+        ends = (self._end_of(since) for _, since in self._seen.values())
         # Only future expiries count. An earlier one may be undetected for long, for example during an outage.
         seconds = min((self._pause(), *(max(SOON, end - now) for end in ends if end > now)))
         self._wake.clear()
@@ -278,7 +278,13 @@ class Shards(LeaseClient):
             name: (beat, since) if beat == roll[name].beat else (roll[name].beat, now)
             for name, (beat, since) in sightings.items()
         }
-        return {name: roll[name] for name, (_, since) in self._seen.items() if now - since < self._times.lease}
+        return {name: roll[name] for name, (_, since) in self._seen.items() if now < self._end_of(since)}
+
+    def _end_of(self, since: float) -> float:
+        """Return when a replica expires whose beat is unchanged since then."""
+        # One sum for both comparisons. A difference may round to the other side, and this replica would then wake at
+        # the expiry of another one, find it still alive, and sleep for a whole pause.
+        return since + self._times.lease
 
     def _distrust(self) -> None:
         """Stop all work, and acquire no shard until the work of others has ended, because the Lease was altered."""
