@@ -17,8 +17,8 @@ from webhook.admission.rights import AuthorRights, Rights, UndisputedRights
 from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.endpoints.admission.authentication import Calls
 from webhook.endpoints.http.services import Admittance, Services
-from webhook.history.desk import HistoryService, history_of
 from webhook.history.record import RecordSource
+from webhook.history.service import HistoryService, history_of
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
 from webhook.processes.services import EventSinks, Record, answers_of, services_of

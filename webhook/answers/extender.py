@@ -66,7 +66,7 @@ class HubExtender:
         self._now = now
         self._rules = rules_of(settings)
         cache.trim(kinds.NODE, essential_node)
-        self._shelves = [cache.of_kind(kind) for kind in WATCHED]
+        self._watched = [cache.of_kind(kind) for kind in WATCHED]
         self._followed: dict[PlacementName, tuple[JsonObject, FollowedPlacement]] = {}
         self._nodes = _Nodes(self._rules.cluster_labels)
         self._aliases = _Aliases()
@@ -81,7 +81,7 @@ class HubExtender:
     @property
     def synced(self) -> bool:
         """Whether all kinds that answers depend on have been listed once."""
-        return all(shelf.synced.is_set() for shelf in self._shelves)
+        return all(cached.synced.is_set() for cached in self._watched)
 
     def read_args(self, document: JsonObject) -> ExtenderRequest:
         """Parse the body of ``filter`` or ``prioritize``. Safe to call from any thread.

@@ -130,16 +130,16 @@ class HubPlanner:
         """Return a copy of the current hub for the thread. No other task adds columns to its fleet."""
         fleet = self._cache.fleet
         _ = fleet.eligibility, fleet.taints, fleet.namespaces
-        shelves: dict[tuple[str, str], Mapping[Key, JsonObject]] = {}
+        documents_by_kind: dict[tuple[str, str], Mapping[Key, JsonObject]] = {}
         group_kinds = []
         for kind in {*KINDS.values(), INTERNAL_SERVICE_EXPORT}:
             if _is_known(kind, context):
                 group_kinds.append(kind.group_kind)
-                shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
+                documents_by_kind[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
         for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE, *content_kinds):
-            if kind.group_kind not in shelves:
-                shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
-        return DocumentSet(shelves, group_kinds, fleet.updated(()))
+            if kind.group_kind not in documents_by_kind:
+                documents_by_kind[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
+        return DocumentSet(documents_by_kind, group_kinds, fleet.updated(()))
 
 
 def _is_known(kind: Kind, context: Context) -> bool:

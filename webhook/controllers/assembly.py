@@ -227,10 +227,10 @@ def _upgrades(
     """Yield the controllers of upgrade runs, upgrade profiles and upgrade plans."""
     hub, now = workplace.hub, workplace.now
     upgraders = make_upgraders(settings.upgraders.names, workplace)
-    desk = UpgraderBackEnds(upgraders, settings.upgraders, now, observer.failed)
-    facts = UpgradeFacts(hub, now, desk, windows)
+    back_ends = UpgraderBackEnds(upgraders, settings.upgraders, now, observer.failed)
+    facts = UpgradeFacts(hub, now, back_ends, windows)
     yield UpgradeProfileController(hub, now, record, facts.upgrades).wiring()
-    yield ClusterUpgradeController(hub, now, record, facts, desk, windows, turns, observer).wiring()
+    yield ClusterUpgradeController(hub, now, record, facts, back_ends, windows, turns, observer).wiring()
     yield UpgradePlanController(hub, now, facts, windows, observer).wiring()
 
 

@@ -7,8 +7,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import text_at
 from scorer.member_gate.answer import MemberAnswer, MemberGateAnswer
 from scorer.node_budgets.answer import GateAnswer, NodeBlocker, NodeGateAnswer, NodeInQuestion
-from webhook.history.desk import HistoryService
 from webhook.history.entry import EntryType, InvolvedObject
+from webhook.history.service import HistoryService
 
 UNNAMED_PODS: Final = "pods block the node. The caller may not list them"
 _OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from webhook.admission.enforcement import DisruptionEnforcement
 from webhook.gate.budgets import HubBudgets
-from webhook.gate.desk import GateService, MemberGateService, NodeGateService, ReservationService
 from webhook.gate.keeper import ReservationKeeper
 from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
+from webhook.gate.service import GateService, MemberGateService, NodeGateService, ReservationService
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
 from webhook.settings.answers import DisruptionSettings
@@ -22,7 +22,7 @@ class DisruptionGate:
     """The gates for nodes and member clusters, and their budgets.
 
     Args:
-        desk: Answers the questions of callers.
+        service: Answers the questions of callers.
         budgets: Reads the budgets, now and on the calendar.
         nodes: The pools with their reservations.
         members: Active disruptions of the member clusters.
@@ -30,7 +30,7 @@ class DisruptionGate:
         enforcement: Admits or denies manual disruptions. Without ``enforce_budgets`` it admits all.
     """
 
-    desk: GateService
+    service: GateService
     budgets: HubBudgets
     nodes: HubNodeGate
     members: HubMemberGate
@@ -59,5 +59,5 @@ def disruption_of(
     nodes = HubNodeGate(pools, keeper, store, settings, now)
     members = HubMemberGate(cache, keeper, store, settings, now)
     enforcement = DisruptionEnforcement(pools, reservations, store, settings.admission(), now)
-    desk = GateService(NodeGateService(nodes), MemberGateService(members), ReservationService(keeper))
-    return DisruptionGate(desk, HubBudgets(nodes, now), nodes, members, keeper, enforcement)
+    service = GateService(NodeGateService(nodes), MemberGateService(members), ReservationService(keeper))
+    return DisruptionGate(service, HubBudgets(nodes, now), nodes, members, keeper, enforcement)

@@ -1,6 +1,6 @@
 """Errors of the gates: no answer, or a refused reservation.
 
-Each message is fit for the caller. `as_gate_errors`, which the desk uses, wraps the errors of the Leases and of the
+Each message is fit for the caller. `as_gate_errors`, which the service uses, wraps the errors of the Leases and of the
 store.
 
 Source: nodepool-disruption.md 14.3; serving.md 3.1 and 3.3.

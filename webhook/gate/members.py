@@ -105,7 +105,7 @@ class HubMemberGate:
         self._rollouts_wait = MemberDisruption.ROLLOUT in settings.gate_members
         self._now = now
         self._parsed: dict[tuple[Kind, Key], tuple[JsonObject, ApiObject | None]] = {}
-        self._shelves = [cache.of_kind(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
+        self._watched = [cache.of_kind(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
         self._windows = MaintenanceWindows(cache)
         self.holds = HubMemberHolds(cache, settings.gate_members, self._reservations.cached)
         for kind in (*(family.run for family in FAMILIES), kinds.UPGRADE_RUN):
@@ -114,7 +114,7 @@ class HubMemberGate:
     @property
     def synced(self) -> bool:
         """Whether all inputs of answers have been listed once."""
-        return all(shelf.synced.is_set() for shelf in self._shelves)
+        return all(cached.synced.is_set() for cached in self._watched)
 
     def kind_of(self, ref: PlacementRef) -> MemberDisruption:
         """Return the kind of disruption of a placement's changes: a rollout, or a staged update if runs change it."""
@@ -259,12 +259,12 @@ class HubMemberGate:
         return MemberAnswer(MemberReason.MAINTENANCE_WINDOW_CLOSED, closed_window.message, answer.detail, after)
 
     def _unless_held(
-        self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, promise: Hold | None = None
+        self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, reservation: Hold | None = None
     ) -> MemberAnswer:
         """Return the answer, unless another disruption holds the member and the answer would read as permission."""
         if not _may_wait(answer):
             return answer
-        hold = waits_for(kind, self.holds.of(cluster)) or promise
+        hold = waits_for(kind, self.holds.of(cluster)) or reservation
         if hold is None:
             return answer
         hold_answer = MemberAnswer.held(hold, self._now())

@@ -92,7 +92,7 @@ class HubNodePools:
         self._views: dict[str, PoolView] = {}
         self._links = _Links()
         self._pods = _Pods()
-        self._told = Broadcaster[str]()
+        self._changes = Broadcaster[str]()
         self._watches_pods = False
         cache.watch_if_allowed((kinds.NODE_CLAIM,))
         cache.trim(kinds.NODE, trims.node)
@@ -180,7 +180,7 @@ class HubNodePools:
         """
         for name in self.names():
             handler(name)
-        return self._told.subscribe(handler)
+        return self._changes.subscribe(handler)
 
     def end(self) -> None:
         """Unsubscribe from all changes. The present state is kept."""
@@ -261,7 +261,7 @@ class HubNodePools:
 
     def _changed(self, pool: str) -> None:
         self._views.pop(pool, None)
-        self._told.publish(pool)
+        self._changes.publish(pool)
 
 
 class _Pool:

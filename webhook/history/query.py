@@ -33,7 +33,7 @@ class Query:
         hidden: Kinds whose objects are excluded.
         in_namespaces: Kinds whose namespaced objects match. None: unlimited.
         cluster_scoped: Kinds whose cluster-scoped objects match. None: unlimited.
-        untold: Excluded pairs of kind and category.
+        excluded: Excluded pairs of kind and category.
     """
 
     types: frozenset[EntryType] = frozenset()
@@ -49,7 +49,7 @@ class Query:
     hidden: frozenset[str] = frozenset()
     in_namespaces: frozenset[str] | None = None
     cluster_scoped: frozenset[str] | None = None
-    untold: frozenset[tuple[str, EntryType]] = frozenset()
+    excluded: frozenset[tuple[str, EntryType]] = frozenset()
 
     def matches(self, entry: RecordEntry) -> bool:
         """Return whether an entry matches."""
@@ -57,7 +57,7 @@ class Query:
         return (
             (not self.types or entry.type in self.types)
             and about.kind not in self.hidden
-            and (about.kind, entry.type) not in self.untold
+            and (about.kind, entry.type) not in self.excluded
             and (self.in_namespaces is None or not about.namespace or about.kind in self.in_namespaces)
             and (self.cluster_scoped is None or about.namespace or about.kind in self.cluster_scoped)
             and self.kind in ("", about.kind)

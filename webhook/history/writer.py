@@ -191,10 +191,10 @@ class HistoryWriter:
         self._settle()
         written, dropped = tuple(self._waiting.items()), self._dropped
         if written or dropped:
-            told = [each for _, each in written]
+            entries = [each for _, each in written]
             if dropped:
-                told.append(self._loss(dropped))
-            await self._append([each.line() for each in told], max(each.until for each in told))
+                entries.append(self._loss(dropped))
+            await self._append([each.line() for each in entries], max(each.until for each in entries))
             self.writes += 1
             self._dropped -= dropped
             for identity, each in written:

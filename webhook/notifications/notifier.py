@@ -113,7 +113,7 @@ class Notifier:
         self._post_seconds = post_seconds
         self._waiting: deque[Notification] = deque()
         self._arrived = asyncio.Event()
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._sent: OrderedDict[str, None] = OrderedDict()
         self._dropped = 0
         self._failures = 0
         """Consecutive failures of the first notification at a reachable receiver."""
@@ -135,15 +135,15 @@ class Notifier:
         if not options.url or options.reasons.isdisjoint((event.reason, f"{event.type}/{event.reason}")):
             return
         notification = notification_of(document, event, self._now())
-        if notification.id in self._told:
+        if notification.id in self._sent:
             return
         if len(self._waiting) >= MOST_WAITING:
             self._counts.count(DeliveryResult.DROPPED)
             self._dropped += 1
             return
-        self._told[notification.id] = None
-        if len(self._told) > MOST_REMEMBERED:
-            self._told.popitem(last=False)
+        self._sent[notification.id] = None
+        if len(self._sent) > MOST_REMEMBERED:
+            self._sent.popitem(last=False)
         self._waiting.append(notification)
         self._arrived.set()
 

@@ -12,7 +12,7 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.gate.assembly import disruption_of
 from webhook.gate.pools import COUNTED
-from webhook.history.desk import HistoryService
+from webhook.history.service import HistoryService
 from webhook.kube.cache.informer import Cache
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore

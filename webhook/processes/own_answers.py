@@ -34,10 +34,10 @@ from webhook.settings.answers import AnswerSettings
 
 if TYPE_CHECKING:
     from webhook.answers.plans import HubPlanner
-    from webhook.gate.desk import MemberGateService
     from webhook.gate.keeper import ReservationKeeper
     from webhook.gate.nodes import HubNodeGate
     from webhook.gate.reservations import LeaseReservations
+    from webhook.gate.service import MemberGateService
     from webhook.validation.framework.context import HubKinds
 
 ANSWER_SECONDS: Final = 60.0
@@ -206,8 +206,8 @@ class OwnAnswers:
         from webhook.endpoints.gate.request_bodies import ClusterUpdateModel, DisruptionModel, RolloutModel, problems
 
         if gate == "disruption":
-            from webhook.gate.desk import NodeGateService
             from webhook.gate.keeper import Claimant
+            from webhook.gate.service import NodeGateService
 
             nodes = NodeGateService(await self._node_gate())
             with problems():
@@ -228,7 +228,7 @@ class OwnAnswers:
         """Return the answer of a POST to ``/v1/gate/reservations``."""
         from webhook.endpoints.gate.request_bodies import ClusterUpdateModel, ReservationModel, RolloutModel
         from webhook.endpoints.gate.reservations import claimant_of, reserve_member, reserve_nodes
-        from webhook.gate.desk import NodeGateService
+        from webhook.gate.service import NodeGateService
 
         async def admit(_question: RolloutModel | ClusterUpdateModel) -> None:
             """Admit the owner for every object, because the hub has already limited their reads."""
@@ -244,7 +244,7 @@ class OwnAnswers:
     async def reservations(self) -> JsonObject:
         """Return the answer of a GET of ``/v1/gate/reservations``."""
         from webhook.endpoints.gate.reservations import reservation_list
-        from webhook.gate.desk import ReservationService
+        from webhook.gate.service import ReservationService
 
         keeper = self._keeper()
         async with self._reading(Cache(self._store), keeper.reservations):
@@ -256,7 +256,7 @@ class OwnAnswers:
     async def release(self, identifier: str) -> None:
         """Release a reservation, as a DELETE below ``/v1/gate/reservations`` does."""
         from webhook.endpoints.gate.request_bodies import problems
-        from webhook.gate.desk import ReservationService
+        from webhook.gate.service import ReservationService
 
         self._unread(())
         with problems():
@@ -276,8 +276,8 @@ class OwnAnswers:
         return self._nodes
 
     async def _member_gate(self) -> "MemberGateService":
-        from webhook.gate.desk import MemberGateService
         from webhook.gate.members import HubMemberGate
+        from webhook.gate.service import MemberGateService
 
         cache, keeper = Cache(self._store), self._keeper()
         members = HubMemberGate(cache, keeper, self._store, self._settings, self._now)

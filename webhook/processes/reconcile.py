@@ -32,8 +32,8 @@ from webhook.controllers.machinery.wiring import UPGRADES
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.controllers.placements.work_generator import without_manifests
 from webhook.gate.instance_types import check_instance_types
-from webhook.history.desk import history_of
 from webhook.history.record import RecordSource
+from webhook.history.service import history_of
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.cache.write_limiter import WriteSlots
@@ -130,7 +130,7 @@ class Reconciliation:
         self._history = history_of(
             HubStore(server), settings.namespace, settings, RecordSource.LOOP, self._instance, now
         )
-        self._heard = (self._history.note_event, *(() if onlookers.notify is None else (onlookers.notify,)))
+        self._event_observers = (self._history.note_event, *(() if onlookers.notify is None else (onlookers.notify,)))
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while another process leads
@@ -216,7 +216,7 @@ class Reconciliation:
             observer=metrics,
             upgrades=self._upgrades,
             nodes=NodeSide(ServerNodeWork(self._server, fence=term.check), self._nodes),
-            events=EventRecorder(store, self._now, self._instance, *self._heard),
+            events=EventRecorder(store, self._now, self._instance, *self._event_observers),
         )
         try:
             await loop.run()

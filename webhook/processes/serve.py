@@ -27,8 +27,8 @@ from webhook.admission.registration import WebhookEndpoint, webhook_configuratio
 from webhook.admission.rights import AuthorRights
 from webhook.endpoints.http.services import Admittance
 from webhook.gate.instance_types import check_instance_types
-from webhook.history.desk import history_of
 from webhook.history.record import RecordSource
+from webhook.history.service import history_of
 from webhook.kube.access.authentication import HubAuthorities, TokenReviewer
 from webhook.kube.access.authorization import HubAccessReviewer
 from webhook.kube.access.reviews import ReviewCounts

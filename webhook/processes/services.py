@@ -26,7 +26,7 @@ from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.endpoints.http.services import Admittance, Answers, Services, Upgrades
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
-from webhook.history.desk import HistoryService
+from webhook.history.service import HistoryService
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import HubUpgrades

@@ -41,8 +41,8 @@ from webhook.embedded.simulation.nodes import SimulatedNodes
 from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.endpoints.http.services import Admittance
-from webhook.history.desk import history_of
 from webhook.history.record import RecordSource
+from webhook.history.service import history_of
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache

@@ -35,7 +35,7 @@ from webhook.endpoints.upgrades import actions as upgrade_actions
 from webhook.endpoints.upgrades import plans as upgrade_plans
 from webhook.endpoints.upgrades import status_reports
 from webhook.gate.assembly import DisruptionGate
-from webhook.history.desk import HistoryService
+from webhook.history.service import HistoryService
 from webhook.kube.transport.addresses import is_loopback
 from webhook.server.connections import Connections
 from webhook.server.plain import add_last_route, make_plain_app
@@ -114,8 +114,8 @@ def make_app(parts: AppDependencies) -> web.Application:
     dry_run.add_routes(api)
     planning.add_routes(api)
     _add_views(api, services.disruption)
-    node_gate.add_routes(api, services.disruption.desk, services.history)
-    member_gate.add_routes(api, services.disruption.desk.members, services.history)
+    node_gate.add_routes(api, services.disruption.service, services.history)
+    member_gate.add_routes(api, services.disruption.service.members, services.history)
     budgets.add_routes(api, services.disruption.budgets)
     upgrade_plans.add_routes(api, services.upgrades.planner)
     upgrade_actions.add_routes(api, services.upgrades.orders)

@@ -84,11 +84,11 @@ class Posts:
     """Parses message heads, and sends answers.
 
     Args:
-        desk: Answers reviews.
+        fast_path: Answers reviews.
     """
 
-    def __init__(self, desk: FastPath) -> None:
-        self.desk = desk
+    def __init__(self, fast_path: FastPath) -> None:
+        self.fast_path = fast_path
         self.find = lru_cache(maxsize=MOST_HEADS)(self._read)
         self._unsent: list[tuple[asyncio.WriteTransport, bytes]] = []
 
@@ -125,7 +125,7 @@ class Posts:
             return None
         if headers.get(b"Content-Type") != b"application/json":
             return _Post(None)
-        return _Post(self.desk.find(request[1].decode("ascii")))
+        return _Post(self.fast_path.find(request[1].decode("ascii")))
 
 
 class _Protocol(RequestHandler):
@@ -228,7 +228,7 @@ class _Protocol(RequestHandler):
                 if self._patience is None:  # one timer per message, not per piece
                     self._patience = self._loop.call_later(HELD_SECONDS, self._let_go)
             return None
-        return posts.desk.answer_synchronously(post.called, self, body)
+        return posts.fast_path.answer_synchronously(post.called, self, body)
 
     def _is_waiting(self) -> bool:
         """Return whether the library waits for a message and the connection remains open."""
@@ -259,9 +259,9 @@ class _Protocol(RequestHandler):
 
 def posts_of(app: web.Application) -> Posts | None:
     """Return the fast path for *app*. None: disabled."""
-    desk = app.get(FAST_PATH)
+    fast_path = app.get(FAST_PATH)
     is_supported = all(hasattr(RequestHandler, name) for name in OF_THE_LIBRARY)
-    return Posts(desk) if desk is not None and is_supported else None
+    return Posts(fast_path) if fast_path is not None and is_supported else None
 
 
 def refuse_other_versions(server: web.Server) -> None:

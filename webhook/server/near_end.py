@@ -40,7 +40,7 @@ class CertificateExpiryMonitor:
     def __init__(self, about: Callable[[], JsonObject], record: Callable[[JsonObject, Event], object]) -> None:
         self._about = about
         self._record = record
-        self._told: dict[str, date] = {}
+        self._reported: dict[str, date] = {}
 
     def check(self, certificates: Mapping[str, Validity], now: datetime) -> None:
         """Record an Event for certificates that expire soon, unless recorded today.
@@ -51,12 +51,12 @@ class CertificateExpiryMonitor:
         """
         validities = {role: certificate for role, certificate in certificates.items() if role in REMAINING}
         near = {role: validity.end for role, validity in validities.items() if _is_near(role, validity, now)}
-        told_roles = {role: self._told[role] for role in near if role in self._told}
-        if any(told_roles.get(role) != now.date() for role in near):
+        reported_roles = {role: self._reported[role] for role in near if role in self._reported}
+        if any(reported_roles.get(role) != now.date() for role in near):
             words = "; ".join(_WORDS[role].format(format_time(end)) for role, end in sorted(near.items(), reverse=True))
             self._record(self._about(), Event("CertificateNearEnd", words, "Warning"))
-            told_roles = dict.fromkeys(near, now.date())
-        self._told = told_roles
+            reported_roles = dict.fromkeys(near, now.date())
+        self._reported = reported_roles
 
 
 def _is_near(role: str, validity: Validity, now: datetime) -> bool:

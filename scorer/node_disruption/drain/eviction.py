@@ -114,12 +114,12 @@ class EvictionLedger:
         return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
-def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, deadline: datetime | None) -> DrainBlocker | None:
+def blocker_of(pod: Pod, ledger: EvictionLedger, now: datetime, deadline: datetime | None) -> DrainBlocker | None:
     """Return the blocker of a pod's eviction at its turn, or None.
 
     Args:
         pod: The pod.
-        book: Remaining allowance of PodDisruptionBudgets.
+        ledger: Remaining allowance of PodDisruptionBudgets.
         now: Current time, timezone-aware.
         deadline: Time at which the pod is deleted in any case. None: unlimited.
     """
@@ -129,7 +129,7 @@ def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, deadline: datetime
         until = min((instant for instant in (end, deadline) if instant is not None), default=None)
         message = f"pod {pod.key} is protected by the annotation {DO_NOT_DISRUPT}{suffix}"
         return DrainBlocker(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
-    refusal = book.refusal(pod)
+    refusal = ledger.refusal(pod)
     return None if refusal is None else DrainBlocker(pod.key, *refusal, until=deadline)
 
 

@@ -125,7 +125,7 @@ def preview_drain(cluster: ClusterSnapshot, names: Collection[str], now: datetim
     pods = [(name, pod) for name in drained for pod in cluster.pods.get(name, ()) if not pod.finished]
     moving_pods = [pod for _, pod in pods if _goes(pod) and pod.reschedulable]
     placement = place_all(capacity, moving_pods)
-    book = EvictionLedger(cluster.guards)
+    ledger = EvictionLedger(cluster.guards)
     drained_pods = []
     for name, pod in pods:
         claim = cluster.nodes[name].claim
@@ -133,9 +133,9 @@ def preview_drain(cluster: ClusterSnapshot, names: Collection[str], now: datetim
         nowhere = dict(placement.after.reasons(pod)) if pod.key in placement.left else {}
         if pod.key in placement.left and not nowhere:
             nowhere = {"there is no other node": 1}
-        drained_pods.append(_drained_pod(pod, name, book, now, grace, placement.onto.get(pod.key, ""), nowhere))
+        drained_pods.append(_drained_pod(pod, name, ledger, now, grace, placement.onto.get(pod.key, ""), nowhere))
     return DrainPreview(
-        drained, capacity.size, tuple(drained_pods), tuple(_guards(cluster, book, [pod for _, pod in pods]))
+        drained, capacity.size, tuple(drained_pods), tuple(_guards(cluster, ledger, [pod for _, pod in pods]))
     )
 
 
@@ -177,7 +177,7 @@ def _is_evicted(pod: Pod) -> bool:
 def _drained_pod(
     pod: Pod,
     node: str,
-    book: EvictionLedger,
+    ledger: EvictionLedger,
     now: datetime,
     grace: timedelta | None,
     onto: str,
@@ -200,7 +200,7 @@ def _drained_pod(
         return DrainedPod(
             pod.key, node, DrainOutcome.HELD, onto, stay_reason, BlockReason.DO_NOT_DISRUPT, end, forced_after, nowhere
         )
-    if (refusal := book.refusal(pod)) is not None:
+    if (refusal := ledger.refusal(pod)) is not None:
         reason, message = refusal
         stay_reason = message.removesuffix(f": pod {pod.key}")
         return DrainedPod(pod.key, node, DrainOutcome.HELD, onto, stay_reason, reason, None, forced_after, nowhere)
@@ -209,11 +209,11 @@ def _drained_pod(
     return DrainedPod(pod.key, node, DrainOutcome.GOES, onto, nowhere=nowhere)
 
 
-def _guards(cluster: ClusterSnapshot, book: EvictionLedger, pods: list[Pod]) -> Iterator[GuardedPods]:
+def _guards(cluster: ClusterSnapshot, ledger: EvictionLedger, pods: list[Pod]) -> Iterator[GuardedPods]:
     keys_by_guard: dict[str, list[str]] = {}
     for pod in pods:
-        if _is_evicted(pod) and (is_healthy(pod) or book.refusal(pod) is not None):
-            for guard in book.guards_of(pod):
+        if _is_evicted(pod) and (is_healthy(pod) or ledger.refusal(pod) is not None):
+            for guard in ledger.guards_of(pod):
                 keys_by_guard.setdefault(f"{guard.namespace}/{guard.name}", []).append(pod.key)
     allowances = {
         f"{guard.namespace}/{guard.name}": guard.disruptions_allowed

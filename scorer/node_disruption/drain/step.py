@@ -100,14 +100,14 @@ def drain_step(
         for blocker in remaining_pods
         if blocker not in terminating_pods and blocker not in forced_pods and blocker.tier == tier
     ]
-    book = EvictionLedger(guards)
+    ledger = EvictionLedger(guards)
     evict = tuple(pod for pod in turn if not pod.held.is_protected(now))
     earliest = since + SHORTEST if deadline is None else min(since + SHORTEST, max(deadline, since))
     return DrainStep(
         evict=evict,
         delete=tuple(Deletion(pod, _grace(now, deadline)) for pod in forced_pods),
         holds=tuple(
-            hold for pod in turn if (hold := blocker_of(pod, book, now, _forced_at(pod, deadline))) is not None
+            hold for pod in turn if (hold := blocker_of(pod, ledger, now, _forced_at(pod, deadline))) is not None
         ),
         left=len(remaining_pods),
         is_over=not remaining_pods and now >= earliest,

@@ -96,7 +96,7 @@ class Clockwork:
         self.launches: list[Launch] = []
         self.made: list[NodeProvisioning] = []
         """Nodes created for pods or static pools. The reader clears this list."""
-        self._book = EvictionLedger(cluster.guards)
+        self._ledger = EvictionLedger(cluster.guards)
         self._drains: dict[str, NodeDrain] = {}
         self._ready: dict[str, datetime] = {}
         self._arrivals: dict[str, datetime] = {}
@@ -104,7 +104,7 @@ class Clockwork:
             pod.key: _Homeless(pod, now, now) for pod in cluster.pending if pod.reschedulable
         }
         for homeless in self._homeless.values():
-            self._book.leave(homeless.pod)
+            self._ledger.leave(homeless.pod)
         self._look_for_places = bool(self._homeless)
         self._made_up: set[str] = set()  # nodes of static pools that have been replaced
         self._static = [pool for _, pool in sorted(cluster.pools.items()) if pool.replicas is not None]
@@ -131,7 +131,7 @@ class Clockwork:
             launching={},  # the time at which they join is unknown
             pods=dict(self.pods),
             pending=tuple(pod.pod for _, pod in sorted(self._homeless.items())),
-            guards=self._book.guards(),
+            guards=self._ledger.guards(),
         )
 
     def mark(self, name: str) -> None:
@@ -217,7 +217,7 @@ class Clockwork:
                     self._touch(name, at)
         for key in [key for key, at in self._arrivals.items() if at <= now]:
             del self._arrivals[key]
-            self._book.record_restart(key)
+            self._ledger.record_restart(key)
 
     def settle(self, now: datetime) -> None:
         """Evict and place pods and remove drained nodes until nothing changes."""
@@ -276,7 +276,7 @@ class Clockwork:
     def holds(self, now: datetime) -> Iterator[tuple[str, DrainBlocker]]:
         """Yield the holds of draining nodes, with the node names."""
         for name, drain in sorted(self._drains.items()):
-            for hold in drain.holds(now, self._book):
+            for hold in drain.holds(now, self._ledger):
                 yield name, hold
 
     def next_at(self, now: datetime) -> datetime | None:
@@ -291,7 +291,7 @@ class Clockwork:
         return tuple(PendingPod(key, pod.since, pod.why) for key, pod in sorted(self._homeless.items()))
 
     def _evict(self, name: str, drain: NodeDrain, now: datetime) -> bool:
-        evicted_pods = drain.evict(now, self._book)
+        evicted_pods = drain.evict(now, self._ledger)
         if not evicted_pods:
             return False
         keys = {pod.key for pod in evicted_pods}
@@ -306,7 +306,7 @@ class Clockwork:
             self._homeless[pod.key] = _Homeless(pod, now, free_at, cause)
             self._look_for_places = True
         else:
-            self._book.record_restart(pod.key)
+            self._ledger.record_restart(pod.key)
 
     def _remove(self, name: str, now: datetime) -> None:
         del self._drains[name]
@@ -314,7 +314,7 @@ class Clockwork:
         node = self.nodes.pop(name)
         for pod in self.pods.pop(name, ()):
             if pod.reschedulable:
-                self._book.leave(pod)
+                self._ledger.leave(pod)
             self._uproot(pod, now, now, name)
         self.removals.append(NodeRemoval(now, node.pool, name))
         self._look_for_places |= bool(self._homeless)  # the pool may be below its limits again
@@ -382,7 +382,7 @@ class Clockwork:
         if runs_at > now:
             self._arrivals[key] = runs_at
         else:
-            self._book.record_restart(key)
+            self._ledger.record_restart(key)
 
     def _touch(self, name: str, now: datetime) -> None:
         """Record a pod event on a node (nodepool-disruption.md 5.6)."""

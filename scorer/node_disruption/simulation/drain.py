@@ -38,28 +38,28 @@ class NodeDrain:
             else:
                 self.staying.append(pod)
 
-    def evict(self, now: datetime, book: EvictionLedger) -> list[Pod]:
-        """Return the pods that start terminating at *now*, and record them in *book*."""
+    def evict(self, now: datetime, ledger: EvictionLedger) -> list[Pod]:
+        """Return the pods that start terminating at *now*, and record them in *ledger*."""
         evicted_pods: list[Pod] = []
         while True:
             self._ending = {key: end for key, end in self._ending.items() if end[1] > now}
             forced_pods = [pod for pod in self._left.values() if self._is_forced(pod, now)]
             for pod in forced_pods:
-                self._end(pod, now, book)
+                self._end(pod, now, ledger)
             tier = self._tier()
             for pod in [pod for pod in self._left.values() if pod.tier == tier]:
-                if not pod.held.is_protected(now) and book.refusal(pod) is None:
-                    self._end(pod, now, book)
+                if not pod.held.is_protected(now) and ledger.refusal(pod) is None:
+                    self._end(pod, now, ledger)
                     forced_pods.append(pod)
             if not forced_pods:
                 return evicted_pods
             evicted_pods += forced_pods
 
-    def holds(self, now: datetime, book: EvictionLedger) -> Iterator[DrainBlocker]:
+    def holds(self, now: datetime, ledger: EvictionLedger) -> Iterator[DrainBlocker]:
         """Yield the holds of the pods whose turn it is, after `evict`."""
         tier = self._tier()
         for pod in self._left.values():
-            if pod.tier == tier and (hold := blocker_of(pod, book, now, self._forced_at(pod))) is not None:
+            if pod.tier == tier and (hold := blocker_of(pod, ledger, now, self._forced_at(pod))) is not None:
                 yield hold
 
     def is_over(self, now: datetime, shortest: timedelta) -> bool:
@@ -84,10 +84,10 @@ class NodeDrain:
     def _earliest(self, shortest: timedelta) -> datetime:
         return self._bound_by_deadline(self.start + shortest)
 
-    def _end(self, pod: Pod, now: datetime, book: EvictionLedger) -> None:
+    def _end(self, pod: Pod, now: datetime, ledger: EvictionLedger) -> None:
         del self._left[pod.key]
         self._ending[pod.key] = pod.tier, self._bound_by_deadline(now + pod.grace)
-        book.leave(pod)
+        ledger.leave(pod)
 
     def end_of(self, key: str) -> datetime | None:
         """Return when a terminating pod has terminated, or None if it is not terminating."""

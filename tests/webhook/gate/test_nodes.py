@@ -27,7 +27,7 @@ def known(gates):
 
 def unreadable(gates):
     """Say whether it is known here that what is reserved cannot be read."""
-    return bool(gates.desk.reservations.listed()[1])
+    return bool(gates.service.reservations.listed()[1])
 
 
 async def test_what_is_reserved_counts_as_being_disrupted(gates, other):

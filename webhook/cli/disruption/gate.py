@@ -367,14 +367,14 @@ def paragraph(answer: Mapping[str, Any], zone: ZoneInfo) -> str:
     if isinstance(grant, list) and grant and "reservation" not in answer:
         sentences.append(f"Granted: {', '.join(grant)}.")
     if answer.get("nextOpen") and not answer["allowed"]:
-        sentences.append(f"It opens {_told(answer['nextOpen'], zone)}.")
+        sentences.append(f"It opens {_local_time(answer['nextOpen'], zone)}.")
     if "reservation" in answer:
         reservation = answer["reservation"]
-        sentences.append(f"Reserved until {_told(reservation['expires'], zone)} as {reservation['id']}.")
+        sentences.append(f"Reserved until {_local_time(reservation['expires'], zone)} as {reservation['id']}.")
     return " ".join(sentences)
 
 
-def _told(text: str, zone: ZoneInfo) -> str:
+def _local_time(text: str, zone: ZoneInfo) -> str:
     instant = parse_time(text)
     local_time = in_zone(instant, zone)
     if local_time.utcoffset() == instant.utcoffset():

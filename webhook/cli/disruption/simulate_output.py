@@ -48,7 +48,7 @@ def print_comparison(document: JsonObject, zone: ZoneInfo) -> None:
         print_simulation(document[key], zone)
         click.echo()
     if not document["differences"]:
-        is_unchanged = _told(document["today"]) == _told(document["changed"])
+        is_unchanged = _comparable(document["today"]) == _comparable(document["changed"])
         click.echo(
             f"The changes make no difference{'' if is_unchanged else ' to these figures, only to times or nodes'}."
         )
@@ -222,7 +222,7 @@ def _figure(key: str, value: Any) -> str:
     return amount(value) if isinstance(value, float) else str(value)
 
 
-def _told(document: JsonObject) -> list[tuple[Any, ...]]:
+def _comparable(document: JsonObject) -> list[tuple[Any, ...]]:
     """Return the events and blocked periods of a simulation."""
     return [(pool["happenings"], pool["blocked"]) for pool in document["pools"]]
 

@@ -47,7 +47,7 @@ def command(only_client: bool, output: str, hub: HubOptions) -> int:
     """Print the versions."""
     versions: dict[str, Any] = {"version": installed_version()}
     if not only_client and (connection := _hub(hub)) is not None:
-        versions |= _told(connection, with_name=bool(hub))
+        versions |= _versions_of(connection, with_name=bool(hub))
     if output != "table":
         print_document(versions, output)
         return 0
@@ -67,7 +67,7 @@ def _hub(hub: HubOptions) -> HubConnection | None:
         return None
 
 
-def _told(connection: HubConnection, *, with_name: bool) -> dict[str, Any]:
+def _versions_of(connection: HubConnection, *, with_name: bool) -> dict[str, Any]:
     """Return the versions that the hub reports. Raises `UserError` if a hub that the user named does not respond."""
     try:
         return run(_ask(connection))

@@ -106,8 +106,8 @@ class _Ground:
             return run(_ask(self.connection, objects, lost, drained, _wanted_part(only, only_key)))
         from webhook.cli.offline.plan import MemberOutages, plan_changes
 
-        fate = MemberOutages(lost, drained)
-        document = plan_changes(self.base, objects, fate, now=self.now, clock=datetime.now(UTC), only=only_key)
+        outages = MemberOutages(lost, drained)
+        document = plan_changes(self.base, objects, outages, now=self.now, clock=datetime.now(UTC), only=only_key)
         if only is not None:
             selected = {(item.namespace, item.name) for item in only}
             placements = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in selected]
@@ -300,10 +300,10 @@ def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Repo
     from webhook.cli.offline.plan import MemberOutages, plan_files
 
     _point_to_upgrades(objects)
-    fate = MemberOutages(options.lost, options.drained)
+    outages = MemberOutages(options.lost, options.drained)
     fields = FieldCheck.of(options.validation, objects)
     fields.check(item for item in objects if item.kind not in (*PLACEMENTS, *RUNS))
-    document, planned = plan_files(objects, fate, now=now, clock=datetime.now(UTC), only=options.run)
+    document, planned = plan_files(objects, outages, now=now, clock=datetime.now(UTC), only=options.run)
     document = settled(document, planned, fields, of_hub=False)
     everything = options.run is not None or not (options.lost or options.drained)
     return report.show(document, planned, everything=everything)

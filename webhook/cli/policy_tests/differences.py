@@ -97,15 +97,15 @@ def _compare_not_picked(
     cluster_entry = next(
         (cluster_entry for cluster_entry in entry["filtered"] if cluster_entry["cluster"] == cluster), None
     )
-    fate, subject = describe_cluster(entry, cluster), f"notPicked {cluster}"
+    description, subject = describe_cluster(entry, cluster), f"notPicked {cluster}"
     if any(pick["cluster"] == cluster for pick in entry["picked"]):
-        yield Difference(subject, "not picked", "picked", (fate,))
+        yield Difference(subject, "not picked", "picked", (description,))
         return
     if plugin is not None and (cluster_entry is None or cluster_entry["plugin"] != plugin):
         actual = "filtered out by no plugin" if cluster_entry is None else f"filtered out by {cluster_entry['plugin']}"
-        yield Difference(subject, f"filtered out by {plugin}", actual, (fate,))
-    if reason is not None and reason not in fate:
-        yield Difference(subject, f"a reason with {quote(reason)}", fate)
+        yield Difference(subject, f"filtered out by {plugin}", actual, (description,))
+    if reason is not None and reason not in description:
+        yield Difference(subject, f"a reason with {quote(reason)}", description)
 
 
 def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:

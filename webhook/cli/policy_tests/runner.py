@@ -164,15 +164,15 @@ class Scene:
         return now
 
     def _plan(self, case: PlacementCase) -> JsonObject:
-        now, fate = self._now(case), MemberOutages(tuple(case.lost), tuple(case.drained))
-        key = (now, fate)
+        now, outages = self._now(case), MemberOutages(tuple(case.lost), tuple(case.drained))
+        key = (now, outages)
         if key not in self._plans:
             instants = {"now": now, "clock": self.clock}
             settings = self.test.settings
             if self.objects:
-                plan = plan_changes(self.fleet, self.objects, fate, **instants, settings=settings)  # type: ignore[arg-type]
+                plan = plan_changes(self.fleet, self.objects, outages, **instants, settings=settings)  # type: ignore[arg-type]
             else:
-                plan, _ = plan_files(self.fleet, fate, **instants, settings=settings)  # type: ignore[arg-type]
+                plan, _ = plan_files(self.fleet, outages, **instants, settings=settings)  # type: ignore[arg-type]
             self._plans[key] = plan
         return self._plans[key]
 

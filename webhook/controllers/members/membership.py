@@ -124,7 +124,7 @@ class MemberController:
         self._force_delete_after = force_delete_after
         self._observer = observer
         self._access = MemberAccess(hub, now)
-        self._heard: dict[str, tuple[str, Heartbeats]] = {}
+        self._heartbeats: dict[str, tuple[str, Heartbeats]] = {}
         self._since = now()
         self._end = hub.cache.on_return(INTERNAL_MEMBER_CLUSTER, self._listen)
         self._refused: dict[str, tuple[object, str]] = {}
@@ -150,7 +150,7 @@ class MemberController:
         """Make the hub's objects of one member match its MemberCluster, and its status match the agents' reports."""
         member = self._hub.cache.get(MEMBER_CLUSTER, name)
         if member is None:
-            self._heard.pop(name, None)
+            self._heartbeats.pop(name, None)
             self._refused.pop(name, None)
             self._access.forget(name)
             self._observer.needs_action(MEMBER_CLUSTER, name, still=False)
@@ -239,11 +239,11 @@ class MemberController:
     ) -> timedelta | None:
         """Store the status of a member and record its events. Return the delay until the next check."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
-        last_report, heartbeats = self._heard.get(cluster, ("", {}))
+        last_report, heartbeats = self._heartbeats.get(cluster, ("", {}))
         heartbeats = record_heartbeats(
             _status(internal), _status(member), heartbeats if last_report == uid else {}, now
         )
-        self._heard[cluster] = uid, heartbeats
+        self._heartbeats[cluster] = uid, heartbeats
         report = member_status(member, internal, heartbeats, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
         is_waiting = not is_deleting(member) and is_silent(report.status)  # a member that leaves does not need action

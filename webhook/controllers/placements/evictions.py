@@ -227,11 +227,11 @@ class EvictionController:
     async def _newest(self, eviction: JsonObject) -> JsonObject | None:
         """Return the stored eviction, or None if it is deleted. An outcome that is still to be stored counts."""
         current = await self._find(EVICTION, name_of(eviction))
-        shelf = self._hub.cache.of_kind(EVICTION)
+        evictions = self._hub.cache.of_kind(EVICTION)
         if current is None:
-            shelf.drop(eviction)
+            evictions.drop(eviction)
             return None
-        shelf.put(current)
+        evictions.put(current)
         return self._hub.cache.get(EVICTION, name_of(eviction))
 
     async def _find(self, kind: Kind, name: str) -> JsonObject | None:

@@ -465,8 +465,8 @@ def _of_request(change: ObjectDelta) -> Iterator[RunRef]:
 
 def _seen_of_request(request: JsonObject) -> object:
     approvals = [condition for condition in conditions_of(request) if condition.get("type") == APPROVED]
-    looked_at = current_condition(request, ANALYZED) is not None, has_automatic_approval(request)
-    return desired(request), approvals, looked_at
+    analyses = current_condition(request, ANALYZED) is not None, has_automatic_approval(request)
+    return desired(request), approvals, analyses
 
 
 def _seen_of_snapshot(snapshot: JsonObject) -> object:

@@ -73,7 +73,7 @@ class _Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _CachedInventory:
     """Result of an inspection."""
 
     document: JsonObject
@@ -111,7 +111,7 @@ class UpgraderBackEnds:
         self._now = now
         self._failed = failed
         self._pauses: dict[Place, _Pause] = {}
-        self._looked: dict[str, _Looked] = {}
+        self._inventories: dict[str, _CachedInventory] = {}
         self._issues: dict[tuple[UpgradeType, str], dict[str, _Asked]] = {}
         self._observations: dict[str, Observation] = {}
 
@@ -155,13 +155,13 @@ class UpgraderBackEnds:
             if anew or not self._is_fresh(name, document, now)
         ]
         await run_concurrently(self._look(document, upgrader, now) for document, upgrader in due_members)
-        for name in self._looked.keys() - members.keys():
-            del self._looked[name]
-        inventories = ((name, look.inventory) for name, look in self._looked.items())
+        for name in self._inventories.keys() - members.keys():
+            del self._inventories[name]
+        inventories = ((name, look.inventory) for name, look in self._inventories.items())
         return {name: inventory for name, inventory in inventories if inventory is not None}
 
     def _is_fresh(self, name: str, document: JsonObject, now: datetime) -> bool:
-        cached = self._looked.get(name)
+        cached = self._inventories.get(name)
         return cached is not None and cached.document is document and abs(now - cached.at) < self._options.poll
 
     async def _look(self, document: JsonObject, upgrader: str, now: datetime) -> None:
@@ -170,10 +170,10 @@ class UpgraderBackEnds:
         is_answered, inventory = await self._ask(
             upgrader, "inspect", member.name, lambda back_end: back_end.inspect(member), _INVENTORY
         )
-        cached = self._looked.get(member.name)
+        cached = self._inventories.get(member.name)
         if not is_answered and cached is not None and uid_of(cached.document) == uid_of(document):
             inventory = cached.inventory
-        self._looked[member.name] = _Looked(document, now, inventory)
+        self._inventories[member.name] = _CachedInventory(document, now, inventory)
 
     async def preflight(
         self, members: Mapping[str, tuple[JsonObject, str]], target: Target, *, anew: bool = False
@@ -238,7 +238,7 @@ class UpgraderBackEnds:
     ) -> Observation | None:
         """Return an observation with the new inventory of the cluster. None: unknown, the inspection failed."""
         if observation.inventory is not None:
-            self._looked[operation.member] = _Looked(document, self._now(), observation.inventory)
+            self._inventories[operation.member] = _CachedInventory(document, self._now(), observation.inventory)
             return observation
         member = MemberRef.of(document)
         is_answered, inventory = await self._ask(
@@ -246,7 +246,7 @@ class UpgraderBackEnds:
         )
         if not is_answered:
             return None
-        self._looked[member.name] = _Looked(document, self._now(), inventory)
+        self._inventories[member.name] = _CachedInventory(document, self._now(), inventory)
         return observation if inventory is None else replace(observation, inventory=inventory)
 
     @property

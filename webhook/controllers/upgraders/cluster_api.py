@@ -58,7 +58,7 @@ DISCOVER_AGAIN: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _CachedObjects:
     """A Cluster and its objects as last read."""
 
     at: datetime
@@ -77,7 +77,7 @@ class ClusterApi:
         self._served = place.served
         self._discovered: datetime | None = None
         self._discovering = asyncio.Lock()
-        self._looked: dict[str, _Looked] = {}
+        self._objects: dict[str, _CachedObjects] = {}
         self._looks: dict[str, ClusterApiHistory] = {}
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
@@ -134,7 +134,7 @@ class ClusterApi:
         except (InvalidObjectError, ForbiddenError) as error:
             return refusal_of(str(error))
         finally:
-            self._looked.pop(operation.member, None)
+            self._objects.pop(operation.member, None)
         return Started.ACCEPTED
 
     async def observe(self, operation: Operation) -> Observation:
@@ -145,7 +145,7 @@ class ClusterApi:
             cluster = await self._cluster(kind, ref)
         except NoClusterError:
             return Observation(OperationState.UNKNOWN)
-        self._looked.pop(operation.member, None)
+        self._objects.pop(operation.member, None)
         parts = await self._all_of(cluster)
         looks = self._member_history(operation.member, parts)
         observation = observation_of(parts, operation.id, operation.target.type, self._now(), looks)
@@ -177,7 +177,7 @@ class ClusterApi:
     async def _parts(self, reference: ClusterApiRef, member: str) -> ClusterApiObjects:
         """Return the Cluster of a member with its objects. They are read again if the Cluster has changed."""
         cluster = await self._cluster(await self._kind(GROUP, "Cluster"), reference)
-        cached_parts, now = self._looked.get(member), self._now()
+        cached_parts, now = self._objects.get(member), self._now()
         if (
             cached_parts is not None
             and now - cached_parts.at < RECOUNT_INTERVAL
@@ -185,7 +185,7 @@ class ClusterApi:
         ):
             return cached_parts.parts
         parts = await self._all_of(cluster)
-        self._looked[member] = _Looked(now, parts)
+        self._objects[member] = _CachedObjects(now, parts)
         return parts
 
     async def _all_of(self, cluster: JsonObject) -> ClusterApiObjects:

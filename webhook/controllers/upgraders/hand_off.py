@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Untold:
+class _Backoff:
     """Backoff of a failed post: time of the failure, and delay."""
 
     since: datetime
@@ -68,19 +68,19 @@ class HandOff:
 
     def __init__(self, place: Workplace) -> None:
         self._now = place.now
-        self._book = UpgradeRequestStore(place.hub, place.now)
+        self._requests = UpgradeRequestStore(place.hub, place.now)
         self._delivery = Delivery(place.options.hand_off) if place.options.hand_off.url else None
         self._patience = place.options.call.total_seconds() / 2
         """Timeout of a post, in seconds.
 
         Shorter than that of the call, so that the request's status is returned anyway.
         """
-        self._untold: dict[str, _Untold] = {}
+        self._backoffs: dict[str, _Backoff] = {}
         """Backoffs by operation."""
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return the inventory of a cluster as reported by its upgrader or its annotation."""
-        return self._book.inventory(member)
+        return self._requests.inventory(member)
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
         """Return no issues: the upgrader has not been contacted yet."""
@@ -88,8 +88,8 @@ class HandOff:
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
         """Create the request, and post it if a URL is configured."""
-        request_answer = await self._book.make(operation)
-        request = self._book.find(operation)
+        request_answer = await self._requests.make(operation)
+        request = self._requests.find(operation)
         if isinstance(request_answer, Rejected) or request is None or not observation_of(request).unclaimed:
             return request_answer
         delivery = await self._tell(request)
@@ -97,17 +97,17 @@ class HandOff:
 
     async def observe(self, operation: Operation) -> Observation:
         """Return the status of the request, even if it cannot be posted."""
-        request = self._book.find(operation)
+        request = self._requests.find(operation)
         if request is None:
             return Observation(OperationState.UNKNOWN)
         observation = observation_of(request)
         if observation.unclaimed:
             observation = await self._unclaimed(operation, request, observation)
-            request = self._book.find(operation) or request
+            request = self._requests.find(operation) or request
         else:
-            self._untold.pop(operation.id, None)
+            self._backoffs.pop(operation.id, None)
         if not observation.in_flight:
-            await self._book.note(request)
+            await self._requests.note(request)
         remark = request_note(request, self._now())
         if remark is None:
             return observation
@@ -120,40 +120,40 @@ class HandOff:
             if not operation.given_up:
                 return observation
             finish_time = format_time(self._now())
-            closed_request = await self._book.report(
+            closed_request = await self._requests.report(
                 request, phase="Cancelled", message=_CLOSED, finishedTime=finish_time
             )
             return observation_of(closed_request)
         if operation.given_up or not may_begin(request, self._now()):
             return observation
-        cached = self._untold.get(operation.id)
+        cached = self._backoffs.get(operation.id)
         if cached is not None and cached.lasts(self._now()):
             return observation
         try:
             async with asyncio.timeout(self._patience):
                 delivery = await self._tell(request)
         except (NotDeliveredError, TimeoutError) as error:
-            return replace(observation, trouble=self._note_untold(operation, cached, error))
-        self._untold.pop(operation.id, None)
+            return replace(observation, trouble=self._back_off(operation, cached, error))
+        self._backoffs.pop(operation.id, None)
         if isinstance(delivery, Rejected):
             return Observation(OperationState.FAILED, error=UpgradeError(code=delivery.code, message=delivery.message))
         return replace(observation, unclaimed=False)
 
-    def _note_untold(self, operation: Operation, entry: _Untold | None, error: Exception) -> str:
+    def _back_off(self, operation: Operation, entry: _Backoff | None, error: Exception) -> str:
         """Back off after a failed post. Return the error message."""
         now = self._now()
         trouble = str(error)[:_LONGEST_SAID] or f"no response within {self._patience:g} seconds"
         pause = FIRST_PAUSE if entry is None else min(entry.pause * 2, LONGEST_PAUSE)
-        self._untold = {id_: entry for id_, entry in self._untold.items() if now - entry.since <= 2 * LONGEST_PAUSE}
-        self._untold[operation.id] = _Untold(now, pause)
+        self._backoffs = {id_: entry for id_, entry in self._backoffs.items() if now - entry.since <= 2 * LONGEST_PAUSE}
+        self._backoffs[operation.id] = _Backoff(now, pause)
         log.warning("upgrader call failed", extra={"operation": operation.id, "error": trouble})
         return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:
         """Ask the upgrader to stop. The status of the request reports whether it does."""
-        if not await self._book.request_cancellation(operation):
+        if not await self._requests.request_cancellation(operation):
             return CancelResult.TOO_LATE
-        request = self._book.find(operation)
+        request = self._requests.find(operation)
         if self._delivery is not None and request is not None and observation_of(request).in_flight:
             await self._delivery.post(request)
         return CancelResult.CANCELLED
@@ -170,7 +170,7 @@ class HandOff:
         response = await self._delivery.post(request)
         if isinstance(response, Rejected):
             error = {"code": response.code, "message": response.message}
-            await self._book.report(request, phase="Failed", error=error, finishedTime=format_time(self._now()))
+            await self._requests.report(request, phase="Failed", error=error, finishedTime=format_time(self._now()))
         else:
-            await self._book.report(request, phase="Accepted")
+            await self._requests.report(request, phase="Accepted")
         return response

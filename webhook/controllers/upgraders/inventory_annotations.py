@@ -22,17 +22,17 @@ class InventoryNotes:
     """Keeps the annotations up to date.
 
     Args:
-        book: Writes them.
+        requests: Writes them.
     """
 
-    def __init__(self, book: UpgradeRequestStore) -> None:
-        self._book = book
+    def __init__(self, requests: UpgradeRequestStore) -> None:
+        self._requests = requests
         self._cache: dict[str, tuple[str, Inventory | None]] = {}
         """By member: its annotation, and the inventory that the annotation matches."""
 
     def reported(self) -> Mapping[Key, JsonObject]:
         """Return all present requests, for `store`."""
-        return self._book.all()
+        return self._requests.all()
 
     async def store(
         self, documents: Mapping[str, JsonObject], members: Mapping[str, Member], before: Mapping[Key, JsonObject]
@@ -51,7 +51,7 @@ class InventoryNotes:
             if inventory is None or (previous is inventory and note == annotation(document, OBSERVED)):
                 continue
             self._cache[name] = annotation(document, OBSERVED), inventory
-            if not self._book.has_news_of(name, before):  # otherwise the inspection may be older: wait for the next
+            if not self._requests.has_news_of(name, before):  # otherwise the inspection may be older: wait for the next
                 due_notes.append((document, inventory))
         for removed_name in self._cache.keys() - documents.keys():
             del self._cache[removed_name]
@@ -59,6 +59,6 @@ class InventoryNotes:
 
     async def _note(self, document: JsonObject, inventory: Inventory) -> None:
         try:
-            await self._book.note_inspected(document, inventory)
+            await self._requests.note_inspected(document, inventory)
         except ConflictError:
             self._cache.pop(name_of(document), None)

@@ -54,11 +54,11 @@ class Simulated:
 
     def __init__(self, place: Workplace) -> None:
         self._now = place.now
-        self._book = UpgradeRequestStore(place.hub, place.now)
+        self._requests = UpgradeRequestStore(place.hub, place.now)
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return the inventory of a cluster after its last upgrade."""
-        inventory = self._book.inventory(member) or Inventory(FIRST_VERSION, (Pool(ONLY_POOL, FIRST_VERSION),))
+        inventory = self._requests.inventory(member) or Inventory(FIRST_VERSION, (Pool(ONLY_POOL, FIRST_VERSION),))
         return _counted(inventory, max(1, member.nodes))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
@@ -73,19 +73,21 @@ class Simulated:
                 return Rejected("Simulated", f"{BEHAVIOUR} is reject")
             case "busy":
                 return Rejected("Simulated", f"{BEHAVIOUR} is busy", retryable=True)
-        return await self._book.make(operation)
+        return await self._requests.make(operation)
 
     async def observe(self, operation: Operation) -> Observation:
         """Return the progress of an upgrade. Record its end once due."""
-        request = self._book.find(operation)
+        request = self._requests.find(operation)
         if request is None:
             return Observation(OperationState.UNKNOWN)
         observation = observation_of(request)
         if not observation.in_flight:
-            await self._book.note(request)
+            await self._requests.note(request)
             return observation
         if spec_of(request).get("cancelRequested") is True:
-            return observation_of(await self._book.report(request, phase="Cancelled", finishedTime=self._said_now()))
+            return observation_of(
+                await self._requests.report(request, phase="Cancelled", finishedTime=self._said_now())
+            )
         ends = self._ends(request, operation.member)
         if ends is None or ends > self._now():
             return Observation(OperationState.IN_PROGRESS)
@@ -93,22 +95,22 @@ class Simulated:
 
     async def cancel(self, operation: Operation) -> CancelResult:
         """Cancel an upgrade."""
-        return CancelResult.CANCELLED if await self._book.request_cancellation(operation) else CancelResult.TOO_LATE
+        return CancelResult.CANCELLED if await self._requests.request_cancellation(operation) else CancelResult.TOO_LATE
 
     async def _end(self, request: JsonObject, operation: Operation, ends: datetime) -> Observation:
         finish_time = format_time(ends)
         if self._behaviour(operation.member) == "fail":
             error = {"code": "SimulatedFailure", "message": f"{BEHAVIOUR} is fail"}
             return observation_of(
-                await self._book.report(request, phase="Failed", error=error, finishedTime=finish_time)
+                await self._requests.report(request, phase="Failed", error=error, finishedTime=finish_time)
             )
         inventory = await self.inspect(self._member(operation.member))
         assert inventory is not None
         report = report_of(upgrade_inventory(inventory, operation.target))
-        request_done = await self._book.report(
+        request_done = await self._requests.report(
             request, phase="Succeeded", progressPercent=100, finishedTime=finish_time, **report
         )
-        await self._book.note(request_done)
+        await self._requests.note(request_done)
         return observation_of(request_done)
 
     def _ends(self, request: JsonObject, member: str) -> datetime | None:
@@ -126,7 +128,7 @@ class Simulated:
         return format_time(self._now())
 
     def _member(self, name: str) -> MemberRef:
-        return self._book.member(name) or MemberRef(name)
+        return self._requests.member(name) or MemberRef(name)
 
     def _behaviour(self, member: str) -> str:
         return self._member(member).annotations.get(BEHAVIOUR, "")

@@ -49,16 +49,16 @@ class UpgradeFacts:
     Args:
         hub: The hub cluster.
         now: The clock.
-        desk: Calls the back ends.
+        back_ends: Calls the back ends.
         windows: Maintenance windows of the members.
     """
 
     def __init__(
-        self, hub: Hub, now: Callable[[], datetime], desk: UpgraderBackEnds, windows: MaintenanceWindows
+        self, hub: Hub, now: Callable[[], datetime], back_ends: UpgraderBackEnds, windows: MaintenanceWindows
     ) -> None:
-        self.upgrades = HubUpgrades(hub.cache, hub.store, windows, desk.default)
+        self.upgrades = HubUpgrades(hub.cache, hub.store, windows, back_ends.default)
         self._now = now
-        self._desk = desk
+        self._back_ends = back_ends
         self._windows = windows
         self._standings = WindowStates()
 
@@ -88,13 +88,13 @@ class UpgradeFacts:
         documents = hub.joined()
         anew = run.metadata.generation != run.status.observed_generation
         upgraders_by_name = {name: (document, self._upgrader(document)) for name, document in documents.items()}
-        inventories = await self._desk.inspect(upgraders_by_name, anew=anew)
+        inventories = await self._back_ends.inspect(upgraders_by_name, anew=anew)
         waits = ask and run.status.start_time is None
-        issues = await self._desk.preflight(upgraders_by_name, _target(run), anew=anew) if waits else {}
+        issues = await self._back_ends.preflight(upgraders_by_name, _target(run), anew=anew) if waits else {}
         members = hub.members(documents, inventories, run.spec.upgrade.type)
         catalog = hub.catalog()
         operations = list(_operations(run, members, catalog))
-        observations = await self._desk.observe(operations, documents) if ask else self._last_seen(operations)
+        observations = await self._back_ends.observe(operations, documents) if ask else self._last_seen(operations)
         facts = UpgradeRunFacts(
             now=self._now(),
             members=members,
@@ -102,7 +102,7 @@ class UpgradeFacts:
             windows=self._windows.definitions,
             standings=self._standings,
             catalog=catalog,
-            upgraders=self._desk.capabilities,
+            upgraders=self._back_ends.capabilities,
             observations=observations,
             gates=hub.gates(run),
             busy=hub.busy(run.metadata.name),
@@ -116,11 +116,13 @@ class UpgradeFacts:
         return UpgradeRunContext(run, facts, remarks, documents)
 
     def _upgrader(self, document: JsonObject) -> str:
-        return annotation(document, UPGRADER) or self._desk.default
+        return annotation(document, UPGRADER) or self._back_ends.default
 
     def _last_seen(self, operations: Iterable[Operation]) -> dict[str, Observation]:
         return {
-            operation.id: self._desk.seen[operation.id] for operation in operations if operation.id in self._desk.seen
+            operation.id: self._back_ends.seen[operation.id]
+            for operation in operations
+            if operation.id in self._back_ends.seen
         }
 
     async def _guarded(self, run: ClusterUpgradeRun) -> dict[str, list[GuardedPlacement]]:

@@ -80,7 +80,7 @@ class ClusterUpgradeController:
         now: The clock.
         record: Records Events.
         facts: Gathers the inputs of a decision.
-        desk: Calls the back ends.
+        back_ends: Calls the back ends.
         windows: Maintenance windows of the members.
         turns: Reserves members. None: disabled, runs do not wait for other disruptions.
         observer: Metrics hooks.
@@ -92,7 +92,7 @@ class ClusterUpgradeController:
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
         facts: UpgradeFacts,
-        desk: UpgraderBackEnds,
+        back_ends: UpgraderBackEnds,
         windows: MaintenanceWindows,
         turns: MemberReservations | None = None,
         observer: UpgradeObserver = UNOBSERVED_UPGRADES,
@@ -101,7 +101,7 @@ class ClusterUpgradeController:
         self._now = now
         self._record = record
         self._facts = facts
-        self._desk = desk
+        self._back_ends = back_ends
         self._windows = windows
         self._turns = turns
         self._observer = observer
@@ -202,7 +202,7 @@ class ClusterUpgradeController:
             return REQUEUE_IMMEDIATELY
         waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
         if step.in_flight or any(entry.reason in _SEEN_BY_LOOKING for entry in _entries(step, UpgradeState.PENDING)):
-            waits.append(Result(self._desk.poll))
+            waits.append(Result(self._back_ends.poll))
         if step.status.start_time is None and step.status.state not in OVER:
             waits.append(Result(POLL_INTERVAL))
         return soonest(*waits)
@@ -228,10 +228,10 @@ class ClusterUpgradeController:
         async def act(action: Action) -> None:
             match action:
                 case StartUpgrade(operation=operation):
-                    if (rejected := await self._desk.start(operation)) is not None:
+                    if (rejected := await self._back_ends.start(operation)) is not None:
                         rejections[operation.id] = rejected
                 case CancelUpgrade():
-                    await self._desk.cancel(_called_off(run, facts, action))
+                    await self._back_ends.cancel(_called_off(run, facts, action))
                 case WriteGate():
                     await self._write_gate(document, action)
 
@@ -281,14 +281,14 @@ class ClusterUpgradeController:
     async def _let_go(self, document: JsonObject) -> Result:
         """Poll for the end of upgrades that a finished run has abandoned. Until then, other runs skip their members."""
         if not any(with_operation(self._facts.run(document).status)):
-            self._desk.forget(uid_of(document))
+            self._back_ends.forget(uid_of(document))
             return DONE
         situation = await self._facts.of(document)
         step = advance(situation.run, situation.facts)
         if step.changed:
             await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
             return REQUEUE_IMMEDIATELY
-        return Result(self._desk.poll) if step.in_flight else DONE
+        return Result(self._back_ends.poll) if step.in_flight else DONE
 
     async def _expire(self, document: JsonObject) -> Result:
         """Delete a finished run after its ``ttlSecondsAfterFinished``.
@@ -310,7 +310,7 @@ class ClusterUpgradeController:
 
         Its gates and requests are garbage-collected with it.
         """
-        self._desk.forget(uid_of(document))
+        self._back_ends.forget(uid_of(document))
         if (free := without_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
             await self._hub.amend(UPGRADE_RUN, free)
         return await self._follow(name, None)

@@ -26,8 +26,8 @@ from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import DefaultingContext
 from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError
-from webhook.history.desk import HistoryService
 from webhook.history.entry import InvolvedObject
+from webhook.history.service import HistoryService
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause
 

@@ -36,7 +36,7 @@ from webhook.embedded.patches.managed_fields import FieldConflictError, Manager
 from webhook.embedded.patches.merge_patches import InvalidPatchError, merge_patch, strategic_merge
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.embedded.storage.watcher import Watcher
-from webhook.history.desk import HistoryService
+from webhook.history.service import HistoryService
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.kube.transport.serialization import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from webhook.validation.framework.context import Context

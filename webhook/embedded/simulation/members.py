@@ -106,7 +106,7 @@ class SimulatedMembers:
         self._stores = MemberStores(data / "members" if data is not None else None, now, open_stores)
         self._agenda: DelayingQueue[Item] = DelayingQueue(now, sleep)
         self._members: dict[str, SimulatedMember] = {}
-        self._told: dict[str, tuple[Any, ...]] = {}
+        self._reported: dict[str, tuple[Any, ...]] = {}
         self._works: dict[str, dict[str, tuple[Any, ...]]] = {}
         self._paces: dict[WorkItem, Pace] = {}
         self._failures: dict[Item, int] = {}
@@ -206,7 +206,7 @@ class SimulatedMembers:
 
     def _internals_listed(self, items: Sequence[JsonObject]) -> None:
         keys = {key_of(item) for item in items}
-        for cluster in [name for name in self._told if Key(name, member_namespace(name)) not in keys]:
+        for cluster in [name for name in self._reported if Key(name, member_namespace(name)) not in keys]:
             self._internal_gone(cluster)
         for item in items:
             self._note_internal(item)
@@ -221,12 +221,12 @@ class SimulatedMembers:
     def _note_internal(self, document: JsonObject) -> None:
         key, metadata = key_of(document), document["metadata"]
         mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"))
-        if key.namespace == member_namespace(key.name) and self._told.get(key.name) != mark:
-            self._told[key.name] = mark
+        if key.namespace == member_namespace(key.name) and self._reported.get(key.name) != mark:
+            self._reported[key.name] = mark
             self._agenda.add(MemberItem(key.name))
 
     def _internal_gone(self, cluster: str) -> None:
-        if self._told.pop(cluster, None) is not None:
+        if self._reported.pop(cluster, None) is not None:
             self._agenda.add(MemberItem(cluster))
 
     def _works_listed(self, items: Sequence[JsonObject]) -> None:

@@ -17,7 +17,7 @@ Place = tuple[KindId, Key]
 EVENT_KINDS: Final = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 
 
-class _Shelf:
+class _KindTable:
     """The objects of one kind, and their namespaces and names in order."""
 
     __slots__ = ("documents", "order")
@@ -31,7 +31,7 @@ class ObjectIndex:
     """All objects by kind, namespace and name. Also by uid, by owner, and Events by age."""
 
     def __init__(self) -> None:
-        self._shelves: dict[KindId, _Shelf] = {}
+        self._tables: dict[KindId, _KindTable] = {}
         self._by_uid: dict[str, Place] = {}
         self._dependents: dict[str, set[Place]] = {}
         self._events: dict[Place, None] = {}
@@ -41,18 +41,18 @@ class ObjectIndex:
 
     def get(self, kind: KindId, key: Key) -> JsonObject | None:
         """Return the object, or None if it does not exist."""
-        shelf = self._shelves.get(kind)
-        return shelf.documents.get(key) if shelf else None
+        table = self._tables.get(kind)
+        return table.documents.get(key) if table else None
 
     def store(self, kind: KindId, key: Key, document: JsonObject) -> None:
         """Add the object, or replace its older state."""
-        shelf = self._shelves.get(kind)
-        if shelf is None:
-            shelf = self._shelves[kind] = _Shelf()
-        old = shelf.documents.get(key)
-        shelf.documents[key] = document
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = _KindTable()
+        old = table.documents.get(key)
+        table.documents[key] = document
         if old is None:
-            insort(shelf.order, (key.namespace, key.name))
+            insort(table.order, (key.namespace, key.name))
             self._by_uid[document["metadata"]["uid"]] = kind, key
             self._link(kind, key, owner_uids(document))
         elif owner_references(old) != owner_references(document):
@@ -64,9 +64,9 @@ class ObjectIndex:
 
     def remove(self, kind: KindId, key: Key) -> None:
         """Remove the object, which must exist."""
-        shelf = self._shelves[kind]
-        document = shelf.documents.pop(key)
-        del shelf.order[bisect_left(shelf.order, (key.namespace, key.name))]
+        table = self._tables[kind]
+        document = table.documents.pop(key)
+        del table.order[bisect_left(table.order, (key.namespace, key.name))]
         del self._by_uid[document["metadata"]["uid"]]
         self._unlink(kind, key, owner_uids(document))
         self._events.pop((kind, key), None)
@@ -83,19 +83,19 @@ class ObjectIndex:
 
     def documents(self, kind: KindId, namespace: str | None = None) -> list[JsonObject]:
         """Return the objects of a kind, by namespace and name."""
-        shelf = self._shelves.get(kind)
-        return [shelf.documents[key] for key in _keys(shelf, namespace)] if shelf else []
+        table = self._tables.get(kind)
+        return [table.documents[key] for key in _keys(table, namespace)] if table else []
 
     def in_namespace(self, namespace: str) -> Iterator[Place]:
         """Yield every object of a namespace, by kind and name."""
-        for kind, shelf in sorted(self._shelves.items(), key=lambda item: item[0]):
-            for key in _keys(shelf, namespace):
+        for kind, table in sorted(self._tables.items(), key=lambda item: item[0]):
+            for key in _keys(table, namespace):
                 yield kind, key
 
     def of_kind(self, kind: KindId) -> Iterator[Place]:
         """Yield every object of a kind."""
-        if shelf := self._shelves.get(kind):
-            for key in _keys(shelf, None):
+        if table := self._tables.get(kind):
+            for key in _keys(table, None):
                 yield kind, key
 
     def place_of(self, uid: str) -> Place | None:
@@ -112,12 +112,12 @@ class ObjectIndex:
         return [place for place, _ in zip(self._events, range(surplus), strict=False)] if surplus > 0 else []
 
 
-def _keys(shelf: _Shelf, namespace: str | None) -> Iterator[Key]:
+def _keys(table: _KindTable, namespace: str | None) -> Iterator[Key]:
     if namespace is None:
-        return (Key(name, space) for space, name in shelf.order)
-    start = bisect_left(shelf.order, (namespace, ""))
-    end = bisect_left(shelf.order, (namespace + "\0", ""), start)
-    return (Key(name, space) for space, name in shelf.order[start:end])
+        return (Key(name, space) for space, name in table.order)
+    start = bisect_left(table.order, (namespace, ""))
+    end = bisect_left(table.order, (namespace + "\0", ""), start)
+    return (Key(name, space) for space, name in table.order[start:end])
 
 
 def owner_references(document: JsonObject) -> list[dict[str, Any]]:

@@ -115,16 +115,16 @@ def add_routes(
     tracing: Tracing | None,
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
-    desk = ReviewHandler(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
-    app[FAST_PATH] = desk
-    metrics.watch_in_flight("admission", lambda: desk.in_flight)
+    handler = ReviewHandler(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
+    app[FAST_PATH] = handler
+    metrics.watch_in_flight("admission", lambda: handler.in_flight)
     below: dict[str, Handler] = {}
 
     def add(path: str, hook: Hook, judge: Judge | None = None) -> None:
-        app.router.add_route("*", path, desk.handler(hook, judge))
+        app.router.add_route("*", path, handler.handler(hook, judge))
         if judge is None:
-            desk.hooks[path] = hook
-        below[path.removeprefix("/")] = desk.handler(hook, judge, by_secret=True)
+            handler.hooks[path] = hook
+        below[path.removeprefix("/")] = handler.handler(hook, judge, by_secret=True)
 
     for hook in HOOKS:
         add(f"/{hook}", hook)

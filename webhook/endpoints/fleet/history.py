@@ -24,9 +24,9 @@ from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.query_parameters import check_names, instant, refuse, whole_number
 from webhook.endpoints.http.responses import tagged
-from webhook.history.desk import HistoryService
 from webhook.history.entry import EntryType, HistoryEntry
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
+from webhook.history.service import HistoryService
 from webhook.kube.ports import StoreError
 
 OPEN: Final[frozenset[Kind]] = frozenset({MEMBER_CLUSTER, NODE_POOL})
@@ -91,16 +91,16 @@ def add_routes(api: Api, history: HistoryService) -> None:
 
 def _restricted(query: Query, readable: frozenset[Kind]) -> Query:
     """Return the query for a caller who may list these kinds."""
-    untold = {(kind.kind, operation) for kind in OPEN - readable for operation in _WRITTEN}
+    excluded = {(kind.kind, operation) for kind in OPEN - readable for operation in _WRITTEN}
     if not readable >= DISRUPTING_KINDS:
-        untold.add((MEMBER_CLUSTER.kind, EntryType.GATE))
+        excluded.add((MEMBER_CLUSTER.kind, EntryType.GATE))
     others = None if CONFIG_MAP in readable else _words(readable | OPEN)
     return replace(
         query,
         hidden=_words(LISTED - readable),
         in_namespaces=others,
         cluster_scoped=others,
-        untold=frozenset(untold),
+        excluded=frozenset(excluded),
     )
 
 

@@ -16,8 +16,8 @@ from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.responses import unstored
 from webhook.endpoints.refusals import note_member
-from webhook.gate.desk import MemberGateService
-from webhook.history.desk import HistoryService
+from webhook.gate.service import MemberGateService
+from webhook.history.service import HistoryService
 
 OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
 """Reasons whose messages name any of the objects that disrupt members."""

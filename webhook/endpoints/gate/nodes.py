@@ -41,10 +41,10 @@ from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import ProblemError
 from webhook.endpoints.http.responses import tagged, unstored
 from webhook.endpoints.refusals import note_nodes, note_reservation, without_pods
-from webhook.gate.desk import GateService
 from webhook.gate.errors import MemberHeldError, ReservationRefusedError
 from webhook.gate.keeper import Claimant
-from webhook.history.desk import HistoryService
+from webhook.gate.service import GateService
+from webhook.history.service import HistoryService
 
 PODS: Final = frozenset({KINDS["", "Pod"], KINDS["policy", "PodDisruptionBudget"]})
 """The kinds whose objects an answer about nodes may name."""
@@ -57,16 +57,16 @@ class GateAnswers(TypedDict):
     answers: list[GateAnswer]
 
 
-def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
+def add_routes(api: Api, service: GateService, history: HistoryService) -> None:
     """Serve the questions."""
 
     async def disruption(request: web.Request) -> web.Response:
         body = await api.read_as(request, _one_or_many)
         identity = caller_of(request).username
         with problems(_place_in(body)):
-            desk.nodes.require_synced()
+            service.nodes.require_synced()
             questions = _questions(body)
-            answers = await desk.nodes.answer(questions, Claimant(identity, identity))
+            answers = await service.nodes.answer(questions, Claimant(identity, identity))
         for question, answer in zip(questions, answers, strict=True):
             note_nodes(history, question.pool, answer, identity)
         documents = [await told_of_nodes(request, answer.document()) for answer in answers]
@@ -75,7 +75,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
 
     async def every(request: web.Request) -> web.Response:
         prefixes = ref_prefixes(await api.readable_kinds(request))
-        return tagged(request, reservation_list(desk.reservations, caller_of(request).username, prefixes), _REVISION)
+        return tagged(request, reservation_list(service.reservations, caller_of(request).username, prefixes), _REVISION)
 
     async def reserve(request: web.Request) -> web.Response:
         body = await api.read(request, ReservationModel)
@@ -119,20 +119,20 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
                 await require_run(api, request, question.run or "")
 
         if body.gate == "disruption":
-            return await reserve_nodes(desk.nodes, body, claimant)
-        return await reserve_member(desk.members, body, claimant, admit)
+            return await reserve_nodes(service.nodes, body, claimant)
+        return await reserve_member(service.members, body, claimant, admit)
 
     async def renew(request: web.Request) -> web.Response:
         body = await api.read(request, RenewalModel)
         with problems():
-            reservation = await desk.reservations.renew(
+            reservation = await service.reservations.renew(
                 request.match_info["id"], caller_of(request).username, body.ttl_seconds
             )
         return unstored(reservation_document(reservation))
 
     async def release(request: web.Request) -> web.Response:
         with problems():
-            await desk.reservations.release(request.match_info["id"], caller_of(request).username)
+            await service.reservations.release(request.match_info["id"], caller_of(request).username)
         return web.Response(status=204)
 
     api.post("/v1/gate/disruption", "/v1/gate/disruption", disruption)

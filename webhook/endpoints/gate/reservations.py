@@ -27,8 +27,8 @@ from webhook.endpoints.gate.request_bodies import (
 )
 from webhook.endpoints.http.problems import Mistake, ProblemError
 from webhook.endpoints.http.request_models import ModelT, read_model
-from webhook.gate.desk import MemberGateService, NodeGateService, ReservationService
 from webhook.gate.keeper import Claimant
+from webhook.gate.service import MemberGateService, NodeGateService, ReservationService
 
 QUESTION: Final = "/question"
 _OF_ROLLOUTS: Final = rollout_holder("")

@@ -21,7 +21,7 @@ from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
 from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.gate.assembly import DisruptionGate
-from webhook.history.desk import HistoryService
+from webhook.history.service import HistoryService
 from webhook.sign_in.people import SignIn
 from webhook.validation.framework.context import Context
 

@@ -105,13 +105,13 @@ class ExtenderMetrics:
 
 def add_routes(api: Api, extender: HubExtender, tracing: Tracing | None = None) -> None:
     """Serve filter, prioritize, preempt and bind."""
-    desk = _Desk(extender, api)
+    handlers = _ExtenderHandlers(extender, api)
     for verb in VERBS:
         path = f"/extender/v1/{verb}"
-        handle = desk.handler(verb)
+        handle = handlers.handler(verb)
         if tracing is not None:
             handle = _traced(handle, verb, tracing)
-        api.post(path, path, handle, surface="extender", when_synced=False, on_refusal=desk.refused)
+        api.post(path, path, handle, surface="extender", when_synced=False, on_refusal=handlers.refused)
 
 
 def _traced(handle: Handler, verb: str, tracing: Tracing) -> Handler:
@@ -130,7 +130,7 @@ class _Verb:
     decide: Callable[[Any], object]
 
 
-class _Desk:
+class _ExtenderHandlers:
     """Receives the calls, and counts them."""
 
     def __init__(self, extender: HubExtender, api: Api) -> None:

@@ -67,14 +67,16 @@ async def sibling_works(work: JsonObject, hub: Store, member: MemberStore) -> Si
     return SiblingWorks(holders, unsettled)
 
 
-async def owner_after(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:
-    """Return the owner reference to the AppliedWork of *heir*. None: unknown, it is missing, not ours or being deleted.
+async def owner_after(successor: str, member: MemberStore, us: HubMember) -> JsonObject | None:
+    """Return the owner reference to the AppliedWork of *successor*.
+
+    None: unknown, because the AppliedWork is missing, not ours or being deleted.
 
     Raises:
         StoreError: The member does not answer.
     """
     try:
-        applied_work = await member.get(APPLIED_WORK, Key(heir))
+        applied_work = await member.get(APPLIED_WORK, Key(successor))
     except NotFoundError:
         return None
     return None if is_deleting(applied_work) or not is_owned_by(applied_work, us) else owner_reference(applied_work)

@@ -101,9 +101,9 @@ async def remove_left_overs(
         return LeftOvers(left_overs)
     refusals = [identity for identity in left_overs if identity in left_out]
     left_overs = [identity for identity in left_overs if identity not in left_out]
-    heirs = await sibling_works(work, hub, member) if left_overs else NO_SIBLING_WORKS
+    successors = await sibling_works(work, hub, member) if left_overs else NO_SIBLING_WORKS
     definitions = Definitions(work, hub, member, us, now)
-    keeping = _Keeping(owner, content, limits, us, heirs, definitions, left_out_release)
+    keeping = _Keeping(owner, content, limits, us, successors, definitions, left_out_release)
     keeping.keep(await _spaces_of_marked(left_overs, owner, member))
     kinds_served = await served_kinds(_inside_first(left_overs), member)
     refusals += [identity for identity in unanswered(owner, member) if identity in left_overs]
@@ -209,8 +209,8 @@ async def remove_content(
         return True
     recorded_identities, ours = recorded(work, owner, compared=True), set(written_down(owner))
     content, limits = replace(content, compared=reports_diff(work)), limits_of(work, limits)
-    heirs, definitions = await sibling_works(work, hub, member), Definitions(work, hub, member, us, now)
-    keeping, all_inherited = _Keeping(owner, content, limits, us, heirs, definitions), True
+    successors, definitions = await sibling_works(work, hub, member), Definitions(work, hub, member, us, now)
+    keeping, all_inherited = _Keeping(owner, content, limits, us, successors, definitions), True
     keeping.keep(await _spaces_of_marked(recorded_identities, owner, member))
     found_kinds = await served_kinds(_inside_first(recorded_identities), member)
     if unknown := unanswered(owner, member):  # they may be annotated to be kept
@@ -226,7 +226,7 @@ async def remove_content(
             # it, so nothing is removed. An object that is only in the Work's status was perhaps never applied.
             if identity in ours:
                 raise
-    if not all_inherited:  # the heir has no AppliedWork yet: deleting ours now would delete the object
+    if not all_inherited:  # the successor has no AppliedWork yet: deleting ours now would delete the object
         return False
     if await _deleted(key, owner, member):
         return True
@@ -250,7 +250,7 @@ class _Keeping:
         content: Facts about all of its objects.
         limits: Objects that the agent must not touch.
         us: The identity of this member.
-        heirs: The other Works of the binding.
+        successors: The other Works of the binding.
         definitions: Inspects the definitions among the objects. None: unset, no object is removed.
         released: Objects that belong to the cluster, and are released.
     """
@@ -261,7 +261,7 @@ class _Keeping:
         content: RemovalFacts,
         limits: MemberLimits,
         us: HubMember,
-        heirs: SiblingWorks = NO_SIBLING_WORKS,
+        successors: SiblingWorks = NO_SIBLING_WORKS,
         definitions: Definitions | None = None,
         released: Collection[ObjectIdentity] = (),
     ) -> None:
@@ -269,7 +269,7 @@ class _Keeping:
         self._content = content
         self._limits = limits
         self._us = us
-        self._heirs = heirs
+        self._successors = successors
         self.definitions = definitions
         self._released = released
         self.left_to_cluster: list[ManifestIdentity] = []
@@ -299,7 +299,7 @@ class _Keeping:
             self._limits.refusal(*names, cluster_scoped=not kind.namespaced)
         )
         was_compared_before = self._content.compared and was_compared(live, self._name)
-        is_inherited = identity in self._heirs.holders
+        is_inherited = identity in self._successors.holders
         if (is_marked_object or untouchable or was_compared_before or is_inherited) and space:
             self._spaces.add(space)
         content = replace(
@@ -311,7 +311,7 @@ class _Keeping:
             occupied=is_definition(kind),  # until `webhook.member.deletion.crds` has found no such object
             compared=was_compared_before,
             inherited=is_inherited,
-            unsettled=self._heirs.unsettled,
+            unsettled=self._successors.unsettled,
         )
         return content, without_us or live
 
@@ -329,20 +329,21 @@ class _Keeping:
         """Make the Work that now holds an object its owner.
 
         Return False if that Work has no AppliedWork on the member, or one that is being deleted. The object has both
-        owners until the heir has recorded it. If the heir is removed concurrently, either it sees the object when it
-        reads its objects, or its delete fails because its record has changed, and the next pass retries.
+        owners until the successor has recorded it. If the successor is removed concurrently, either it sees the object
+        when it reads its objects, or its delete fails because its record has changed, and the next pass retries.
 
         A crash between two writes leaves both owners, and the next pass repeats them. If our reference were removed
-        first, a crash would leave an object without owner, which the heir must not adopt (``whenToTakeOver: Never``).
+        first, a crash would leave an object without owner, which the successor must not adopt
+        (``whenToTakeOver: Never``).
         """
         about = live["metadata"]
         identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
-        reference = await owner_after(self._heirs.holders[identity], member, self._us)
+        reference = await owner_after(self._successors.holders[identity], member, self._us)
         if reference is None:
             return False
         references = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
         live = await member.replace(kind, with_owners(live, [*references, reference]))
-        if not await written_at(reference, identity, member):  # the heir was deleted: the object remains ours
+        if not await written_at(reference, identity, member):  # the successor was deleted: the object remains ours
             await member.replace(kind, with_owners(live, references))
             return False
         await member.replace(kind, without_owner(live, self._name) or live)
@@ -393,7 +394,7 @@ def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdenti
 
 
 async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, is_collected: bool = False) -> bool:
-    """Remove, release or hand over one object, and return whether that is done. If not, it must wait for its heir.
+    """Remove, release or hand over one object, and return whether that is done. If not, it must wait for its successor.
 
     A missing object, or one that is not ours, is skipped.
 

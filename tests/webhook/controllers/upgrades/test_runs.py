@@ -251,7 +251,7 @@ async def test_a_new_leader_knows_what_was_given_up_before_it_has_asked():
     ) as world:
         await given_up(world, "Failed")
         upgrades = controller(world.loop, "cluster_upgrade")
-        known, upgrades._desk._observations = upgrades._facts.of, {}
+        known, upgrades._back_ends._observations = upgrades._facts.of, {}
 
         async def only_the_other(document, **how):
             if name_of(document) == "r":

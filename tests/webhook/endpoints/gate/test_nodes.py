@@ -306,7 +306,7 @@ async def test_somebody_elses_is_neither_renewed_nor_given_back(caller):
 async def test_reservations_are_listed_and_the_id_only_to_who_has_taken_them(caller):
     await hold_oslo(caller)
     taken = (await caller.ask("POST", RESERVE, wanted(asked(count=None, nodes=["batch-0"])))).json
-    await until(lambda: len(caller.up.services.disruption.desk.reservations.listed()[0]) == 2)
+    await until(lambda: len(caller.up.services.disruption.service.reservations.listed()[0]) == 2)
     answer = await caller.ask("GET", RESERVE)
     assert (answer.status, answer.json["unreadable"]) == (200, [])
     mine, other = answer.json["items"]
@@ -346,7 +346,7 @@ async def test_a_list_that_cannot_be_read_is_no_empty_list(caller):
     async with asyncio.timeout(PATIENCE_SECONDS):
         while (asked_again := await caller.ask("POST", GATE, asked())).status == 200:
             await asyncio.sleep(0.01)
-    await until(lambda: caller.up.services.disruption.desk.reservations.listed()[1])
+    await until(lambda: caller.up.services.disruption.service.reservations.listed()[1])
     listed = (await caller.ask("GET", RESERVE)).json
     assert (listed["items"], "has reservations that cannot be read" in listed["unreadable"][0]) == ([], True)
     for answer in (asked_again, await caller.ask("POST", RESERVE, wanted())):

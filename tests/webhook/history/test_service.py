@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from tests.webhook.history.recording import ABOUT, hub, refuse
-from webhook.history.desk import POLL_INTERVAL, HistoryService
 from webhook.history.entry import EntryType
 from webhook.history.query import Query
+from webhook.history.service import POLL_INTERVAL, HistoryService
 
 
 def desk(it, writer):

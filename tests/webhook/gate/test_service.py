@@ -1,4 +1,4 @@
-"""One desk for every question about disruption: whatever keeps it from answering is an error of one family."""
+"""One service for every question about disruption: whatever keeps it from answering is an error of one family."""
 
 import pytest
 
@@ -25,32 +25,34 @@ WEB = PlacementRef(PLACEMENT.kind, "web")
 
 
 async def test_what_is_reserved_is_renewed_and_given_back(gates):
-    answer = await gates.desk.nodes.reserve(drifted("batch", 2), PATCHER, 60)
+    answer = await gates.service.nodes.reserve(drifted("batch", 2), PATCHER, 60)
     identifier, expires = answer.reservation
-    assert [(thing.name, each.expires) for thing, each in gates.desk.reservations.listed()[0]] == [("batch", expires)]
-    assert (await gates.desk.reservations.renew(identifier, "ops", 90)).expires > expires
-    await gates.desk.reservations.release(identifier, "ops")
+    assert [(thing.name, each.expires) for thing, each in gates.service.reservations.listed()[0]] == [
+        ("batch", expires)
+    ]
+    assert (await gates.service.reservations.renew(identifier, "ops", 90)).expires > expires
+    await gates.service.reservations.release(identifier, "ops")
     with pytest.raises(UnknownReservationError):
-        await gates.desk.reservations.release(identifier, "ops")
+        await gates.service.reservations.release(identifier, "ops")
 
 
 async def test_what_may_not_be_had_is_refused_with_the_answer(gates, store):
     with pytest.raises(ReservationRefusedError) as caught:
-        await gates.desk.nodes.reserve(drifted("batch", 3), PATCHER, 60)
+        await gates.service.nodes.reserve(drifted("batch", 3), PATCHER, 60)
     assert (caught.value.answer["verdict"], caught.value.retry_after) == ("NeverWithoutChange", 10)
     assert str(caught.value) == caught.value.answer["message"]
     assert (await store.list(LEASE)).items == ()
 
 
 async def test_one_question_and_many_are_answered_alike(gates):
-    one = await gates.desk.nodes.answer([drifted("batch", 2)], PATCHER)
-    many = await gates.desk.nodes.answer([drifted("batch", 2), drifted("batch", 1)], PATCHER)
-    assert (one, len(many), await gates.desk.nodes.answer([], PATCHER)) == (many[:1], 2, ())
+    one = await gates.service.nodes.answer([drifted("batch", 2)], PATCHER)
+    many = await gates.service.nodes.answer([drifted("batch", 2), drifted("batch", 1)], PATCHER)
+    assert (one, len(many), await gates.service.nodes.answer([], PATCHER)) == (many[:1], 2, ())
 
 
 async def test_a_question_that_makes_no_sense_tells_where(gates):
     with pytest.raises(MistakenQuestionError) as caught:
-        await gates.desk.nodes.answer([drifted("batch", 1), drifted("batch", ("who",))], PATCHER)
+        await gates.service.nodes.answer([drifted("batch", 1), drifted("batch", ("who",))], PATCHER)
     found = caught.value
     assert (found.position, found.pointer, found.code, found.retry_after) == (1, "/nodes/0", "unknown-node", None)
 
@@ -77,11 +79,11 @@ async def test_what_goes_wrong_below_is_an_error_of_the_family(gates, monkeypatc
     ):
         monkeypatch.setattr(where, what, fail)
     ask = {
-        "nodes": lambda: gates.desk.nodes.reserve(drifted("batch", 1), PATCHER, 60),
-        "rollout": lambda: gates.desk.members.reserve_rollout(WEB, "a", PATCHER, 60),
-        "update": lambda: gates.desk.members.reserve_update("a", "", PATCHER, 60),
-        "renew": lambda: gates.desk.reservations.renew("x", "ops", 60),
-        "release": lambda: gates.desk.reservations.release("x", "ops"),
+        "nodes": lambda: gates.service.nodes.reserve(drifted("batch", 1), PATCHER, 60),
+        "rollout": lambda: gates.service.members.reserve_rollout(WEB, "a", PATCHER, 60),
+        "update": lambda: gates.service.members.reserve_update("a", "", PATCHER, 60),
+        "renew": lambda: gates.service.reservations.renew("x", "ops", 60),
+        "release": lambda: gates.service.reservations.release("x", "ops"),
     }[asked]
     with pytest.raises(GateError) as caught:
         await ask()
@@ -90,35 +92,35 @@ async def test_what_goes_wrong_below_is_an_error_of_the_family(gates, monkeypatc
 
 
 async def test_what_is_not_there_is_no_error_of_the_gate(gates):
-    for ask in (lambda: gates.desk.members.rollout(WEB, "a"), lambda: gates.desk.members.cluster_update("a")):
+    for ask in (lambda: gates.service.members.rollout(WEB, "a"), lambda: gates.service.members.cluster_update("a")):
         with pytest.raises(UnknownObjectError):
             ask()
     with pytest.raises(UnknownObjectError):
-        await gates.desk.members.reserve_rollout(WEB, "a", PATCHER, 60)
+        await gates.service.members.reserve_rollout(WEB, "a", PATCHER, 60)
     with pytest.raises(UnknownObjectError):
-        await gates.desk.members.reserve_update("a", "", PATCHER, 60)
+        await gates.service.members.reserve_update("a", "", PATCHER, 60)
 
 
 async def test_pools_that_may_not_be_read_name_the_right(clock, monkeypatch):
     store = await empty_store()
     cache = Cache(store)
-    desk = disruption_of(cache, store, DisruptionSettings(namespace=NAMESPACE), clock).desk
+    service = disruption_of(cache, store, DisruptionSettings(namespace=NAMESPACE), clock).service
     refused = {NODE_CLAIM: 'nodeclaims is forbidden: User "x" cannot list resource "nodeclaims"'}
     monkeypatch.setattr(cache, "refusal", lambda kind: refused.get(kind, ""))
     with pytest.raises(
         NotReadyError, match=r"cannot list resource .*\. To allow it, set rbac\.nodePools=true in the values"
     ):
-        desk.nodes.require_synced()
+        service.nodes.require_synced()
     store.close()
 
 
 async def test_nothing_is_known_before_it_has_been_read(clock):
     store = await empty_store()
-    desk = disruption_of(Cache(store), store, DisruptionSettings(namespace=NAMESPACE), clock).desk
-    for require in (desk.nodes.require_synced, desk.reservations.require_synced, desk.members.require_synced):
+    service = disruption_of(Cache(store), store, DisruptionSettings(namespace=NAMESPACE), clock).service
+    for require in (service.nodes.require_synced, service.reservations.require_synced, service.members.require_synced):
         with pytest.raises(NotReadyError) as caught:
             require()
         assert caught.value.retry_after == 1
     async with replica(store, clock) as gates:
-        gates.desk.nodes.require_synced()
+        gates.service.nodes.require_synced()
     store.close()

@@ -92,7 +92,7 @@ def failed():
 
 
 @pytest.fixture
-def desk(back, clock, failed):
+def back_ends(back, clock, failed):
     return UpgraderBackEnds({"back": back}, OPTIONS, clock, lambda *call: failed.append(call))
 
 
@@ -109,11 +109,11 @@ def members(document=MEMBER):
         pytest.param(None, id="nothing"),
     ],
 )
-async def test_an_answer_that_is_none_says_nothing(desk, back, failed, answer):
+async def test_an_answer_that_is_none_says_nothing(back_ends, back, failed, answer):
     back.answers["observe"] = answer
-    assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+    assert await back_ends.observe([OPERATION], {"c1": MEMBER}) == {}
     assert failed == [("back", "observe")]
-    assert "uid/c1/1" not in desk.seen
+    assert "uid/c1/1" not in back_ends.seen
 
 
 @pytest.mark.parametrize(
@@ -128,44 +128,44 @@ async def test_an_answer_that_is_none_says_nothing(desk, back, failed, answer):
         ("start", Rejected("x", 5), "message is 5, not str"),
     ],
 )
-async def test_a_field_of_another_type_makes_an_answer_none(desk, back, caplog, call, answer, said):
+async def test_a_field_of_another_type_makes_an_answer_none(back_ends, back, caplog, call, answer, said):
     back.answers[call] = answer
     match call:
         case "observe":
-            assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+            assert await back_ends.observe([OPERATION], {"c1": MEMBER}) == {}
         case "inspect":
-            assert await desk.inspect(members()) == {}
+            assert await back_ends.inspect(members()) == {}
         case "start":
-            assert await desk.start(OPERATION) is None
+            assert await back_ends.start(OPERATION) is None
     assert said in caplog.records[-1].error
 
 
-async def test_an_inner_task_that_was_cancelled_ends_nobody_else(desk, back, failed):
+async def test_an_inner_task_that_was_cancelled_ends_nobody_else(back_ends, back, failed):
     """A back end that awaits a task of its own which has been cancelled raises that; whoever asks goes on."""
     back.answers["observe"] = asyncio.CancelledError()
-    assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+    assert await back_ends.observe([OPERATION], {"c1": MEMBER}) == {}
     assert failed == [("back", "observe")]
 
 
-async def test_who_asks_can_be_ended(desk, back):
+async def test_who_asks_can_be_ended(back_ends, back):
     back.answers["observe"] = "hang"
-    asking = asyncio.create_task(desk.observe([OPERATION], {"c1": MEMBER}))
+    asking = asyncio.create_task(back_ends.observe([OPERATION], {"c1": MEMBER}))
     await asyncio.sleep(0)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
 
 
-async def test_a_clock_that_is_put_back_holds_no_call_up(desk, back, clock):
+async def test_a_clock_that_is_put_back_holds_no_call_up(back_ends, back, clock):
     back.answers |= {"observe": RuntimeError("down"), "preflight": [Issue("NoTopology", "there is none")]}
     target = Target(UpgradeType.FULL, "1.31.2")
-    await desk.observe([OPERATION], {"c1": MEMBER})
-    await desk.inspect(members())
-    await desk.preflight(members(), target)
+    await back_ends.observe([OPERATION], {"c1": MEMBER})
+    await back_ends.inspect(members())
+    await back_ends.preflight(members(), target)
     clock.now = BEGIN - timedelta(hours=12)
-    await desk.observe([OPERATION], {"c1": MEMBER})
-    await desk.inspect(members())
-    await desk.preflight(members(), target)
+    await back_ends.observe([OPERATION], {"c1": MEMBER})
+    await back_ends.inspect(members())
+    await back_ends.preflight(members(), target)
     assert back.calls == ["observe", "inspect", "preflight"] * 2
 
 
@@ -175,73 +175,73 @@ async def test_a_back_end_that_does_not_say_what_it_can_do_can_do_nothing(clock,
         def capabilities(self):
             raise RuntimeError("broken")
 
-    desk = UpgraderBackEnds({"back": Broken()}, OPTIONS, clock, lambda *call: failed.append(call))
-    assert not desk.capabilities["back"].supports(UpgradeType.FULL)
+    back_ends = UpgraderBackEnds({"back": Broken()}, OPTIONS, clock, lambda *call: failed.append(call))
+    assert not back_ends.capabilities["back"].supports(UpgradeType.FULL)
     assert failed == [("back", "capabilities")]
 
 
-async def test_a_back_end_that_fails_is_asked_less_and_less_often(desk, back, clock):
+async def test_a_back_end_that_fails_is_asked_less_and_less_often(back_ends, back, clock):
     back.answers["observe"] = RuntimeError("down")
     asked = []
     for second in range(1200):
         clock.now = BEGIN + timedelta(seconds=second)
         before = len(back.calls)
-        await desk.observe([OPERATION], {"c1": MEMBER})
+        await back_ends.observe([OPERATION], {"c1": MEMBER})
         if len(back.calls) > before:
             asked.append(second)
     assert asked == [0, 5, 15, 35, 75, 155, 315, 615, 915]
 
 
-async def test_a_back_end_that_answers_again_is_asked_every_time(desk, back, clock):
+async def test_a_back_end_that_answers_again_is_asked_every_time(back_ends, back, clock):
     back.answers["observe"] = RuntimeError("down")
-    await desk.observe([OPERATION], {"c1": MEMBER})
+    await back_ends.observe([OPERATION], {"c1": MEMBER})
     back.answers["observe"] = Observation(OperationState.IN_PROGRESS)
     clock.now = BEGIN + timedelta(seconds=5)
     for _ in range(3):
-        assert (await desk.observe([OPERATION], {"c1": MEMBER}))["uid/c1/1"].state == "InProgress"
+        assert (await back_ends.observe([OPERATION], {"c1": MEMBER}))["uid/c1/1"].state == "InProgress"
     assert len(back.calls) == 4
 
 
-async def test_a_success_comes_with_what_the_cluster_runs(desk, back):
+async def test_a_success_comes_with_what_the_cluster_runs(back_ends, back):
     back.answers |= {"observe": Observation(OperationState.SUCCEEDED), "inspect": Inventory("1.31.2")}
-    found = await desk.observe([OPERATION], {"c1": MEMBER})
+    found = await back_ends.observe([OPERATION], {"c1": MEMBER})
     assert found["uid/c1/1"].inventory == Inventory("1.31.2")
 
 
-async def test_a_success_is_not_told_of_before_the_cluster_was_looked_at(desk, back):
+async def test_a_success_is_not_told_of_before_the_cluster_was_looked_at(back_ends, back):
     back.answers |= {"observe": Observation(OperationState.SUCCEEDED), "inspect": RuntimeError("down")}
-    assert await desk.observe([OPERATION], {"c1": MEMBER}) == {}
+    assert await back_ends.observe([OPERATION], {"c1": MEMBER}) == {}
 
 
-async def test_members_are_looked_at_once_in_a_while(desk, back, clock):
+async def test_members_are_looked_at_once_in_a_while(back_ends, back, clock):
     for second in (0, 14, 15):
         clock.now = BEGIN + timedelta(seconds=second)
-        assert await desk.inspect(members()) == {"c1": Inventory("1.30.4")}
+        assert await back_ends.inspect(members()) == {"c1": Inventory("1.30.4")}
     assert back.calls == ["inspect"] * 2
 
 
-async def test_a_member_that_changes_is_looked_at_again(desk, back):
-    await desk.inspect(members())
-    await desk.inspect(members({**MEMBER}))
-    await desk.inspect(members({**MEMBER}), anew=True)
+async def test_a_member_that_changes_is_looked_at_again(back_ends, back):
+    await back_ends.inspect(members())
+    await back_ends.inspect(members({**MEMBER}))
+    await back_ends.inspect(members({**MEMBER}), anew=True)
     assert back.calls == ["inspect"] * 3
 
 
-async def test_what_was_seen_last_of_a_cluster_still_counts_while_nobody_answers(desk, back):
-    await desk.inspect(members())
+async def test_what_was_seen_last_of_a_cluster_still_counts_while_nobody_answers(back_ends, back):
+    await back_ends.inspect(members())
     back.answers["inspect"] = RuntimeError("down")
-    assert await desk.inspect(members({**MEMBER}), anew=True) == {"c1": Inventory("1.30.4")}
+    assert await back_ends.inspect(members({**MEMBER}), anew=True) == {"c1": Inventory("1.30.4")}
     other = {"metadata": {"name": "c1", "uid": "another"}}
-    assert await desk.inspect(members(other)) == {}
+    assert await back_ends.inspect(members(other)) == {}
 
 
-async def test_a_member_that_is_gone_is_forgotten(desk):
-    await desk.inspect(members())
-    assert await desk.inspect({}) == {}
+async def test_a_member_that_is_gone_is_forgotten(back_ends):
+    await back_ends.inspect(members())
+    assert await back_ends.inspect({}) == {}
 
 
-async def test_a_member_of_an_upgrader_that_is_not_there_is_not_known(desk, back):
-    assert await desk.inspect({"c1": (MEMBER, "magic")}) == {}
+async def test_a_member_of_an_upgrader_that_is_not_there_is_not_known(back_ends, back):
+    assert await back_ends.inspect({"c1": (MEMBER, "magic")}) == {}
     assert back.calls == []
 
 
@@ -255,46 +255,48 @@ async def test_a_member_of_an_upgrader_that_is_not_there_is_not_known(desk, back
         (RuntimeError("down"), None),
     ],
 )
-async def test_only_a_refusal_refuses(desk, back, answer, refused):
+async def test_only_a_refusal_refuses(back_ends, back, answer, refused):
     back.answers["start"] = answer
-    assert await desk.start(OPERATION) == refused
+    assert await back_ends.start(OPERATION) == refused
 
 
-async def test_what_is_forgotten_of_a_run(desk):
-    await desk.observe([OPERATION], {"c1": MEMBER})
-    desk.forget("uid")
-    assert "uid/c1/1" not in desk.seen
+async def test_what_is_forgotten_of_a_run(back_ends):
+    await back_ends.observe([OPERATION], {"c1": MEMBER})
+    back_ends.forget("uid")
+    assert "uid/c1/1" not in back_ends.seen
 
 
-def test_capabilities_are_those_of_the_back_ends(desk):
-    assert desk.capabilities == {"back": Capabilities(chained_upgrades=True)}
+def test_capabilities_are_those_of_the_back_ends(back_ends):
+    assert back_ends.capabilities == {"back": Capabilities(chained_upgrades=True)}
 
 
-async def test_what_is_expected_to_be_in_the_way_is_asked_about_once_a_minute(desk, back, clock):
+async def test_what_is_expected_to_be_in_the_way_is_asked_about_once_a_minute(back_ends, back, clock):
     issue = Issue("NoTopology", "Cluster quays/c1 has no topology")
     back.answers["preflight"] = [issue, "nonsense"]
     target = Target(UpgradeType.FULL, "1.31.2")
-    assert await desk.preflight(members(), target) == {"c1": (issue,)}
-    assert await desk.preflight(members(), target) == {"c1": (issue,)}
+    assert await back_ends.preflight(members(), target) == {"c1": (issue,)}
+    assert await back_ends.preflight(members(), target) == {"c1": (issue,)}
     assert back.calls == ["preflight"]
-    await desk.preflight(members(), Target(UpgradeType.FULL, "1.32.0"))
-    await desk.preflight(members(), target, anew=True)
+    await back_ends.preflight(members(), Target(UpgradeType.FULL, "1.32.0"))
+    await back_ends.preflight(members(), target, anew=True)
     assert len(back.calls) == 3
     clock.now += timedelta(minutes=1)
     back.answers["preflight"] = ()
-    assert await desk.preflight(members(), target) == {}
-    assert await desk.preflight({}, target) == {}
+    assert await back_ends.preflight(members(), target) == {}
+    assert await back_ends.preflight({}, target) == {}
 
 
-async def test_a_back_end_that_does_not_say_what_is_in_the_way_prevents_nothing(desk, back):
+async def test_a_back_end_that_does_not_say_what_is_in_the_way_prevents_nothing(back_ends, back):
     back.answers["preflight"] = RuntimeError("down")
-    assert await desk.preflight(members(), Target(UpgradeType.FULL, "1.31.2")) == {}
+    assert await back_ends.preflight(members(), Target(UpgradeType.FULL, "1.31.2")) == {}
 
 
 async def test_what_goes_wrong_though_a_back_end_answers_counts_as_a_call_that_failed(clock):
     back_end, counted = BackEnd(), []
     back_end.answers["observe"] = Observation(OperationState.ACCEPTED, unclaimed=True, trouble="connection refused")
-    desk = UpgraderBackEnds({"back": back_end}, OPTIONS, clock, lambda upgrader, call: counted.append((upgrader, call)))
+    back_ends = UpgraderBackEnds(
+        {"back": back_end}, OPTIONS, clock, lambda upgrader, call: counted.append((upgrader, call))
+    )
     for _ in range(2):
-        assert (await desk.observe([OPERATION], {}))["uid/c1/1"].unclaimed
+        assert (await back_ends.observe([OPERATION], {}))["uid/c1/1"].unclaimed
     assert counted == [("back", "observe")] * 2
