@@ -102,11 +102,11 @@ def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str,
     if schedule.satisfied:
         return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.selected_count)}"
     assert schedule.request is not None
-    counts = unselected_counts(schedule)
+    desired, counts = schedule.request.wanted or 0, unselected_counts(schedule)
+    judged = desired if schedule.missed else len(schedule.fleet)  # PickFixed judges the listed names only
     reason = ", ".join(f"{count} {category}" for category, count in counts.items())
-    turned_away = f"; {sum(counts.values())} of {len(schedule.fleet)} do not qualify: {reason}" if counts else ""
-    desired = schedule.request.wanted
-    return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(desired or 0)} needed{turned_away}"
+    turned_away = f"; {sum(counts.values())} of {judged} do not qualify: {reason}" if counts else ""
+    return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(desired)} needed{turned_away}"
 
 
 def decision_text(schedule: ScheduleResult) -> str:

@@ -195,7 +195,7 @@ def test_records_name_each_cluster_once_and_fit_the_api(data):
         pytest.param(
             pick_fixed("a", "x", "silent"),
             [],
-            ("False", "SchedulingPolicyUnfulfilled", ["found 1 of 3", "1 HeartbeatStale", "1 TargetNotFound"]),
+            ("False", "SchedulingPolicyUnfulfilled", ["found 1 of 3", "2 of 3", "1 HeartbeatStale, 1 TargetNotFound"]),
             id="fixed-short",
         ),
         pytest.param(
