@@ -126,14 +126,14 @@ class Authority:
             raise ValueError("tls.key has no private key in PEM that can be read without a password") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
             raise ValueError(f"tls.key is of type {type(key).__name__}, must be EC or RSA")  # noqa: TRY004 - a value
-        found = cls(certificate, key)
+        candidate = cls(certificate, key)
         try:
-            reason = found._unfit()
+            reason = candidate._unfit()
         except UNREADABLE as error:
             raise ValueError(f"tls.crt cannot be read: {error}") from error
         if reason:
             raise ValueError(reason)
-        return found
+        return candidate
 
     @property
     def pem(self) -> bytes:

@@ -149,8 +149,10 @@ class LeafFiles:
 
     def following(self, leaf: Leaf, now: datetime) -> Leaf | None:
         """Read the files again. Raises `CertificateError`."""
-        found = self.first(now)
-        return None if (found.chain_pem, found.key_pem) == (leaf.chain_pem, leaf.key_pem) else found
+        current_leaf = self.first(now)
+        return (
+            None if (current_leaf.chain_pem, current_leaf.key_pem) == (leaf.chain_pem, leaf.key_pem) else current_leaf
+        )
 
     def common_key(self, leaf: Leaf) -> bytes:
         """Return the key in the files, which other servers may also have mounted."""

@@ -211,7 +211,7 @@ class Overviews:
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._known: dict[str, _Shown] = {}
+        self._cache: dict[str, _Shown] = {}
 
     def overview(
         self, pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS
@@ -221,11 +221,11 @@ class Overviews:
         entries: list[PoolBudgets] = []
         text, is_now = format_time(at), abs(at - self._now()) < MINUTE
         for pool in pools:
-            entry = self._known.get(pool.name)
+            entry = self._cache.get(pool.name)
             if entry is None or not entry.outlook.holds(pool.budgets, pool.counts, at):
                 entry = _shown_state(pool, at)
                 if is_now:
-                    self._known[pool.name] = entry
+                    self._cache[pool.name] = entry
             items += (
                 {**item, "nextOpen": text} if item["remaining"] else item
                 for reason, item in entry.items.items()
@@ -237,8 +237,8 @@ class Overviews:
     def forget(self, kept_names: Container[str]) -> None:
         """Evict all pools from the cache except for those named in *kept_names*."""
         # Over a copy, and with a default: overviews may add pools at the same time, in another thread.
-        for name in [name for name in tuple(self._known) if name not in kept_names]:
-            self._known.pop(name, None)
+        for name in [name for name in tuple(self._cache) if name not in kept_names]:
+            self._cache.pop(name, None)
 
 
 def overview(pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS) -> BudgetList:

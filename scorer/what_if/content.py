@@ -40,7 +40,7 @@ def group_to_roll_out(
     if latest is None or not latest.name:
         bound_snapshots = {str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings}
         name = max(bound_snapshots - {""}, key=_index, default=f"{name_of(placement)}-0-snapshot")
-        return _named(_made_group(placement, (), select_content(placement, groups, hub), hub.state), name)
+        return _with_name(_made_group(placement, (), select_content(placement, groups, hub), hub.state), name)
     if _selectors(placement) != _selectors(old_placement or placement):
         selection = select_content(placement, groups, hub)
     elif (changed_selection := _changed_selection(placement, latest, hub.content)) is not None:
@@ -51,7 +51,7 @@ def group_to_roll_out(
     if group.name != latest.name:
         return group
     index = max(index_of(snapshot, RESOURCE_INDEX) for snapshot in snapshots) + 1
-    return _named(group, f"{name_of(placement)}-{index}-snapshot")
+    return _with_name(group, f"{name_of(placement)}-{index}-snapshot")
 
 
 def select_content(
@@ -84,7 +84,7 @@ def _made_group(
     return groups[plan.name]
 
 
-def _named(group: SnapshotGroup, name: str) -> SnapshotGroup:
+def _with_name(group: SnapshotGroup, name: str) -> SnapshotGroup:
     assert group.master is not None
     master = {**group.master, "metadata": {**group.master["metadata"], "name": name}}
     index = snapshot_index(name)

@@ -148,20 +148,20 @@ class NextOpenings:
     A caller that evaluates many sets of windows, or many instants, keeps this cache.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_cache",)
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[MaintenanceWindow, int, OpenInterval | None]] = {}
+        self._cache: dict[int, tuple[MaintenanceWindow, int, OpenInterval | None]] = {}
 
     def of(self, window: MaintenanceWindow, minute: int) -> OpenInterval | None:
         """Return the first opening that has not ended by *minute*, or None without one within the horizon."""
-        entry = self._known.get(id(window))
+        entry = self._cache.get(id(window))
         if entry is not None:
             _, since, opening = entry
             if since <= minute < opening[1] if opening is not None else since // DAY_MINUTES == minute // DAY_MINUTES:
                 return opening
         opening = next(window.openings(minute), None)
-        self._known[id(window)] = window, minute, opening  # keeps the window alive: its id is not reused
+        self._cache[id(window)] = window, minute, opening  # keeps the window alive: its id is not reused
         return opening
 
 

@@ -61,41 +61,41 @@ class CachedHub:
 
     Args:
         cache: Cache of the hub.
-        shelf_of: Returns the cache of a kind that may be read. None: unknown, as are the objects of a kind that was not
+        cache_of: Returns the cache of a kind that may be read. None: unknown, as are the objects of a kind that was not
             listed yet. A review never makes the cache watch another kind.
         fleet: Returns the fleet.
     """
 
-    def __init__(self, cache: Cache, shelf_of: Callable[[Kind], KindCache | None], fleet: Callable[[], Fleet]) -> None:
+    def __init__(self, cache: Cache, cache_of: Callable[[Kind], KindCache | None], fleet: Callable[[], Fleet]) -> None:
         self._cache = cache
-        self._shelf_of = shelf_of
+        self._cache_of = cache_of
         self._fleet = fleet
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
-        return self._shelf(kind).objects.get(Key(name, namespace))
+        return self._kind_cache(kind).objects.get(Key(name, namespace))
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`. Not sorted: sorting many bindings alone would take tens of milliseconds."""
-        shelf = self._shelf(kind)
-        return (shelf.namespaces.get(namespace, {}) if namespace else shelf.objects).values()
+        kind_cache = self._kind_cache(kind)
+        return (kind_cache.namespaces.get(namespace, {}) if namespace else kind_cache.objects).values()
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
-        self._shelf(kind)
+        self._kind_cache(kind)
         return self._cache.labelled(kind, label, value, namespace)
 
     @property
     def fleet(self) -> Fleet:
         """See `HubView.fleet`."""
-        self._shelf(kinds.MEMBER_CLUSTER)
+        self._kind_cache(kinds.MEMBER_CLUSTER)
         return self._fleet()
 
-    def _shelf(self, kind: Kind) -> KindCache:
-        shelf = self._shelf_of(kind)
-        if shelf is None or not shelf.synced.is_set():
+    def _kind_cache(self, kind: Kind) -> KindCache:
+        kind_cache = self._cache_of(kind)
+        if kind_cache is None or not kind_cache.synced.is_set():
             raise UnknownStateError(kind)
-        return shelf
+        return kind_cache
 
 
 class StoredObjectsContext:
@@ -109,21 +109,21 @@ class StoredObjectsContext:
     def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
         self._cache = cache
         self._now = now
-        self._known: HubKinds | None = None
+        self._known_kinds: HubKinds | None = None
         self._hub = CachedHub(cache, self._watched, lambda: cache.fleet)
 
     def __call__(self) -> Context:
         """Return the current context, with the loop as the author."""
-        if self._known is None:
-            self._known = HubKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
-        return Context(self._known, self._cache.list, now=self._now(), hub=self._hub, on_failure=log_failure)
+        if self._known_kinds is None:
+            self._known_kinds = HubKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
+        return Context(self._known_kinds, self._cache.list, now=self._now(), hub=self._hub, on_failure=log_failure)
 
     def _watched(self, kind: Kind) -> KindCache | None:
         return self._cache.of_kind(kind) if self._cache.watches(kind) else None
 
     def forget_kinds(self) -> None:
         """Invalidate the served kinds after a change to a definition."""
-        self._known = None
+        self._known_kinds = None
 
 
 class CachedContext:

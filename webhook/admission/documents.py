@@ -10,7 +10,7 @@ from scorer.fleet import Fleet
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import UnknownStateError
 
-_Shelf = Mapping[Key, JsonObject]
+_KindDocuments = Mapping[Key, JsonObject]
 
 
 class DocumentSet:
@@ -19,18 +19,18 @@ class DocumentSet:
     Lists are sorted by namespace and name, so that answers about a hub do not depend on its history.
 
     Args:
-        shelves: Objects by group and kind.
+        documents: Objects by group and kind.
         complete_kinds: Kinds whose objects are complete. Any other kind without objects is unknown, not empty.
         fleet: All member clusters.
     """
 
     def __init__(
         self,
-        shelves: Mapping[tuple[str, str], _Shelf],
+        documents: Mapping[tuple[str, str], _KindDocuments],
         complete_kinds: Iterable[tuple[str, str]],
         fleet: Fleet,
     ) -> None:
-        self._shelves = shelves
+        self._documents = documents
         self._complete_kinds = frozenset(complete_kinds)
         self._fleet = fleet
         self._sorted: dict[tuple[str, str], Sequence[JsonObject]] = {}
@@ -39,42 +39,42 @@ class DocumentSet:
     @classmethod
     def of(cls, documents: Iterable[JsonObject], fleet: Fleet, complete_kinds: Iterable[Kind] = ()) -> "DocumentSet":
         """Return the set of *documents*. A kind that is neither among them nor in *complete_kinds* is unknown."""
-        shelves: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
+        by_kind: dict[tuple[str, str], dict[Key, JsonObject]] = defaultdict(dict)
         for document in documents:
-            shelves[group_kind(document)][Key(name_of(document), namespace_of(document))] = document
-        return cls(dict(shelves), {*shelves, *(kind.group_kind for kind in complete_kinds)}, fleet)
+            by_kind[group_kind(document)][Key(name_of(document), namespace_of(document))] = document
+        return cls(dict(by_kind), {*by_kind, *(kind.group_kind for kind in complete_kinds)}, fleet)
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return one object, or None if it is missing or its kind is unknown."""
-        return self._shelves.get(kind.group_kind, {}).get(Key(name, namespace))
+        return self._documents.get(kind.group_kind, {}).get(Key(name, namespace))
 
     def existing(self, kind: Kind) -> Sequence[JsonObject]:
         """Return the objects of *kind*, empty if the kind is unknown."""
         if kind.group_kind not in self._sorted:
-            shelf = self._shelves.get(kind.group_kind, {})
-            keys = sorted(shelf, key=lambda key: (key.namespace, key.name))
-            self._sorted[kind.group_kind] = [shelf[key] for key in keys]
+            of_kind = self._documents.get(kind.group_kind, {})
+            keys = sorted(of_kind, key=lambda key: (key.namespace, key.name))
+            self._sorted[kind.group_kind] = [of_kind[key] for key in keys]
         return self._sorted[kind.group_kind]
 
     def others(self, left_out: Collection[tuple[str, str]]) -> Iterator[JsonObject]:
         """Yield every object except those of the kinds in *left_out*."""
-        for kind, shelf in self._shelves.items():
+        for kind, of_kind in self._documents.items():
             if kind not in left_out:
-                yield from shelf.values()
+                yield from of_kind.values()
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
-        return self._shelf(kind).get(Key(name, namespace))
+        return self._of_kind(kind).get(Key(name, namespace))
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`."""
-        self._shelf(kind)
+        self._of_kind(kind)
         existing = self.existing(kind)
         return [document for document in existing if namespace_of(document) == namespace] if namespace else existing
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
-        self._shelf(kind)
+        self._of_kind(kind)
         index = self._labelled.get((kind.group_kind, label))
         if index is None:
             by_label: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
@@ -96,18 +96,18 @@ class DocumentSet:
         touched: dict[tuple[str, str], dict[Key, JsonObject]] = {}
         for document in added:
             kind = group_kind(document)
-            shelf = touched.setdefault(kind, dict(self._shelves.get(kind, {})))
-            shelf[Key(name_of(document), namespace_of(document))] = document
+            of_kind = touched.setdefault(kind, dict(self._documents.get(kind, {})))
+            of_kind[Key(name_of(document), namespace_of(document))] = document
         for kind, key in removed:
-            touched.setdefault(kind, dict(self._shelves.get(kind, {}))).pop(key, None)
-        return DocumentSet({**self._shelves, **touched}, self._complete_kinds | touched.keys(), fleet)
+            touched.setdefault(kind, dict(self._documents.get(kind, {}))).pop(key, None)
+        return DocumentSet({**self._documents, **touched}, self._complete_kinds | touched.keys(), fleet)
 
     def limited(self, shown: Collection[tuple[str, str]]) -> "DocumentSet":
         """Return the set with only the objects of these kinds. All other kinds are unknown."""
-        shelves = {kind: shelf for kind, shelf in self._shelves.items() if kind in shown}
-        return DocumentSet(shelves, self._complete_kinds & frozenset(shown), self._fleet)
+        documents = {kind: of_kind for kind, of_kind in self._documents.items() if kind in shown}
+        return DocumentSet(documents, self._complete_kinds & frozenset(shown), self._fleet)
 
-    def _shelf(self, kind: Kind) -> _Shelf:
+    def _of_kind(self, kind: Kind) -> _KindDocuments:
         if kind.group_kind not in self._complete_kinds:
             raise UnknownStateError(kind)
-        return self._shelves.get(kind.group_kind, {})
+        return self._documents.get(kind.group_kind, {})

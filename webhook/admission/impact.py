@@ -65,7 +65,7 @@ def warn_about_lost_objects(
     if json_equal(terms, dicts_at(old, "spec", "resourceSelectors")):
         return
     removed = [
-        _shown(identifier)
+        _object_title(identifier)
         for identifier in dicts_at(old, "status", "selectedResources")
         if not any(_may_reach(term, identifier, context) for term in terms)
     ]
@@ -76,7 +76,7 @@ def warn_about_lost_objects(
         yield FieldWarning(SELECTORS, with_names(text, removed, LONGEST_WARNING - len(str(SELECTORS)) - 2), RULE)
 
 
-def _shown(identifier: JsonObject) -> str:
+def _object_title(identifier: JsonObject) -> str:
     names = filter(None, (identifier.get("namespace"), identifier.get("name")))
     return f"{identifier.get('kind')} {'/'.join(map(str, names))}"
 

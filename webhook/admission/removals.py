@@ -107,12 +107,12 @@ def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readab
 
 
 def _effect(loss: PlacementLoss) -> str:
-    groups = [f"{_named(group, loss)} (digest {group.digest})" for group in loss.groups]
+    groups = [f"{_removals_text(group, loss)} (digest {group.digest})" for group in loss.groups]
     extent = f" on {format_count(len(loss.clusters), 'cluster')}" if loss.clusters else ""
     return f"{loss.ref} loses {', '.join(groups)}{extent}"
 
 
-def _named(group: ConfirmableGroup, loss: PlacementLoss) -> str:
+def _removals_text(group: ConfirmableGroup, loss: PlacementLoss) -> str:
     """Return the removals that a digest confirms, with the other content that they delete on the members."""
     contents = loss.contents.get(group.digest)
     return f"{group}, {contents}" if contents else str(group)
@@ -131,7 +131,7 @@ def _causes(losses: Iterable[PlacementLoss]) -> Iterable[JsonObject]:
             yield {
                 "reason": REMOVAL_NOT_CONFIRMED,
                 "field": loss.ref,
-                "message": f"{group.digest} {_named(group, loss)}",
+                "message": f"{group.digest} {_removals_text(group, loss)}",
             }
 
 

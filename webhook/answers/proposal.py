@@ -481,7 +481,8 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
             ):
                 others = {identity_of(document) for document in hub.existing(kind)} if visible else set()
                 others |= {other for other in identities if visible and other[:2] == identity[:2]}
-                detail = f"there is no {kind.kind} {quote(_shown(identity))}. {_listed('Known', map(_shown, others))}"
+                known = _listed("Known", map(_qualified_name, others))
+                detail = f"there is no {kind.kind} {quote(_qualified_name(identity))}. {known}"
                 yield Misfit(f"/{member}/{at}", "unknown", detail)
 
 
@@ -496,5 +497,5 @@ def _listed(subject: str, names: Iterable[str]) -> str:
     return f"{subject}: {', '.join(sorted_names[:MOST_NAMED]) or 'none'}{more}"
 
 
-def _shown(identity: ObjectKey) -> str:
+def _qualified_name(identity: ObjectKey) -> str:
     return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name

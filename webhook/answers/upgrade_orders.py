@@ -152,7 +152,7 @@ class UpgradeOrders:
         for attempt in range(_ATTEMPTS):
             document = await self._get(UPGRADE_GATE, name, user)
             await self._require(user, Access("update", UPGRADE_GATE.group, f"{UPGRADE_GATE.plural}/status", name))
-            text = message or f"{'approved' if approve else 'rejected'} by {_shown(user)}"
+            text = message or f"{'approved' if approve else 'rejected'} by {_printable_name(user)}"
             try:
                 with self._telling(_run_of(document), user):
                     return await self._answer(document, user, text, approve=approve)
@@ -234,7 +234,7 @@ class UpgradeOrders:
         try:
             yield
         except (UpgradeOrderRefusedError, InvalidObjectError) as error:
-            message = f"order of {_shown(user)} refused: {error}"
+            message = f"order of {_printable_name(user)} refused: {error}"
             self._record(run, Event("CommandRefused", shortened(message, LONGEST_TOLD), "Warning"))
             raise
 
@@ -252,7 +252,7 @@ class UpgradeOrders:
 
     async def _require(self, user: UserInfo, access: Access) -> None:
         if not await self._authorizer.may(user, access):
-            raise NotAllowedError(f'"{_shown(user)}" may not {access}')
+            raise NotAllowedError(f'"{_printable_name(user)}" may not {access}')
 
     async def _judge(
         self, kind: Kind, new: JsonObject, old: JsonObject | None, user: UserInfo, *, subresource: str = ""
@@ -296,10 +296,10 @@ def _run_of(gate: JsonObject) -> JsonObject:
 
 
 def _requested(document: JsonObject, user: UserInfo) -> JsonObject:
-    return with_metadata(document, annotations={REQUESTED_BY: _shown(user)})
+    return with_metadata(document, annotations={REQUESTED_BY: _printable_name(user)})
 
 
-def _shown(user: UserInfo) -> str:
+def _printable_name(user: UserInfo) -> str:
     return printable(user.username[:_LONGEST_NAME])
 
 

@@ -75,7 +75,7 @@ def default_run(document: JsonObject, old: JsonObject | None = None) -> Defaulte
     def fill(spec: JsonObject) -> JsonObject:
         if old is None or not json_equal(spec.get("upgrade"), spec_of(old).get("upgrade")):
             spec = within(spec, "upgrade", _default_upgrade)
-        return _kept(spec, old, "restartToken")
+        return _with_stored_value(spec, old, "restartToken")
 
     return _filled(UPGRADE_RUN, document, fill)
 
@@ -97,7 +97,7 @@ def stamp_run(document: JsonObject, old: JsonObject | None, occasion: Defaulting
 @enforces(*WINDOW_RULES)
 def default_window(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
     """Set the defaults of a window (F-35, F-36)."""
-    return _filled(MAINTENANCE_WINDOW, document, lambda spec: _kept(spec, old, "startDate"))
+    return _filled(MAINTENANCE_WINDOW, document, lambda spec: _with_stored_value(spec, old, "startDate"))
 
 
 @enforces(*WINDOW_STAMPS)
@@ -113,14 +113,14 @@ def stamp_window(document: JsonObject, old: JsonObject | None, occasion: Default
 
 def _filled(kind: Kind, document: JsonObject, fill: Callable[[JsonObject], JsonObject]) -> DefaultedObject:
     """Return *document* with the defaults of the schema in its spec, and those that *fill* adds."""
-    given = document.get("spec")
-    if not isinstance(given, dict):
+    raw_spec = document.get("spec")
+    if not isinstance(raw_spec, dict):
         return DefaultedObject(document)
     try:
-        spec = fill(apply_schema_defaults(kind, {"spec": given})["spec"])
+        spec = fill(apply_schema_defaults(kind, {"spec": raw_spec})["spec"])
     except UnreadableDocumentError:
         return DefaultedObject(document)
-    return DefaultedObject(document if spec is given else {**document, "spec": spec})
+    return DefaultedObject(document if spec is raw_spec else {**document, "spec": spec})
 
 
 def _default_upgrade(upgrade: JsonObject) -> JsonObject:
@@ -135,7 +135,7 @@ def _default_upgrade(upgrade: JsonObject) -> JsonObject:
     return upgrade
 
 
-def _kept(spec: JsonObject, old: JsonObject | None, field: str) -> JsonObject:
+def _with_stored_value(spec: JsonObject, old: JsonObject | None, field: str) -> JsonObject:
     """Return *spec* with the stored value of a field that an update omits (F-33, F-36)."""
     current = None if old is None else spec_of(old).get(field)
     return {**spec, field: current} if current is not None and spec.get(field) is None else spec

@@ -156,7 +156,7 @@ class ReservationKeeper:
             others = tuple(reservation for reservation in held if reservation is not own)
             kind, expires = judge(others), self._end(seconds)
             if own is None:
-                own = _made(identifier, claimant, ROLLOUT, cluster, kind, expires)
+                own = _member_reservation(identifier, claimant, ROLLOUT, cluster, kind, expires)
             reservations[:] = [own.until(max(own.expires, expires))]
             return (*others, *reservations)
 
@@ -186,7 +186,7 @@ class ReservationKeeper:
             own = next((reservation for reservation in held if claimant.has(reservation)), None)
             expires = self._end(seconds)
             if own is None:
-                own = _made(identifier, claimant, MEMBER, cluster, kind, expires)
+                own = _member_reservation(identifier, claimant, MEMBER, cluster, kind, expires)
                 reservations[:] = [own]
                 return (*held, own)
             reservations[:] = [own.until(max(own.expires, expires))]
@@ -229,7 +229,7 @@ def with_id(held: Held, identifier: str) -> Reservation | None:
     )
 
 
-def _made(
+def _member_reservation(
     identifier: str, claimant: Claimant, gate: str, cluster: str, kind: MemberDisruption, expires: datetime
 ) -> Reservation:
     purpose = {"kind": str(kind)}

@@ -135,7 +135,7 @@ class RecordEntry:
         about: HistoryObject = {"kind": self.about.kind, "name": self.about.name}
         if self.about.namespace:
             about["namespace"] = self.about.namespace
-        found: HistoryEntry = {
+        entry: HistoryEntry = {
             "id": self.id,
             "time": format_time(self.time),
             "type": str(self.type),
@@ -144,10 +144,10 @@ class RecordEntry:
             "message": self.message,
         }
         if self.by:
-            found["by"] = self.by
+            entry["by"] = self.by
         if self.count > 1:
-            found |= {"count": self.count, "lastTime": format_time(self.until)}
-        return found
+            entry |= {"count": self.count, "lastTime": format_time(self.until)}
+        return entry
 
     def line(self) -> str:
         """Return the entry as a line of the record."""
@@ -178,18 +178,18 @@ def of_event(document: JsonObject, event: Event, now: datetime) -> RecordEntry:
 def read_entry(line: str) -> RecordEntry | None:
     """Parse a line of the record. Return None if it is not an entry."""
     try:
-        found = orjson.loads(line)
-        about = found["object"]
+        fields = orjson.loads(line)
+        about = fields["object"]
         return RecordEntry(
-            _time(found["time"]),
-            EntryType(found["type"]),
+            _time(fields["time"]),
+            EntryType(fields["type"]),
             InvolvedObject(_text(about["kind"]), _text(about["name"]), _text(about.get("namespace", ""))),
-            _text(found["reason"]),
-            _text(found["message"]),
-            _text(found.get("by", "")),
-            _count(found.get("count", 1)),
-            _time(found["lastTime"]) if "lastTime" in found else None,
-            _text(found.get("id", ""))[:ID_CHARACTERS] or hashlib.sha256(line.encode()).hexdigest()[:ID_CHARACTERS],
+            _text(fields["reason"]),
+            _text(fields["message"]),
+            _text(fields.get("by", "")),
+            _count(fields.get("count", 1)),
+            _time(fields["lastTime"]) if "lastTime" in fields else None,
+            _text(fields.get("id", ""))[:ID_CHARACTERS] or hashlib.sha256(line.encode()).hexdigest()[:ID_CHARACTERS],
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -131,11 +131,11 @@ def find(documents: Iterable[JsonObject], waiting: Iterable[RecordEntry], query:
     """
     unreadable = 0
     # Deduplicate by id: after a lost response, a process writes the same entry again, perhaps with a higher count.
-    found: dict[str, RecordEntry] = {}
+    by_id: dict[str, RecordEntry] = {}
     for entry in (*entries_in(filter(is_chunk, documents)), *waiting):
         if entry is None:
             unreadable += 1
-        elif (previous := found.get(entry.id)) is None or previous.count < entry.count:
-            found[entry.id] = entry
-    latest = sorted(filter(query.matches, found.values()), key=lambda entry: entry.place, reverse=True)
+        elif (previous := by_id.get(entry.id)) is None or previous.count < entry.count:
+            by_id[entry.id] = entry
+    latest = sorted(filter(query.matches, by_id.values()), key=lambda entry: entry.place, reverse=True)
     return HistoryPage(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)

@@ -101,7 +101,7 @@ class HistoryWriter:
         """Start of the current ConfigMap's period, and the time of its last entry."""
         self._number = 0
         self._origin = uuid4().hex[:16]
-        self._noted = 0
+        self._entry_count = 0
         self.writes = 0
         """Number of flushes. Entries that waited before a flush are in the record after it."""
         self._tidied: datetime | None = None
@@ -155,20 +155,20 @@ class HistoryWriter:
                 self._waiting[repetition.identity] = self._waiting[repetition.identity].repeated(last, repetition.times)
         self._repetitions.clear()
 
-    def _take(self, found: RecordEntry) -> None:
-        cached = self._waiting.get(found.identity)
+    def _take(self, record: RecordEntry) -> None:
+        cached = self._waiting.get(record.identity)
         if cached is not None:
-            self._waiting[found.identity] = cached.repeated(found.time)
-        elif len(self._waiting) < MOST_WAITING and self._of_user[found.by] < MOST_OF_USER:
-            self._waiting[found.identity] = self._named(found)
-            self._of_user[found.by] += bool(found.by)
+            self._waiting[record.identity] = cached.repeated(record.time)
+        elif len(self._waiting) < MOST_WAITING and self._of_user[record.by] < MOST_OF_USER:
+            self._waiting[record.identity] = self._with_id(record)
+            self._of_user[record.by] += bool(record.by)
         else:
             self._dropped += 1
 
-    def _named(self, found: RecordEntry) -> RecordEntry:
+    def _with_id(self, record: RecordEntry) -> RecordEntry:
         """Return an entry with an id that is unique across processes and sorts by age within one."""
-        self._noted += 1
-        return found.named(f"{self._origin}-{self._noted:010}")
+        self._entry_count += 1
+        return record.named(f"{self._origin}-{self._entry_count:010}")
 
     async def _write(self) -> None:
         """Flush, and log a failure once. Entries that are not written remain buffered."""
@@ -198,10 +198,10 @@ class HistoryWriter:
             self.writes += 1
             self._dropped -= dropped
             for identity, each in written:
-                if (known := self._waiting[identity]) is each:
+                if (buffered_entry := self._waiting[identity]) is each:
                     del self._waiting[identity]
                 else:  # repeated during the write: keep only the occurrences that are not on record
-                    self._waiting[identity] = self._named(_since(known, each))
+                    self._waiting[identity] = self._with_id(_since(buffered_entry, each))
             self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
         if self._is_untidy():
             await self.delete_expired()
@@ -210,7 +210,7 @@ class HistoryWriter:
         """Return the entry that records how many others were dropped."""
         about = InvolvedObject(CONFIG_MAP.kind, self._instance, self._namespace)
         message = f"{self._instance} recorded too many entries within one write interval: {dropped} dropped"
-        return self._named(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
+        return self._with_id(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
 
     def _is_untidy(self) -> bool:
         """Return whether to enforce retention: hourly, or earlier after a burst."""
@@ -226,10 +226,10 @@ class HistoryWriter:
         if chunk is not None and is_young and size_of(chunk) + size <= CHUNK_BYTES:
             both = [*lines_of(chunk), *lines]
             until = max(until, last)
-            made = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, both, until)
-            made["metadata"] |= {key: chunk["metadata"][key] for key in ("uid", "resourceVersion")}
+            chunk_object = chunk_document(name_of(chunk), self._namespace, self._source, self._instance, both, until)
+            chunk_object["metadata"] |= {key: chunk["metadata"][key] for key in ("uid", "resourceVersion")}
             try:
-                self._chunk = await self._store.replace(CONFIG_MAP, made)
+                self._chunk = await self._store.replace(CONFIG_MAP, chunk_object)
             except (ConflictError, NotFoundError):  # deleted or modified by another client: start a new one
                 self._chunk = None
             else:
@@ -239,9 +239,9 @@ class HistoryWriter:
         for part in _parts(lines):
             self._number += 1
             name = chunk_name(now, self._instance, self._number)
-            made = chunk_document(name, self._namespace, self._source, self._instance, part, until)
+            chunk_object = chunk_document(name, self._namespace, self._source, self._instance, part, until)
             # A lost response can lead to a second write of the same entries. Readers deduplicate them by id.
-            self._chunk = await self._store.create(CONFIG_MAP, made)
+            self._chunk = await self._store.create(CONFIG_MAP, chunk_object)
 
     async def delete_expired(self) -> None:
         """Delete the ConfigMaps of the record that exceed a limit.
@@ -277,6 +277,6 @@ def _parts(lines: list[str]) -> list[list[str]]:
     return parts
 
 
-def _since(known: RecordEntry, written: RecordEntry) -> RecordEntry:
+def _since(buffered_entry: RecordEntry, written: RecordEntry) -> RecordEntry:
     """Return the occurrences of an entry after *written* was flushed."""
-    return replace(known, time=known.until, count=known.count - written.count, last=None)
+    return replace(buffered_entry, time=buffered_entry.until, count=buffered_entry.count - written.count, last=None)

@@ -250,6 +250,6 @@ async def notifier_of(
         webhook.settings.environment.SettingsError: A file that the settings name cannot be used.
     """
     options = settings.notifications()
-    made = Notifier(options, NotificationSource(options.hub, namespace, instance), registry, now)
-    await made.check()
-    return made
+    notifier = Notifier(options, NotificationSource(options.hub, namespace, instance), registry, now)
+    await notifier.check()
+    return notifier

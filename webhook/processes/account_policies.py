@@ -124,11 +124,11 @@ def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
         allowed_users: User names that count as admins (``HARBORMASTER_ALLOWED_USERS``).
     """
     conditions = (
-        _kept("metadata.labels", "{}"),
-        _kept("metadata.annotations", "{}"),
-        _kept("metadata.ownerReferences", "[]"),
-        _kept("metadata.finalizers", "[]", f".filter(f, f != {_cel(WORK_CLEANUP)})"),
-        _kept("spec", "{}"),
+        _unchanged("metadata.labels", "{}"),
+        _unchanged("metadata.annotations", "{}"),
+        _unchanged("metadata.ownerReferences", "[]"),
+        _unchanged("metadata.finalizers", "[]", f".filter(f, f != {_cel(WORK_CLEANUP)})"),
+        _unchanged("spec", "{}"),
     )
     return (
         Policy(
@@ -144,7 +144,7 @@ def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
     )
 
 
-def _kept(field: str, empty: str, part: str = "") -> str:
+def _unchanged(field: str, empty: str, part: str = "") -> str:
     """Return CEL that is true if *part* of a field is unchanged. An absent field equals *empty*."""
     *parents, name = field.split(".")
     new, old = (".".join((root, *parents, f"?{name}.orValue({empty}){part}")) for root in ("object", "oldObject"))

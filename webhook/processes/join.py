@@ -168,8 +168,8 @@ class Join:
         identity, ours = dict_at(spec_of(member), "identity"), identity_of(options.member, options.hub_namespace)
         if {**identity, "apiGroup": identity.get("apiGroup") or ""} != ours:
             raise JoinError(
-                f"{hub}: MemberCluster {options.member}: spec.identity is {_named(identity)}, not {_named(ours)}; set "
-                "it to that if the member is to log in with a token that join makes"
+                f"{hub}: MemberCluster {options.member}: spec.identity is {_identity_text(identity)}, not "
+                f"{_identity_text(ours)}; set it to that if the member is to log in with a token that join makes"
             )
 
     async def _check_cluster(self, uids: Uids) -> None:
@@ -187,8 +187,10 @@ class Join:
             raise JoinError(f"{cluster}: {reason}; {_LEAVE_FIRST}")
         access = await self._stored()
         if access is not None and (access.member, access.hub) != (options.member, hub_uid):
-            theirs = HubMember.named(access.member, access.hub)
-            raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}; {_LEAVE_FIRST}")
+            stored_member = HubMember.named(access.member, access.hub)
+            raise JoinError(
+                f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {stored_member}; {_LEAVE_FIRST}"
+            )
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
         has_data = record is not None and record.get("data")  # the record of a member that has left has no data
         prices = None if access is not None or has_data else await self._hub.find(MEMBER_CLUSTER, options.member)
@@ -315,7 +317,7 @@ def helm_line(options: JoinOptions, context: str, kubeconfig: Path | None) -> st
     return shlex.join([*words, *(word for name, value in values.items() for word in ("--set", f"{name}={value}"))])
 
 
-def _named(identity: JsonObject) -> str:
+def _identity_text(identity: JsonObject) -> str:
     space = identity.get("namespace") or ""
     return f"{identity.get('kind')} {space}{'/' if space else ''}{identity.get('name')}"
 

@@ -174,7 +174,7 @@ def _resource(word: str) -> RbacResource:
     return RbacResource(group, plural)
 
 
-def _named(word: str) -> RbacResource:
+def _rbac_resource(word: str) -> RbacResource:
     """Return the resource of ``PLURAL.GROUP``, or of a plural in the core group."""
     plural, _, group = word.partition(".")
     return RbacResource(group, plural)
@@ -227,7 +227,9 @@ def reconcile_roles(
         *_reconcile_rules(),
         *_pool_rules("Events of node pools that allow no disruption: their nodes are counted", COUNTED_KINDS),
         *_reading(selected),
-        *_grouped("their conditions may approve a stage of a run", ("get",), _sorted(map(_named, analysis_kinds))),
+        *_grouped(
+            "their conditions may approve a stage of a run", ("get",), _sorted(map(_rbac_resource, analysis_kinds))
+        ),
     ]
     if back_report:
         rules += _back_reporting(selected)

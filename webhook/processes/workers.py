@@ -83,13 +83,13 @@ class Errand:
         """
         abandonment, loop = asyncio.Event(), asyncio.get_running_loop()
 
-        def gone() -> None:
+        def lifeline_closed() -> None:
             loop.remove_reader(self.lifeline)
             if not self._serves:
                 os._exit(1)
             abandonment.set()
 
-        loop.add_reader(self.lifeline, gone)
+        loop.add_reader(self.lifeline, lifeline_closed)
         return abandonment
 
     def serves(self) -> None:

@@ -112,12 +112,12 @@ class _Reader:
         """Return the value that starts with *event*."""
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(event, depth)
-        node = self._written(event, depth)
+        node = self._constructed(event, depth)
         if event.anchor:
             self.anchors[event.anchor] = node
         return node
 
-    def _written(self, event: Any, depth: int) -> Any:
+    def _constructed(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event)
         if event.tag is not None and event.tag not in _COLLECTION_TAGS:

@@ -69,7 +69,7 @@ class SecretFile:
     def __init__(self, path: Path | None, setting: str) -> None:
         self._path = path
         self._setting = setting
-        self._known: tuple[tuple[int, ...], tuple[str, ...]] = (), ()
+        self._cache: tuple[tuple[int, ...], tuple[str, ...]] = (), ()
 
     @property
     def is_set(self) -> bool:
@@ -83,9 +83,9 @@ class SecretFile:
             SettingsError: The file is unusable now.
         """
         mark = self._mark()
-        cached_secret = self._known
+        cached_secret = self._cache
         if not mark or mark != cached_secret[0]:
-            cached_secret = self._known = mark, read_secrets(self._path, self._setting)
+            cached_secret = self._cache = mark, read_secrets(self._path, self._setting)
         return cached_secret[1]
 
     def _mark(self) -> tuple[int, ...]:

@@ -32,8 +32,8 @@ def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
         raise SignInError(SignInFailure.EMAIL, "the claim 'email' must be verified")
     if claim == EMAIL and "@" not in name:  # it has no prefix by default, and could be a user of the hub
         raise SignInError(SignInFailure.CLAIMS, f"the claim 'email' must be an address, not {printable(name[:128])!r}")
-    username = _named(options.username_prefix + name)
-    groups = frozenset(_named(options.groups_prefix + group) for group in _groups(claims, options.groups_claim))
+    username = _checked_name(options.username_prefix + name)
+    groups = frozenset(_checked_name(options.groups_prefix + group) for group in _groups(claims, options.groups_claim))
     return UserInfo(username, groups | {AUTHENTICATED})
 
 
@@ -50,7 +50,7 @@ def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
     return [group for group in groups if group]
 
 
-def _named(name: str) -> str:
+def _checked_name(name: str) -> str:
     if name.startswith(RESERVED):
         raise SignInError(
             SignInFailure.CLAIMS, f"{printable(name[:128])!r}: names that begin with {RESERVED} are reserved"

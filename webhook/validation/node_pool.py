@@ -333,21 +333,21 @@ def validate_requirement(requirement: Requirement, at: FieldPath) -> Iterator[Fi
 
 def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Finding]:
     """Check the values of an ``In`` requirement: there are enough of them, and capacity types are known."""
-    values, wanted = requirement.values, requirement.min_values
+    values, least_values = requirement.values, requirement.min_values
     if not values:
         yield FieldError(at / "values", Cause.REQUIRED, "must not be empty when operator is In", "K-07")
         return
-    if wanted is not None and len(values) < wanted:
-        yield invalid(at / "minValues", wanted, f"must not exceed the number of values, {len(values)}", "K-10")
+    if least_values is not None and len(values) < least_values:
+        yield invalid(at / "minValues", least_values, f"must not exceed the number of values, {len(values)}", "K-10")
     if requirement.key != CAPACITY_TYPE:
         return
     unknown = [value for value in values if value not in CAPACITY_TYPES]
     known_count = len(values) - len(unknown)
     if not known_count:
         yield not_supported(at / "values", unknown[0], CAPACITY_TYPES, "K-11")
-    elif wanted is not None and known_count < wanted <= len(values):
+    elif least_values is not None and known_count < least_values <= len(values):
         message = f"must not exceed the number of known capacity types in values, {known_count}"
-        yield invalid(at / "minValues", wanted, message, "K-11")
+        yield invalid(at / "minValues", least_values, message, "K-11")
     elif unknown:
         words = ", ".join(CAPACITY_TYPES)
         message = f"{quote(unknown[0])} is not a known capacity type ({words}) and has no effect"

@@ -71,7 +71,7 @@ def parse_quantity(text: str) -> Quantity:
         ValueError: *text* is not a quantity, has more than `LONGEST_QUANTITY` characters, or its power overflows a
             double.
     """
-    return _known(text) if len(text) <= LONGEST_REMEMBERED else _parse(text)
+    return _parse_cached(text) if len(text) <= LONGEST_REMEMBERED else _parse(text)
 
 
 def _parse(text: str) -> Quantity:
@@ -90,7 +90,7 @@ def _parse(text: str) -> Quantity:
     return Quantity(nano, double, text)
 
 
-_known = lru_cache(maxsize=65536)(_parse)
+_parse_cached = lru_cache(maxsize=65536)(_parse)
 
 
 def read_quantity(value: object) -> Quantity | None:

@@ -22,7 +22,7 @@ class Allowances:
     def __init__(self, views: Mapping[str, PoolView], now: datetime) -> None:
         self._views = views
         self._now = now
-        self._known: dict[tuple[str, str], Allowance] = {}
+        self._allowance_cache: dict[tuple[str, str], Allowance] = {}
         self._refusals: dict[tuple[str, str, int], Refusal] = {}
 
     def remaining(self, pool: str, reason: str) -> int:
@@ -43,15 +43,15 @@ class Allowances:
     def holds_at(self, now: datetime) -> bool:
         """Return whether every answer so far would be the same at *now*."""
         later = Allowances(self._views, now)
-        return all(later._allowance(*key).remaining == entry.remaining for key, entry in self._known.items()) and all(
-            later.refusal(*key) == refusal for key, refusal in self._refusals.items()
-        )
+        return all(
+            later._allowance(*key).remaining == entry.remaining for key, entry in self._allowance_cache.items()
+        ) and all(later.refusal(*key) == refusal for key, refusal in self._refusals.items())
 
     def _allowance(self, pool: str, reason: str) -> Allowance:
         key = pool, reason
-        if (known_allowance := self._known.get(key)) is None:
+        if (known_allowance := self._allowance_cache.get(key)) is None:
             view = self._views[pool]
-            known_allowance = self._known[key] = allowance(view.budgets, view.counts(), reason, self._now)
+            known_allowance = self._allowance_cache[key] = allowance(view.budgets, view.counts(), reason, self._now)
         return known_allowance
 
     def _refusal(self, pool: str, reason: str, count: int) -> Refusal:

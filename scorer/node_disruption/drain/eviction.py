@@ -50,7 +50,7 @@ class EvictionLedger:
     def __init__(self, guards: Mapping[str, Sequence[PodGuard]]) -> None:
         self._guards = guards
         self._away: dict[str, tuple[PodGuard, ...]] = {}
-        self._taken: Counter[tuple[str, str]] = Counter()
+        self._used: Counter[tuple[str, str]] = Counter()
 
     def guards_of(self, pod: Pod) -> tuple[PodGuard, ...]:
         """Return the PodDisruptionBudgets of a pod."""
@@ -82,15 +82,15 @@ class EvictionLedger:
         if guards and pod.key not in self._away:
             self._away[pod.key] = guards
             if is_healthy(pod):
-                self._taken.update((guard.namespace, guard.name) for guard in guards)
+                self._used.update((guard.namespace, guard.name) for guard in guards)
 
     def record_restart(self, key: str) -> None:
         """Record that a pod is running again."""
-        self._taken.subtract((guard.namespace, guard.name) for guard in self._away.pop(key, ()))
+        self._used.subtract((guard.namespace, guard.name) for guard in self._away.pop(key, ()))
 
     def guards(self) -> Mapping[str, Sequence[PodGuard]]:
         """Return the PodDisruptionBudgets with their remaining allowance."""
-        changed = {namespace for (namespace, _), count in self._taken.items() if count}
+        changed = {namespace for (namespace, _), count in self._used.items() if count}
         if not changed:
             return self._guards
         now = {name: tuple(map(self._as_now, self._guards[name])) for name in changed}
@@ -105,7 +105,7 @@ class EvictionLedger:
 
     def _spare(self, guard: PodGuard) -> int:
         """Return the surplus of healthy pods beyond those that a budget requires. Negative: a deficit."""
-        return guard.disruptions_allowed - (guard.lacking or 0) - self._taken[guard.namespace, guard.name]
+        return guard.disruptions_allowed - (guard.lacking or 0) - self._used[guard.namespace, guard.name]
 
     def _frees_unready(self, guard: PodGuard) -> bool:
         """Return whether an unready pod may be evicted: by policy, or while enough pods are healthy."""

@@ -391,12 +391,12 @@ class FeasibilityIndex:
     def __init__(self, roomy: Callable[[Pod], BoolColumn], initialized_nodes: BoolColumn) -> None:
         self._roomy = roomy
         self._initialized = initialized_nodes
-        self._known: dict[int, tuple[PodShape, FeasibleNodes]] = {}
+        self._cache: dict[int, tuple[PodShape, FeasibleNodes]] = {}
 
     def of(self, pod: Pod) -> FeasibleNodes:
         """Return the nodes that have room for *pod*."""
-        if (nodes := self._known.get(id(pod.shape))) is None:  # keeps the shape alive: its id is not reused
-            nodes = self._known[id(pod.shape)] = pod.shape, self._make(pod)
+        if (nodes := self._cache.get(id(pod.shape))) is None:  # keeps the shape alive: its id is not reused
+            nodes = self._cache[id(pod.shape)] = pod.shape, self._make(pod)
         return nodes[1]
 
     def _make(self, pod: Pod) -> FeasibleNodes:

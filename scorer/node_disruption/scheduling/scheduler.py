@@ -250,7 +250,7 @@ class _Reasons(Mapping[str, str]):
         self._left = pods
         self._pools = pools
         self._view = view
-        self._known: dict[int, str] = {}
+        self._cache: dict[int, str] = {}
 
     @cached_property
     def _pods(self) -> Mapping[str, Pod]:
@@ -258,8 +258,8 @@ class _Reasons(Mapping[str, str]):
 
     def __getitem__(self, key: str) -> str:
         pod = self._pods[key]
-        if (reason := self._known.get(id(pod.shape))) is None:
-            reason = self._known[id(pod.shape)] = self._reason_for(pod)
+        if (reason := self._cache.get(id(pod.shape))) is None:
+            reason = self._cache[id(pod.shape)] = self._reason_for(pod)
         return reason
 
     def __iter__(self) -> Iterator[str]:

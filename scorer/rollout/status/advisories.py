@@ -82,13 +82,13 @@ def with_advisories(
     others = [condition for condition in status.get("conditions") or () if condition.get("type") != ADVISORIES]
     stored = _stored(conditions_of(placement))
     if advisories is None:
-        made = [dict(stored)] if stored else []
+        advisory = [dict(stored)] if stored else []
     elif advisories.lines:
         message, generation = "\n".join(advisories.lines), advisories.generation
-        made = [make_condition(ADVISORIES, TRUE, REASON, message, generation=generation, now=now)]
+        advisory = [make_condition(ADVISORIES, TRUE, REASON, message, generation=generation, now=now)]
     else:
-        made = []
-    conditions = [*others, *merge_conditions([stored] if stored else [], made)]
+        advisory = []
+    conditions = [*others, *merge_conditions([stored] if stored else [], advisory)]
     return {**status, "conditions": conditions} if conditions or "conditions" in status else status
 
 

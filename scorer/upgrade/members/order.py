@@ -48,13 +48,13 @@ class LineUp:
         members: All members of the fleet, by name. Entries of others are ignored.
     """
 
-    __slots__ = ("_known", "_lines", "_names")
+    __slots__ = ("_current_members", "_lines", "_names")
 
     def __init__(self, entries: Sequence[MemberStatus], members: Mapping[str, Member]) -> None:
         self._names = [entry.name for entry in entries]
-        self._known = [members.get(name) for name in self._names]
+        self._current_members = [members.get(name) for name in self._names]
         lines: dict[tuple[str, ...], list[_Place]] = {}
-        for index, member in enumerate(self._known):
+        for index, member in enumerate(self._current_members):
             if member is not None:
                 lines.setdefault(member.windows.names, []).append(_Place(member.order, member.name, index))
         self._lines = [sorted(line, reverse=True) for line in lines.values()]
@@ -62,10 +62,10 @@ class LineUp:
     def is_of(self, members: Mapping[str, Member]) -> bool:
         """Return whether the order is valid for these members, too. It does not depend on their inventories."""
         current_members = list(map(members.get, self._names))
-        for index in compress(count(), map(is_not, current_members, self._known)):
-            if _stands(current_members[index]) != _stands(self._known[index]):
+        for index in compress(count(), map(is_not, current_members, self._current_members)):
+            if _stands(current_members[index]) != _stands(self._current_members[index]):
                 return False
-        self._known = current_members
+        self._current_members = current_members
         return True
 
     def candidates(

@@ -130,14 +130,14 @@ class Rosters:
     run was read again or written by another client, they are rebuilt. Not safe for concurrent evaluations.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_cache",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Roster] = {}
+        self._cache: dict[tuple[str, str], Roster] = {}
 
     def of(self, stage: str, group: GroupStatus) -> Roster:
         """Return the roster of a group, building it if necessary."""
-        roster = self._known.get((stage, group.name))
+        roster = self._cache.get((stage, group.name))
         if roster is None or not roster.is_of(group.members):
-            roster = self._known[stage, group.name] = Roster(group.members)
+            roster = self._cache[stage, group.name] = Roster(group.members)
         return roster

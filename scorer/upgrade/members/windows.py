@@ -49,21 +49,21 @@ class WindowStates:
     A caller that evaluates many instants keeps this cache, so that each opening is computed once.
     """
 
-    __slots__ = ("_known", "_stretches")
+    __slots__ = ("_cache", "_stretches")
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, WindowState]] = {}
+        self._cache: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, WindowState]] = {}
         self._stretches = NextOpenings()
 
     def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> WindowState:
         """Return whether one of the windows is open, and until when."""
         key = tuple(map(id, windows))
-        if (known_state := self._known.get(key)) is not None:
+        if (known_state := self._cache.get(key)) is not None:
             _, since, state = known_state
             if since == now or (state.until is not None and since <= now < state.until):
                 return state
         state = window_state(windows, now, self._stretches)
-        self._known[key] = (windows, now, state)  # the windows are kept, so that no other one gets the same id
+        self._cache[key] = (windows, now, state)  # the windows are kept, so that no other one gets the same id
         return state
 
 

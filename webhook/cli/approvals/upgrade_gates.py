@@ -63,10 +63,10 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
         return approvals[0][1].gate
     if approvals:
         messages = [f"run {name} waits for {len(approvals)} approvals. Name one of these gates:"]
-        raise UserError([*messages, *(f"  {_said(approval)}" for approval in approvals)])
+        raise UserError([*messages, *(f"  {_gate_line(approval)}" for approval in approvals)])
     if pending_gates:
         messages = [f"run {name} is not waiting for an approval but for timed gates. To open a gate early, name it:"]
-        raise UserError([*messages, *(f"  {_said(gate)}" for gate in pending_gates)])
+        raise UserError([*messages, *(f"  {_gate_line(gate)}" for gate in pending_gates)])
     completed_gates = [
         gate for _, gate in gates if gate.type is GateType.APPROVAL and gate.state is UpgradeState.COMPLETED
     ]
@@ -76,7 +76,7 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     raise UserError(f"run {name} is not waiting for an approval{location}: it is {run.status.state.value}")
 
 
-def _said(entry: _Gate) -> str:
+def _gate_line(entry: _Gate) -> str:
     place, gate = entry
     location = f"group {place.group}" if place.group else f"stage {place.stage}"
     title = f' "{gate.display_name}"' if gate.display_name else ""

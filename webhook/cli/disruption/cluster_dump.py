@@ -128,7 +128,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     if others:
         notes.append(f"ignored objects of other kinds: {_listed(others)}")
     documents = (*pools, *(entry.document for several in by_kind.values() for entry in several))
-    return Dump(documents, tuple(notes), _made((entry.document for entry in by_kind[NODE.group_kind]), now))
+    return Dump(documents, tuple(notes), _newest_heartbeat((entry.document for entry in by_kind[NODE.group_kind]), now))
 
 
 def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
@@ -209,7 +209,7 @@ def _listed(counts: Counter[str]) -> str:
     )
 
 
-def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
+def _newest_heartbeat(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
     """Return the newest heartbeat. One in the future counts only if all are: a single clock may be wrong."""
     beats = (read_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
     entries = [beat for beat in beats if beat is not None]

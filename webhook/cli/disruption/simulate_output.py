@@ -26,7 +26,7 @@ _NOTHING: Final = "-"
 
 def print_simulation(document: JsonObject, zone: ZoneInfo) -> None:
     """Print a simulation, as `scorer.node_disruption.simulation.document.document_of` returns it."""
-    start, end = _shown(document["start"], zone), _shown(document["end"], zone)
+    start, end = _local_time(document["start"], zone), _local_time(document["end"], zone)
     click.echo(f"{start} to {end}, times in {zone.key}")
     if document["stopped"]:
         click.echo(printable(document["stopped"]))
@@ -37,7 +37,8 @@ def print_simulation(document: JsonObject, zone: ZoneInfo) -> None:
         click.echo()
         click.echo(f"{format_count(len(pending_pods), 'pod')} still pending at the end:")
         print_table(
-            ("POD", "SINCE", "WHY"), [(pod["pod"], _shown(pod["since"], zone), pod["reason"]) for pod in pending_pods]
+            ("POD", "SINCE", "WHY"),
+            [(pod["pod"], _local_time(pod["since"], zone), pod["reason"]) for pod in pending_pods],
         )
 
 
@@ -121,7 +122,7 @@ def _row(event: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
     savings = event["savingsPerHour"]
     hold_reasons = dict.fromkeys(hold["reason"] for hold in event["heldBefore"])
     return (
-        _shown(event["at"], zone),
+        _local_time(event["at"], zone),
         named(event["nodes"]) or _NOTHING,
         event["reason"] or event["method"],
         event["why"],
@@ -163,8 +164,8 @@ def _held_rows(periods: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Itera
         yield (
             named(nodes) + (" (draining)" if first["draining"] else ""),
             ", ".join(purposes),
-            _shown(min(since for since, _ in times), zone),
-            "the end" if is_open else _shown(max(until or end for _, until in times), zone),
+            _local_time(min(since for since, _ in times), zone),
+            "the end" if is_open else _local_time(max(until or end for _, until in times), zone),
             str(max(len(_of(several, node, word)) for node in nodes for word in purposes)),
             _brief(first),
         )
@@ -227,6 +228,6 @@ def _comparable(document: JsonObject) -> list[tuple[Any, ...]]:
     return [(pool["happenings"], pool["blocked"]) for pool in document["pools"]]
 
 
-def _shown(text: str, zone: ZoneInfo) -> str:
+def _local_time(text: str, zone: ZoneInfo) -> str:
     local_time = in_zone(parse_time(text), zone)
     return f"{local_time:%a %d %b %H:%M %Z}" if is_shown_twice(local_time) else f"{local_time:%a %d %b %H:%M}"

@@ -239,7 +239,7 @@ def _mistakes(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> It
         value = document.get(member)
         if not isinstance(value, str) or not value:
             nameless = True
-            yield member, _wanted(value, "text")
+            yield member, _type_mismatch(value, "text")
     kind = None if nameless else kinds.get(group_kind(document))
     if not nameless:
         yield from _kind_mistakes(document, kind, kinds)
@@ -261,18 +261,18 @@ def _kind_mistakes(
 
 def _metadata_mistakes(metadata: Any, kind: Kind | None) -> Iterator[tuple[str, str]]:
     if not isinstance(metadata, dict):
-        yield "metadata", _wanted(metadata, "an object")
+        yield "metadata", _type_mismatch(metadata, "an object")
         return
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if not isinstance(name, str) or not name:
-        yield "metadata.name", _wanted(name, "text")
+        yield "metadata.name", _type_mismatch(name, "text")
     if namespace is not None and not isinstance(namespace, str):
-        yield "metadata.namespace", _wanted(namespace, "text")
+        yield "metadata.namespace", _type_mismatch(namespace, "text")
     elif namespace and kind is not None and not kind.namespaced:
         yield "metadata.namespace", f"{quote(namespace)}: a {kind.kind} is cluster-scoped"
 
 
-def _wanted(value: Any, type_words: str) -> str:
+def _type_mismatch(value: Any, type_words: str) -> str:
     if value is None or value == "":
         return "required"
     return f"{quote(value)} is {type_name(value)}, expected {type_words}"

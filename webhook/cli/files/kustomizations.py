@@ -57,10 +57,10 @@ class Kustomization:
     @property
     def has_addresses(self) -> bool:
         """Whether it refers to a remote resource that kustomize would fetch: a URL or a repository."""
-        return any("://" in name or "?ref=" in name or name.startswith(_HOSTS) for name in self._named)
+        return any("://" in name or "?ref=" in name or name.startswith(_HOSTS) for name in self._members)
 
     @property
-    def _named(self) -> Iterator[str]:
+    def _members(self) -> Iterator[str]:
         """Every file, folder and remote resource in it, as written."""
         for member in (*_INCLUDING, *_CONFIGURING, "crds"):
             yield from texts_at(self.document, member)

@@ -176,7 +176,7 @@ class _Sorter:
         self._drop_patches()
         kinds = known_kinds(self.found)
         usable = [entry for entry in self.found if self._is_usable(entry, kinds)]
-        documents = [self._named(entry) for entry in self._without_unknown(usable, kinds)]
+        documents = [self._with_generated_name(entry) for entry in self._without_unknown(usable, kinds)]
         objects, problems = resolve_each(documents, kinds, namespace=namespace)
         mistakes = [*self.mistakes, *problems, *self._duplicates(objects)]
         order = {file: number for number, file in enumerate(self.texts)}
@@ -260,7 +260,7 @@ class _Sorter:
             return not self.files.names(file) or file in files_of_known_kinds
         return self.files.unknown_kinds is UnknownKinds.SKIP
 
-    def _named(self, entry: SourceDocument) -> SourceDocument:
+    def _with_generated_name(self, entry: SourceDocument) -> SourceDocument:
         """Return an object. If it only has ``generateName``, add a name that the API server might generate."""
         document = _with_name(entry, f"{self.generated + 1:05}")
         if document is not entry:

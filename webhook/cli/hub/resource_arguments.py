@@ -52,20 +52,20 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
                 raise UserError(f"{word!r}: expected KIND/NAME, like the other arguments")
             if "," in kind:
                 raise UserError(f"{word!r}: names can be given for one kind at a time")
-            resources += await _wanted(kind, name, client)
+            resources += await _arguments_of(kind, name, client)
         return resources
     kinds, *names = words
     if not names:
         kind_words = [kind for kind in kinds.split(",") if kind]
         if not kind_words:
             raise UserError(f"{kinds!r} is not a known kind")
-        return [argument for kind in kind_words for argument in await _wanted(kind, "", client)]
+        return [argument for kind in kind_words for argument in await _arguments_of(kind, "", client)]
     if "," in kinds:
         raise UserError(f"{kinds!r}: names can be given for one kind at a time")
-    return [argument for name in names for argument in await _wanted(kinds, name, client)]
+    return [argument for name in names for argument in await _arguments_of(kinds, name, client)]
 
 
-async def _wanted(word: str, name: str, client: Client) -> list[ResourceArgument]:
+async def _arguments_of(word: str, name: str, client: Client) -> list[ResourceArgument]:
     if (kind := find_kind(word)) is not None:
         return [ResourceArgument(EVENT if kind == _CORE_EVENT else kind, name)]
     several = word.lower() in _WORDS_FOR_MANY

@@ -124,7 +124,7 @@ async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | N
     if output == "table":
         print_table(HEADERS, [_row(state, now) for state in states])
     else:
-        print_document({"items": [_shown(state) for state in states]}, output)
+        print_document({"items": [_window_document(state) for state in states]}, output)
     return 0
 
 
@@ -169,18 +169,18 @@ def _row(state: MemberWindowState, now: datetime) -> tuple[str, ...]:
         "open" if state.is_open else "closed",
         format_time(until) if until is not None else _NO_WINDOWS,
         remaining_time,
-        ", ".join(_named(state)) or _NO_WINDOWS,
+        ", ".join(_window_names(state)) or _NO_WINDOWS,
     )
 
 
-def _named(state: MemberWindowState) -> Iterator[str]:
+def _window_names(state: MemberWindowState) -> Iterator[str]:
     for name in state.windows.names:
         yield f"{name} (cannot be read)" if name in state.unreadable else name
     for name in state.windows.missing:
         yield f"{name} (does not exist)"
 
 
-def _shown(state: MemberWindowState) -> JsonObject:
+def _window_document(state: MemberWindowState) -> JsonObject:
     until = state.found.until if state.found is not None else None
     return {
         "member": state.member,

@@ -133,7 +133,7 @@ async def _delete(
             click.echo(f"{title_of(place.kind, place.name)} deleted{manner.dry_run.note}")
             if answer.document.get("kind") != "Status":
                 deletions.append((place, str(answer.document["metadata"]["uid"])))
-        if manner.waits and not await _gone(client, deletions, manner.timeout):
+        if manner.waits and not await _wait_for_deletion(client, deletions, manner.timeout):
             return 1
     return 1 if failed else 0
 
@@ -176,7 +176,7 @@ def _why_held(namespace: JsonObject) -> str:
     return " ".join(filter(None, reasons)) or "no stated reason (kube-controller-manager empties namespaces)"
 
 
-async def _gone(client: Client, deletions: list[tuple[ResourcePath, str]], seconds: float) -> bool:
+async def _wait_for_deletion(client: Client, deletions: list[tuple[ResourcePath, str]], seconds: float) -> bool:
     """Wait until all finalizers have been removed. On timeout, report the remaining objects."""
     end = asyncio.get_running_loop().time() + seconds
     for place, uid in deletions:

@@ -68,7 +68,7 @@ def command(files: ObjectFiles, namespace: str | None, validation: Validation, h
     try:
         documents = files.read()
         pairs = run(_pairs(hub.find(), documents, namespace, validation))
-        return _external(pairs) if TerminalSettings.read(os.environ).external_diff else _shown(pairs)
+        return _external(pairs) if TerminalSettings.read(os.environ).external_diff else _print_differences(pairs)
     except UserError as error:
         error.show()
         return FAILED
@@ -116,7 +116,7 @@ def _without_noise(document: JsonObject) -> JsonObject:
     return {**document, "metadata": metadata | ({"annotations": annotations} if annotations else {})}
 
 
-def _shown(pairs: Sequence[Pair]) -> int:
+def _print_differences(pairs: Sequence[Pair]) -> int:
     different = False
     for name, before, after in pairs:
         lines = difflib.unified_diff(

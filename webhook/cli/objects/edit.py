@@ -92,12 +92,12 @@ class _Session:
         self._stored = live
         self._file = file
         metadata = {name: value for name, value in live["metadata"].items() if name not in _HIDDEN}
-        self._shown = {**live, "metadata": metadata}
+        self._editable = {**live, "metadata": metadata}
         self._title = title_of(kind, live["metadata"]["name"])
 
     async def run(self) -> int:
         """Return the exit code."""
-        body = format_yaml(self._shown)
+        body = format_yaml(self._editable)
         reasons: list[str] = []
         while True:
             before = body
@@ -114,7 +114,7 @@ class _Session:
                 continue
             # Send only the user's changes, without resourceVersion: an object may be open in an editor for long, and
             # writes of other clients to other fields in that time are neither undone nor a conflict.
-            patch = two_way_patch(self._shown, document)
+            patch = two_way_patch(self._editable, document)
             if not patch:
                 click.echo("Edit cancelled, no changes made.")
                 return 0
@@ -157,10 +157,10 @@ class _Session:
         metadata = document.get("metadata")
         if not isinstance(metadata, dict):
             raise YamlError(1, "metadata: must be an object")
-        original = self._shown["metadata"]
+        original = self._editable["metadata"]
         for field, now, was in (
-            ("apiVersion", document.get("apiVersion"), self._shown["apiVersion"]),
-            ("kind", document.get("kind"), self._shown["kind"]),
+            ("apiVersion", document.get("apiVersion"), self._editable["apiVersion"]),
+            ("kind", document.get("kind"), self._editable["kind"]),
             ("metadata.name", metadata.get("name"), original["name"]),
             ("metadata.namespace", metadata.get("namespace"), original.get("namespace")),
         ):

@@ -278,7 +278,7 @@ class _Watch:
 
     def __init__(self, client: Client, argument: ResourceArgument, output: Format, view: _ViewOptions) -> None:
         self._client = client
-        self._wanted = argument
+        self._argument = argument
         self._output = output
         self._view = view
         place = _place(argument, client, view)
@@ -315,7 +315,7 @@ class _Watch:
                 click.echo("---")
             self._output.show(item)
         elif self._output.name == "name":
-            click.echo(title_of(self._wanted.kind, metadata["name"]))
+            click.echo(title_of(self._argument.kind, metadata["name"]))
         elif self._columns is not None:
             self._columns.show([item], headers=not self._view.no_headers)
         else:

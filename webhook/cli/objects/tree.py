@@ -201,7 +201,7 @@ class Follower:
     def __init__(self, reader: Client, branches: Branches) -> None:
         self._reader = reader
         self._branches = branches
-        self._found: dict[Branch, dict[str, JsonObject]] = {}
+        self._objects: dict[Branch, dict[str, JsonObject]] = {}
         self.changed = asyncio.Event()
         self.trouble = ""
 
@@ -214,12 +214,12 @@ class Follower:
     @property
     def complete(self) -> bool:
         """Whether everything has been read once."""
-        return len(self._found) == len(self._branches.parts)
+        return len(self._objects) == len(self._branches.parts)
 
     def tree(self) -> JsonObject | None:
         """Return the current tree, or None if the placement was deleted."""
         placements, bindings, works, snapshots = (
-            tuple(self._found.get(part, {}).values()) for part in self._branches.parts
+            tuple(self._objects.get(part, {}).values()) for part in self._branches.parts
         )
         return placement_tree(Sources(placements[0], bindings, works, snapshots)) if placements else None
 
@@ -236,7 +236,7 @@ class Follower:
     async def _watch(self, branch: Branch) -> None:
         """List the branch, then watch it until the watch ends."""
         items, since = await _items(self._reader, branch)
-        items_by_name = self._found[branch] = {_name(item): item for item in items}
+        items_by_name = self._objects[branch] = {_name(item): item for item in items}
         self.trouble = ""
         self.changed.set()
         async for event in self._reader.watch(branch.place, since, branch.selector, branch.fields):

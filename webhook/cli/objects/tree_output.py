@@ -364,7 +364,7 @@ class TreeChangeLog:
     """Changes of a tree since the last call, one line each: for a log instead of a terminal."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._entries_before: dict[str, str] = {}
 
     def lines(self, tree: JsonObject, *, everything: bool = False) -> list[str]:
         """Return the new lines in the order of the tree, then those of removed items.
@@ -374,9 +374,9 @@ class TreeChangeLog:
             everything: Also report Works and objects, not only clusters.
         """
         entries = dict(_entries(tree, everything=everything))
-        lines = [text for key, text in entries.items() if self._known.get(key) != text]
-        lines += [f"{key}{_GAP}gone" for key in self._known if key not in entries]
-        self._known = entries
+        lines = [text for key, text in entries.items() if self._entries_before.get(key) != text]
+        lines += [f"{key}{_GAP}gone" for key in self._entries_before if key not in entries]
+        self._entries_before = entries
         return [printable(line) for line in lines]
 
 

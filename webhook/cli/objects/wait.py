@@ -118,8 +118,8 @@ def _field(text: str) -> Test:
     json_path = parse_path(path)
     expected = value.strip("'\"") if equals else None
 
-    def met(found: JsonObject | None) -> bool:
-        values = json_path.find([found or {}])
+    def met(current: JsonObject | None) -> bool:
+        values = json_path.find([current or {}])
         if len(values) > 1:
             raise JsonPathError("finds more than one value")
         return bool(values) if expected is None else [go_text(value) for value in values] == [expected]

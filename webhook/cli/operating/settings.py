@@ -55,8 +55,8 @@ def command(program: str, output: str) -> int:
     if output != "table":
         print_document({"program": program, "settings": items, "schema": schema_of(program)}, output)
         return 0
-    whose = "the commands that use a hub" if program == _COMMANDS else f"harbormaster {program}"
-    click.echo(f"Settings of {whose}:\n")
+    owner = "the commands that use a hub" if program == _COMMANDS else f"harbormaster {program}"
+    click.echo(f"Settings of {owner}:\n")
     rows = [(item["variable"], item["source"], _text(item["value"])) for item in items]
     print_table(["VARIABLE", "FROM", "VALUE"], rows, whole=("VARIABLE",))
     return 0
@@ -83,7 +83,7 @@ def _items(settings: type[Settings], settings_in_effect: Settings) -> Iterator[J
                 yield {
                     "name": name,
                     "variable": settings.variable(name),
-                    "value": _shown(name, values[name]),
+                    "value": _redacted(name, values[name]),
                     "default": defaults[name],
                     "source": "environment" if name in environment else "default",
                     "room": room.title,
@@ -91,7 +91,7 @@ def _items(settings: type[Settings], settings_in_effect: Settings) -> Iterator[J
                 }
 
 
-def _shown(name: str, value: Any) -> Any:
+def _redacted(name: str, value: Any) -> Any:
     """Return the value of a setting, or `set` in place of one that may hold a password."""
     if name != _ADDRESS or not value:
         return value

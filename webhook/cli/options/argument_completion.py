@@ -120,9 +120,9 @@ def complete_contexts(ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 def _kind_words() -> list[str]:
-    ours = {kind.plural for kind in OUR_KINDS} | {short for kind in OUR_KINDS for short in kind.short_names}
-    theirs = {kind.plural for kind in KINDS.values() if kind.built_in}
-    return sorted(ours | theirs | {ALL} | {word for words in CATEGORIES.values() for word in words})
+    own_kinds = {kind.plural for kind in OUR_KINDS} | {short for kind in OUR_KINDS for short in kind.short_names}
+    kubernetes_kinds = {kind.plural for kind in KINDS.values() if kind.built_in}
+    return sorted(own_kinds | kubernetes_kinds | {ALL} | {word for words in CATEGORIES.values() for word in words})
 
 
 def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:

@@ -122,7 +122,7 @@ class HubOptions:
             return HubConnection(_checked(server), _token(self.token_file), self.ca_file, advice=advice)
         if server and not self.data and not (folder / FILE).exists():
             raise UserError(f"--server {_checked(server)}: a token is required: give its file with --token-file FILE")
-        connection = _known(folder / FILE, advice)
+        connection = _data_folder_hub(folder / FILE, advice)
         if server and self.ca_file and not self.token_file:
             own = connection.server.rstrip("/")
             if _checked(server) != own and self.ca_file != connection.ca_file:
@@ -162,7 +162,7 @@ def _another_of_kubectl(environment: Mapping[str, str], connection: HubConnectio
     return other if other.server != connection.server else None
 
 
-def _known(file: Path, advice: str) -> HubConnection:
+def _data_folder_hub(file: Path, advice: str) -> HubConnection:
     """Return the hub in the kubeconfig of a data folder."""
     try:
         owner = file.stat().st_uid

@@ -145,7 +145,7 @@ def _row(entry: JsonObject) -> str:
     new = set(gained)
     remaining = [pick["cluster"] for pick in entry["picked"] if pick["cluster"] not in new]
     signs = (("+", gained), ("-", lost), ("", remaining))
-    clusters = "<br>".join(_named(sign, names) for sign, names in signs if names)
+    clusters = "<br>".join(_cluster_names(sign, names) for sign, names in signs if names)
     requested = "all" if entry["wanted"] is None else str(entry["wanted"])
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
     kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is not one
@@ -153,7 +153,7 @@ def _row(entry: JsonObject) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _named(sign: str, names: Sequence[str]) -> str:
+def _cluster_names(sign: str, names: Sequence[str]) -> str:
     names_text = " ".join(code(f"{sign}{name}", cell=True) for name in names[:_MOST_CLUSTERS])
     return names_text if len(names) <= _MOST_CLUSTERS else f"{names_text} and {len(names) - _MOST_CLUSTERS} more"
 

@@ -180,7 +180,7 @@ def command(options: _RenderOptions, output: str, now: datetime | None, hub: Hub
     for line in coverage_lines(document):
         complain(f"note: {line}")
     problems = list(_problems(document))
-    code = _shown(document, output, overwrite=options.overwrite, side="base" if options.compared else "live")
+    code = _print_rendered(document, output, overwrite=options.overwrite, side="base" if options.compared else "live")
     if problems:
         raise UserError(problems)
     return code
@@ -247,7 +247,7 @@ def _problems(document: JsonObject) -> Iterator[str]:
             yield f"{reference(entry)} on {failure['cluster']}: {failure['message']}"
 
 
-def _shown(document: JsonObject, output: str, *, overwrite: bool, side: str) -> int:
+def _print_rendered(document: JsonObject, output: str, *, overwrite: bool, side: str) -> int:
     """Print or write an answer, and return the exit code."""
     if output == "json":
         print_document(document, output)

@@ -53,7 +53,7 @@ def _course(run: JsonObject) -> Iterator[str]:
         yield f"{number}. {_stage(stage)}"
         yield from (f"   {line}" for line in _waits(stage))
     if run["removed"]:
-        yield f"{len(run['stages']) + 1}. removed from {_named(run['removed'])}"
+        yield f"{len(run['stages']) + 1}. removed from {_cluster_names(run['removed'])}"
     for content in run["contents"]:
         yield from _content(content)
     yield from _overrides(run)
@@ -92,7 +92,7 @@ def _waits(stage: JsonObject) -> Iterator[str]:
 
 
 def _content(content: JsonObject) -> Iterator[str]:
-    clusters = _named(content["clusters"])
+    clusters = _cluster_names(content["clusters"])
     if not content["from"]:
         yield f"New on {clusters}:"
     else:
@@ -125,9 +125,9 @@ def _overrides(run: JsonObject) -> Iterator[str]:
     clusters = [cluster for stage in run["stages"] for cluster in stage["clusters"]]
     for key, words in (("overrides", "Other overrides"), ("applyStrategy", "Another apply strategy")):
         if names := [cluster["cluster"] for cluster in clusters if key in cluster["differs"]]:
-            yield f"{words} on {_named(names)}"
+            yield f"{words} on {_cluster_names(names)}"
 
 
-def _named(clusters: Sequence[str]) -> str:
+def _cluster_names(clusters: Sequence[str]) -> str:
     more = f" (and {len(clusters) - _MOST_NAMED} more)" if len(clusters) > _MOST_NAMED else ""
     return " ".join(clusters[:_MOST_NAMED]) + more

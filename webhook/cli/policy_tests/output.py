@@ -76,14 +76,14 @@ def _difference(difference: Difference) -> Iterator[str]:
 def print_outcomes(outcomes: Sequence[CaseOutcome], coverage: Coverage | None) -> None:
     """Print a table of all cases, with the reasons of those that did not pass below it."""
     rows = [
-        [_shown(outcome.result), *map(_short, (outcome.test.name, outcome.placed.case.name)), place_of(outcome)]
+        [_result_text(outcome.result), *map(_short, (outcome.test.name, outcome.placed.case.name)), place_of(outcome)]
         for outcome in outcomes
     ]
     print_table(["RESULT", "TEST", "CASE", "AT"], rows)
     for outcome in outcomes:
         lines = list(explained(outcome))
         if lines:
-            click.echo(f"\n{_shown(outcome.result)} {printable(place_of(outcome))}: {_name(outcome)}")
+            click.echo(f"\n{_result_text(outcome.result)} {printable(place_of(outcome))}: {_name(outcome)}")
             for line in lines:
                 click.echo(f"  {line}")
     if coverage is not None:
@@ -97,7 +97,7 @@ def _short(name: str) -> str:
     return printable(shortened(name, LONGEST_NAME))
 
 
-def _shown(result: CaseResult) -> str:
+def _result_text(result: CaseResult) -> str:
     return str(result) if result in (CaseResult.PASSED, CaseResult.NOT_RUN) else result.upper()
 
 

@@ -83,12 +83,12 @@ async def _confirm(
         if digests and not is_placement and place.kind != NODE_POOL:
             raise UserError(f"--digest: {resource} is not a placement. Give the placement that the refusal names")
         if digests:
-            given = _parsed(digests)
-            groups = [PendingGroup(resource, each, "as named by --digest") for each in sorted(given)]
+            digest_set = _parsed(digests)
+            groups = [PendingGroup(resource, each, "as named by --digest") for each in sorted(digest_set)]
         elif is_placement:
             document = await client.get(place)
-            found = await recorded(client, {**document, "kind": place.kind.kind})
-            groups = [_pending(found["placement"], each) for each in found["removals"]]
+            recorded_removals = await recorded(client, {**document, "kind": place.kind.kind})
+            groups = [_pending(recorded_removals["placement"], each) for each in recorded_removals["removals"]]
             groups = groups if groups or is_deleting(document) else await would_remove(client, place)
         else:
             groups = await would_remove(client, place)
@@ -116,9 +116,9 @@ async def _place(client: Client, resource: str, namespace: str | None) -> Resour
     if resource.startswith(("crp/", "rp/")):
         kind, space, name = parse_reference(resource)
         return ResourcePath(kind, space or None, name)
-    [wanted] = await parse_resources([resource], client)
-    home = (namespace or client.namespace) if wanted.kind.namespaced else None
-    return ResourcePath(wanted.kind, home, wanted.name)
+    [target] = await parse_resources([resource], client)
+    home = (namespace or client.namespace) if target.kind.namespaced else None
+    return ResourcePath(target.kind, home, target.name)
 
 
 def _parsed(digests: str) -> frozenset[str]:

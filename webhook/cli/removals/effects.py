@@ -61,14 +61,14 @@ async def _members(client: Client) -> Sequence[JsonObject]:
 
 async def all_recorded(client: Client) -> list[PlacementRemovals]:
     """Return the pending removals and the orphaned content on the hub, by placement."""
-    found: list[PlacementRemovals] = []
+    recorded_removals: list[PlacementRemovals] = []
     for family in FAMILIES:
         for placement in dicts_at(await client.list(ResourcePath(family.placement)), "items"):
             kind = {"kind": family.placement.kind, "apiVersion": family.placement.api_version}
-            found.append(await recorded(client, {**placement, **kind}))
+            recorded_removals.append(await recorded(client, {**placement, **kind}))
     for ref, on_clusters in orphaned_content(await _members(client)).items():
-        found.append({"placement": str(ref), "removals": [orphaned_removal(on_clusters, utc_now())]})
-    return found
+        recorded_removals.append({"placement": str(ref), "removals": [orphaned_removal(on_clusters, utc_now())]})
+    return recorded_removals
 
 
 async def would_remove(client: Client, place: ResourcePath) -> list[PendingGroup]:

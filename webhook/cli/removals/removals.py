@@ -69,11 +69,11 @@ def command(older_than: timedelta, output: str, hub: HubOptions) -> int:
 
 async def _removals(hub: HubOptions, older_than: timedelta, output: str) -> int:
     async with Client(hub.find()) as client:
-        found = await all_recorded(client)
+        recorded_removals = await all_recorded(client)
     seconds = older_than.total_seconds()
     pending = [
         (each["placement"], removal)
-        for each in found
+        for each in recorded_removals
         for removal in each["removals"]
         if removal["ageSeconds"] is None or removal["ageSeconds"] >= seconds
     ]

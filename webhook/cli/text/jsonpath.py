@@ -183,7 +183,7 @@ class Template:
         Raises:
             JsonPathError: A step does not fit its input, such as an index beyond the end of a list.
         """
-        return "".join(_written(self.parts, document))
+        return "".join(_output_parts(self.parts, document))
 
     def find(self, document: Any) -> list[Any]:
         """Return the matches of the paths of the template. Raises `JsonPathError`."""
@@ -285,14 +285,14 @@ class _Reader:
             if field is None:
                 return _Recursive()
             self._at = field.end()
-            return _Union((Path((_Recursive(), _named(field[0]))),))
+            return _Union((Path((_Recursive(), _field_or_wildcard(field[0]))),))
         if letter == ".":
             self._at += 1
             field = _FIELD.match(text, self._at)
             if field is None:
                 return _Field("")
             self._at = field.end()
-            return _named(field[0])
+            return _field_or_wildcard(field[0])
         if letter == "[":
             return self._brackets()
         if follows:
@@ -393,7 +393,7 @@ def _operand(text: str) -> Path:
     return path
 
 
-def _named(text: str) -> _Field | _Wildcard:
+def _field_or_wildcard(text: str) -> _Field | _Wildcard:
     return _Wildcard() if text == "*" else _Field(re.sub(r"\\(.)", r"\1", text))
 
 
@@ -427,7 +427,7 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
     return {"<": before, "<=": before or equal, ">": not (before or equal), ">=": not before}[operator]
 
 
-def _written(parts: Sequence[_Part], current: Any) -> Iterator[str]:
+def _output_parts(parts: Sequence[_Part], current: Any) -> Iterator[str]:
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -435,7 +435,7 @@ def _written(parts: Sequence[_Part], current: Any) -> Iterator[str]:
             yield " ".join(_text(value) for value in part.find([current]))
         else:
             for value in part.path.find([current]):
-                yield from _written(part.body, value)
+                yield from _output_parts(part.body, value)
 
 
 def _values(parts: Sequence[_Part], current: Any) -> Iterator[Any]:

@@ -55,7 +55,7 @@ def plan_question(name: str, objects: Iterable[Loaded], follows: str = "") -> tu
 
 def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
     if name:
-        return _named(name, runs) or name
+        return _find_by_name(name, runs) or name
     if not runs:
         raise UserError(
             "no ClusterUpgradeRun in the files. To plan a run of the hub: harbormaster upgrade plan NAME -f FILE"
@@ -68,7 +68,7 @@ def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
 
 def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | None:
     """Return the strategy of the files for a run of the hub. A single one replaces the run's own."""
-    if (reference := _named(follows, strategies)) is not None:
+    if (reference := _find_by_name(follows, strategies)) is not None:
         return reference
     if len(strategies) > 1:
         raise UserError(f"{len(strategies)} strategies in the files, and the run names none of them: give only one")
@@ -77,10 +77,10 @@ def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | 
 
 def _of_file(run: JsonObject, strategies: Sequence[JsonObject]) -> JsonObject | None:
     """Return the strategy of the files that a run of the files names."""
-    return _named(text_at(run, "spec", "strategyRef", "name"), strategies)
+    return _find_by_name(text_at(run, "spec", "strategyRef", "name"), strategies)
 
 
-def _named(name: str, documents: Sequence[JsonObject]) -> JsonObject | None:
+def _find_by_name(name: str, documents: Sequence[JsonObject]) -> JsonObject | None:
     return next((document for document in documents if name_of(document) == name), None)
 
 

@@ -265,11 +265,11 @@ async def _follow(
         return DONE
     generation = view.read.metadata.generation
 
-    def taken(now: UpgradeRunView) -> int | None:
+    def exit_code(now: UpgradeRunView) -> int | None:
         """Return the exit code once the run has processed the order."""
         return verdict(now) if now.read.status.observed_generation >= generation else None
 
-    code, last_view = await follow(runs, name_of(view.run), wait_options, taken, print_waits())
+    code, last_view = await follow(runs, name_of(view.run), wait_options, exit_code, print_waits())
     return report(
         code, last_view, wait_options, lambda: upgrade_wait_lines(upgrade_document(last_view, hub), utc_now())
     )

@@ -131,14 +131,14 @@ class MemberReservations:
 
         def decide(held: Held) -> Held | None:
             nonlocal blocking_hold
-            mine, others = _divide(held, holder)
+            own, others = _divide(held, holder)
             going_on = (hold for hold in self._holds.active_disruptions(member) if hold.by != ending)
             blocking_hold = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
             if blocking_hold is not None:  # release an earlier reservation: while this one waits, it blocks others
-                return others if mine is not None else None
-            if mine is not None and not self._is_old(mine):
+                return others if own is not None else None
+            if own is not None and not self._is_old(own):
                 return None
-            return (*others, self._reservation(member, holder, mine))
+            return (*others, self._reservation(member, holder, own))
 
         try:
             await self._reservations.change(MEMBER, member, decide)
@@ -148,55 +148,55 @@ class MemberReservations:
 
     def holds(self, member: str, holder: str) -> bool:
         """Return whether *holder* has reserved a member, according to the cache."""
-        return self._mine(member, holder) is not None
+        return self._own(member, holder) is not None
 
     async def renew(self, member: str, holder: str) -> None:
         """Renew a reservation if due. An expired one is not renewed."""
-        mine = self._mine(member, holder)
-        if mine is None or not self._is_old(mine):
+        own = self._own(member, holder)
+        if own is None or not self._is_old(own):
             return
 
         def decide(held: Held) -> Held | None:
-            mine, others = _divide(held, holder)
+            own, others = _divide(held, holder)
             # An expired reservation is not recreated here: another holder may have been granted the member since.
-            return None if mine is None else (*others, self._reservation(member, holder, mine))
+            return None if own is None else (*others, self._reservation(member, holder, own))
 
         await self._reservations.change(MEMBER, member, decide)
 
     async def release(self, member: str, holder: str) -> None:
         """Release the reservation of a member. Write nothing if it is not reserved."""
-        if self._mine(member, holder) is None:
+        if self._own(member, holder) is None:
             return
 
         def decide(held: Held) -> Held | None:
-            mine, others = _divide(held, holder)
-            return None if mine is None else others
+            own, others = _divide(held, holder)
+            return None if own is None else others
 
         await self._reservations.change(MEMBER, member, decide)
 
-    def _mine(self, member: str, holder: str) -> Reservation | None:
+    def _own(self, member: str, holder: str) -> Reservation | None:
         try:
             return _divide(tuple(self._reservations.cached(MEMBER, member)), holder)[0]
         except UnreadableReservationsError:
             return None
 
-    def _is_old(self, mine: Reservation) -> bool:
-        return mine.expires - self._now() < RENEWED_BELOW
+    def _is_old(self, own: Reservation) -> bool:
+        return own.expires - self._now() < RENEWED_BELOW
 
-    def _reservation(self, member: str, holder: str, mine: Reservation | None) -> Reservation:
+    def _reservation(self, member: str, holder: str, own: Reservation | None) -> Reservation:
         expires = (self._now() + LASTS).replace(microsecond=0)
-        if mine is not None:
-            return mine.until(expires)
+        if own is not None:
+            return own.until(expires)
         identifier = reservation_id(MEMBER, member, secrets.token_hex(_SECRET_BYTES))
         return Reservation(identifier, holder, IDENTITY, MEMBER, (member,), expires, {"kind": str(self._kind)})
 
 
 def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
     """Return the reservation of a holder of this process, and all others."""
-    mine = next(
+    own = next(
         (reservation for reservation in held if (reservation.holder, reservation.identity) == (holder, IDENTITY)), None
     )
-    return mine, tuple(reservation for reservation in held if reservation is not mine)
+    return own, tuple(reservation for reservation in held if reservation is not own)
 
 
 K = TypeVar("K", bound=Hashable)

@@ -46,7 +46,7 @@ class KarpenterDetector:
         self._namespace = options.karpenter_namespace
         self._clock = clock
         self._sightings: Sightings = {}
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
         self._turn = asyncio.Lock()
         self._why_not = ""
 
@@ -63,20 +63,20 @@ class KarpenterDetector:
             return "mode Act requires an API server that can evict pods"
         oldest = self._clock() if surely else self._clock() - RIVAL_EVERY.total_seconds()
         async with self._turn:  # nodes that expire together share one poll
-            if self._looked < oldest:
+            if self._checked_at < oldest:
                 began = self._clock()
                 self._why_not = await self._look(self._work)
-                self._looked = began
+                self._checked_at = began
             return self._why_not
 
     @property
     def due_in(self) -> timedelta:
         """Time until the next poll."""
-        return max(timedelta(), RIVAL_EVERY - timedelta(seconds=min(self._clock() - self._looked, 3600)))
+        return max(timedelta(), RIVAL_EVERY - timedelta(seconds=min(self._clock() - self._checked_at, 3600)))
 
     def invalidate(self) -> None:
         """Invalidate the last result: the clock has been set."""
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
 
     async def _look(self, work: NodeWork) -> str:
         try:

@@ -74,7 +74,7 @@ class AdvisoryController:
         self._evaluated: dict[PlacementRef, Advisories] = {}
         self._reported: dict[OverrideRef, str] = {}
         """The last Event about each override without effect."""
-        self._named: Mapping[PlacementRef, Sequence[JsonObject]] | None = None
+        self._overrides_by_placement: Mapping[PlacementRef, Sequence[JsonObject]] | None = None
         """Overrides by the placement that they name. None: unknown, some have changed."""
         self._fleet_changed = False
 
@@ -130,7 +130,7 @@ class AdvisoryController:
     def _of_override(self, change: ObjectDelta) -> Iterator[Later[Subject]]:
         """Yield the placement that an override names, or the override itself."""
         if change.touches(desired) or change.alters(acknowledgement):
-            self._named = None
+            self._overrides_by_placement = None
             ref = OverrideRef.of(change.document)
             if change.new is None:
                 self._reported.pop(ref, None)
@@ -195,14 +195,14 @@ class AdvisoryController:
 
     def _overrides_of(self, ref: PlacementRef) -> Sequence[JsonObject]:
         """Return the overrides that name a placement, by kind, namespace and name."""
-        if self._named is None:
+        if self._overrides_by_placement is None:
             named: dict[PlacementRef, list[JsonObject]] = defaultdict(list)
             for family in FAMILIES:
                 for override in self._cache.list(family.override):
                     if (target := named_placement(override)) is not None and not is_deleting(override):
                         named[target].append(override)
-            self._named = named
-        return self._named.get(ref, ())
+            self._overrides_by_placement = named
+        return self._overrides_by_placement.get(ref, ())
 
     def _report(self, override: JsonObject, warnings: Iterable[FieldWarning], stored: Set[str] = frozenset()) -> None:
         """Record an Event about an override without effect, when its text changes.

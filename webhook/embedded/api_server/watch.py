@@ -95,13 +95,13 @@ async def _lines(
         async for event in watcher:
             if request.transport is None or request.transport.is_closing():
                 return
-            if line := _seen(event, target, options):
+            if line := _encoded_event(event, target, options):
                 yield line
     except StoreError as error:
         yield encode({"type": "ERROR", "object": of_store(error, target.kind, "").body()}) + b"\n"
 
 
-def _seen(event: WatchEvent, target: RequestInfo, options: WatchOptions) -> bytes:
+def _encoded_event(event: WatchEvent, target: RequestInfo, options: WatchOptions) -> bytes:
     if event.type is EventType.BOOKMARK:
         return _bookmark(target, event.resource_version) if options.bookmarks else b""
     document = event.document

@@ -190,14 +190,14 @@ class FieldSetComparison(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Comparing:
-    found: FieldSetComparison = field(default_factory=lambda: FieldSetComparison(set(), set(), set()))
+    comparison: FieldSetComparison = field(default_factory=lambda: FieldSetComparison(set(), set(), set()))
 
     def visit(self, shape: FieldShape, old: Any, new: Any, at: FieldPath) -> None:
         sides = [side for side in (old, new) if side is not _ABSENT]
         if len({type(side) for side in sides}) > 1:  # a map or list becomes a plain value, or vice versa
-            self.found.changed.add(at)
-            self.found.removed.update(fields_of(shape, old, at) - {at})
-            self.found.added.update(fields_of(shape, new, at) - {at})
+            self.comparison.changed.add(at)
+            self.comparison.removed.update(fields_of(shape, old, at) - {at})
+            self.comparison.added.update(fields_of(shape, new, at) - {at})
             return
         if any(shape.is_whole(side) for side in sides) or not any(sides):
             if len(sides) < 2 or not json_equal(old, new):
@@ -211,7 +211,7 @@ class _Comparing:
             self._note(old, new, at)
 
     def _note(self, old: Any, new: Any, at: FieldPath) -> None:
-        differences = self.found
+        differences = self.comparison
         (differences.added if old is _ABSENT else differences.removed if new is _ABSENT else differences.changed).add(
             at
         )
@@ -222,7 +222,7 @@ def compared(shape: FieldShape, old: JsonObject, new: JsonObject) -> FieldSetCom
     """Compare two states of an object. Raises `InvalidPatchError`, for example for too many differences."""
     comparing = _Comparing()
     comparing.visit(shape, old, new, ())
-    return comparing.found
+    return comparing.comparison
 
 
 def parse_fields(tree: object) -> FieldSet:
@@ -258,10 +258,10 @@ def format_fields(fields: Iterable[FieldPath]) -> JsonObject:
 
 def shown(path: FieldPath) -> str:
     """Return a field in the notation of an API server's conflict: ``.spec.list[name="a"].value``."""
-    return "".join(_shown(element) for element in path)
+    return "".join(_element_text(element) for element in path)
 
 
-def _shown(element: str) -> str:
+def _element_text(element: str) -> str:
     if element.startswith("f:"):
         return f".{element[2:]}"
     keys = [f"{name}={orjson.dumps(value).decode()}" for name, value in _key(element).items()]

@@ -129,7 +129,7 @@ def applied(
         others = (fields for owner, fields in owners.items() if owner.identity != manager.identity)
         kept_fields = frozenset().union(config_fields, *others)
         after = without(shape, after, with_named(shape, last) - with_named(shape, kept_fields))
-    other_owners = _taken(shape, owners, before, after, manager, force=force)
+    other_owners = _remaining_owners(shape, owners, before, after, manager, force=force)
     return _owned(after, other_owners, manager, config_fields, now)
 
 
@@ -145,15 +145,17 @@ def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: 
     before, after = _bare(shape, live), _bare(shape, document)
     try:
         difference = compared(shape, before, after)
-        other_owners = _taken(shape, owners, before, after, manager, force=True)
+        other_owners = _remaining_owners(shape, owners, before, after, manager, force=True)
     except InvalidPatchError:  # the object is valid by its own rules, but its owners cannot be determined
         return _with(document, live["metadata"].get("managedFields"))
-    mine = next((fields for owner, fields in other_owners.items() if owner.identity == manager.identity), frozenset())
-    mine |= difference.added | difference.changed
-    return _owned(document, other_owners, manager, mine, now)
+    own_fields = next(
+        (fields for owner, fields in other_owners.items() if owner.identity == manager.identity), frozenset()
+    )
+    own_fields |= difference.added | difference.changed
+    return _owned(document, other_owners, manager, own_fields, now)
 
 
-def _taken(
+def _remaining_owners(
     shape: FieldShape, owners: Owners, before: JsonObject, after: JsonObject, manager: Manager, *, force: bool
 ) -> Owners:
     """Return the fields that all owners keep after the change.
@@ -172,11 +174,11 @@ def _taken(
 
 def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet, now: datetime) -> JsonObject:
     """Return *after* with the owners of its fields. The time of a manager is that of its last change in ownership."""
-    mine = next((owner for owner in owners if owner.identity == manager.identity), None)
+    previous = next((owner for owner in owners if owner.identity == manager.identity), None)
     fields -= _IDENTITY
-    is_same = mine is not None and owners[mine] == fields
-    me = replace(manager, time=mine.time if mine and is_same else format_time(now))
-    capped = _capped({**{owner: fields for owner, fields in owners.items() if owner != mine}, me: fields})
+    is_same = previous is not None and owners[previous] == fields
+    me = replace(manager, time=previous.time if previous and is_same else format_time(now))
+    capped = _capped({**{owner: fields for owner, fields in owners.items() if owner != previous}, me: fields})
     entries = [_entry(owner, fields - _IDENTITY) for owner, fields in capped.items() if fields - _IDENTITY]
     entries.sort(key=lambda entry: (entry["operation"], entry["time"], entry["manager"], entry["apiVersion"]))
     return _with(after, entries)

@@ -71,7 +71,7 @@ def strategic_merge(kind: Kind, target: JsonObject, patch: JsonObject) -> JsonOb
 def _merged_map(kind: Kind, path: Path, target: Any, patch: Mapping[str, Any]) -> JsonObject:
     directive = patch.get(_DIRECTIVE, "merge")
     if directive not in ("merge", "replace", "delete"):
-        raise InvalidPatchError(f"{_shown(path, _DIRECTIVE)} {quote(directive)}: expected merge, replace or delete")
+        raise InvalidPatchError(f"{_path_text(path, _DIRECTIVE)} {quote(directive)}: expected merge, replace or delete")
     if directive == "delete":
         return {}
     result = dict(target) if isinstance(target, Mapping) and directive == "merge" else {}
@@ -173,18 +173,18 @@ def _name(value: Any, key: str, path: Path) -> object:
     name = value.get(key) if key and isinstance(value, Mapping) else None if key else value
     if not isinstance(name, str | int | float):
         expectation = f"an object with a {key}" if key else "a plain value"
-        raise InvalidPatchError(f"{_shown(path)}: {quote(value)} in it: expected {expectation}")
+        raise InvalidPatchError(f"{_path_text(path)}: {quote(value)} in it: expected {expectation}")
     return name
 
 
 def _list(patch: Mapping[str, Any], name: str, path: Path) -> list[Any] | None:
     value = patch.get(name)
     if value is not None and not isinstance(value, list):
-        raise InvalidPatchError(f"{_shown(path, name)}: {quote(value)}: expected a list")
+        raise InvalidPatchError(f"{_path_text(path, name)}: {quote(value)}: expected a list")
     return value
 
 
-def _shown(path: Path, name: str = "") -> str:
+def _path_text(path: Path, name: str = "") -> str:
     return ".".join((*path, *((name,) if name else ())))
 
 

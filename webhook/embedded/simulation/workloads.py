@@ -49,7 +49,7 @@ def _observed(document: JsonObject) -> bool:
 class _Pods:
     """Numbers of a workload's Pods: desired, with the present template, and serving."""
 
-    wanted: int
+    desired: int
     updated: int
     serving: int
 
@@ -109,23 +109,23 @@ def _replicas(document: JsonObject) -> int:
 def _deployment(document: JsonObject, stage: str, _: Moment) -> JsonObject:
     pods = _pods(document, stage, _replicas(document), ("updatedReplicas", "availableReplicas"))
     return {
-        "replicas": pods.wanted,
+        "replicas": pods.desired,
         "updatedReplicas": pods.updated,
         "readyReplicas": pods.serving,
         "availableReplicas": pods.serving,
-        "unavailableReplicas": pods.wanted - pods.serving,
+        "unavailableReplicas": pods.desired - pods.serving,
     }
 
 
 def _stateful_set(document: JsonObject, stage: str, _: Moment) -> JsonObject:
     pods = _pods(document, stage, _replicas(document), ("updatedReplicas", "availableReplicas"))
     update = f"{document['metadata']['name']}-{document['metadata'].get('generation', 0)}"
-    is_done = pods.updated == pods.wanted
+    is_done = pods.updated == pods.desired
     return {
-        "replicas": pods.wanted,
+        "replicas": pods.desired,
         "readyReplicas": pods.serving,
         "availableReplicas": pods.serving,
-        "currentReplicas": pods.wanted if is_done else pods.wanted - pods.updated,
+        "currentReplicas": pods.desired if is_done else pods.desired - pods.updated,
         "updatedReplicas": pods.updated,
         "currentRevision": update if is_done else status_of(document).get("currentRevision", update),
         "updateRevision": update,
@@ -135,12 +135,12 @@ def _stateful_set(document: JsonObject, stage: str, _: Moment) -> JsonObject:
 def _daemon_set(document: JsonObject, stage: str, moment: Moment) -> JsonObject:
     pods = _pods(document, stage, moment.nodes, ("updatedNumberScheduled", "numberAvailable"))
     return {
-        "desiredNumberScheduled": pods.wanted,
-        "currentNumberScheduled": pods.wanted,
+        "desiredNumberScheduled": pods.desired,
+        "currentNumberScheduled": pods.desired,
         "updatedNumberScheduled": pods.updated,
         "numberReady": pods.serving,
         "numberAvailable": pods.serving,
-        "numberUnavailable": pods.wanted - pods.serving,
+        "numberUnavailable": pods.desired - pods.serving,
         "numberMisscheduled": 0,
     }
 
@@ -148,7 +148,7 @@ def _daemon_set(document: JsonObject, stage: str, moment: Moment) -> JsonObject:
 def _replica_set(document: JsonObject, stage: str, _: Moment) -> JsonObject:
     pods = _pods(document, stage, _replicas(document), ("fullyLabeledReplicas", "availableReplicas"))
     return {
-        "replicas": pods.wanted,
+        "replicas": pods.desired,
         "fullyLabeledReplicas": pods.updated,
         "readyReplicas": pods.serving,
         "availableReplicas": pods.serving,

@@ -147,7 +147,7 @@ class EmbeddedStore(Store):
 
     async def get(self, kind: Kind, key: Key) -> JsonObject:
         """See `Store.get`."""
-        return self._found(kind, key)
+        return self._existing(kind, key)
 
     async def list(self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> Listing:
         """See `Store.list`."""
@@ -202,14 +202,14 @@ class EmbeddedStore(Store):
     async def replace(self, kind: Kind, document: JsonObject, *, dry_run: bool = False) -> JsonObject:
         """See `Store.replace`."""
         await self._turn()
-        current = self._found(kind, _key_given(kind, document))
+        current = self._existing(kind, _key_given(kind, document))
         changed = lifecycle.replaced(kind, current, document)
         return changed if dry_run or changed is current else self._store(kind, changed)
 
     async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `Store.replace_metadata`."""
         await self._turn()
-        current = self._found(kind, _key_given(kind, document))
+        current = self._existing(kind, _key_given(kind, document))
         changed = lifecycle.metadata_replaced(kind, current, document)
         return changed if changed is current else self._store(kind, changed)
 
@@ -218,7 +218,7 @@ class EmbeddedStore(Store):
         await self._turn()
         if not kind.has_status:
             raise NotFoundError(f"{kind.kind} has no status subresource")
-        current = self._found(kind, _key_given(kind, document))
+        current = self._existing(kind, _key_given(kind, document))
         changed = lifecycle.status_replaced(kind, current, document)
         return changed if dry_run or changed is current else self._store(kind, changed, is_shared=True)
 
@@ -227,7 +227,7 @@ class EmbeddedStore(Store):
     ) -> None:
         """See `Store.delete`."""
         await self._turn()
-        current = self._found(kind, key)
+        current = self._existing(kind, key)
         lifecycle.check_preconditions(kind, current, uid, resource_version)
         if not dry_run:
             with self._write() as write:
@@ -246,7 +246,7 @@ class EmbeddedStore(Store):
         if self._closed:
             raise StoreError("the store is closed")
 
-    def _found(self, kind: Kind, key: Key) -> JsonObject:
+    def _existing(self, kind: Kind, key: Key) -> JsonObject:
         self._check_open()
         document = self._table.get(kind.group_kind, key)
         if document is None:
@@ -254,7 +254,7 @@ class EmbeddedStore(Store):
         return document
 
     def _check_namespace(self, name: str) -> None:
-        namespace = self._found(NAMESPACE, Key(name))
+        namespace = self._existing(NAMESPACE, Key(name))
         if "deletionTimestamp" in namespace["metadata"]:
             raise NamespaceTerminatingError(f"namespace {name} is being deleted: nothing can be created in it")
 

@@ -37,8 +37,8 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
     async def every(request: web.Request) -> web.Response:
         page = page_of(request, advisor.cluster_names(), "name")
         prefixes = ref_prefixes(await api.readable_kinds(request))
-        readable = await _kept(request)
-        items = [_shown(item, prefixes, readable) for item in advisor.clusters(page.names)]
+        readable = await _upkeep(request)
+        items = [_visible_cluster(item, prefixes, readable) for item in advisor.clusters(page.names)]
         answer: ClusterList = {"items": items, "continue": page.next}
         return tagged(request, answer)
 
@@ -49,7 +49,7 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
         if not clusters:
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
         readable = await _readable(request, {name: cluster_upkeep} if (cluster_upkeep := upkeep.one(name)) else {})
-        document = _shown(clusters[0], prefixes, readable)
+        document = _visible_cluster(clusters[0], prefixes, readable)
         if disrupting_holds := [_hold(hold) for hold in holds(name)]:
             if not await api.readable_kinds(request, DISRUPTING_KINDS) >= DISRUPTING_KINDS:
                 for hold in disrupting_holds:
@@ -63,7 +63,7 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
         return tagged(request, api.answers.properties.document(name))
 
-    async def _kept(request: web.Request) -> Mapping[str, ClusterUpkeep]:
+    async def _upkeep(request: web.Request) -> Mapping[str, ClusterUpkeep]:
         """Return the upkeep of the members, without the contributions of runs that the caller may not list."""
         return await _readable(request, upkeep.every())
 
@@ -91,7 +91,7 @@ def _hold(hold: Hold) -> MemberHold:
     return document
 
 
-def _shown(cluster: Cluster, prefixes: tuple[str, ...], upkeeps: Mapping[str, ClusterUpkeep]) -> Cluster:
+def _visible_cluster(cluster: Cluster, prefixes: tuple[str, ...], upkeeps: Mapping[str, ClusterUpkeep]) -> Cluster:
     document: Cluster = {**cluster, "placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
     if upkeep := upkeeps.get(cluster["name"]):
         document["upkeep"] = upkeep

@@ -58,9 +58,9 @@ def add_routes(api: Api, health: Health) -> None:
         caller = caller_of(request)
         # No await between these checks and `viewers.add`: two streams that start concurrently must not both take the
         # last slot.
-        theirs = sum(viewer.caller == caller.username for viewer in viewers)
-        if caller != ANONYMOUS and theirs >= api.settings.event_streams_per_caller:
-            detail = f"{theirs} streams of {shown(caller)} are open already"
+        caller_streams = sum(viewer.caller == caller.username for viewer in viewers)
+        if caller != ANONYMOUS and caller_streams >= api.settings.event_streams_per_caller:
+            detail = f"{caller_streams} streams of {shown(caller)} are open already"
             raise ProblemError(Problem.RATE_LIMITED, detail, retry_after=10)
         if len(viewers) >= api.settings.event_streams:
             raise ProblemError(Problem.NOT_READY, f"{len(viewers)} streams are open already", retry_after=10)
@@ -106,7 +106,7 @@ class _Viewer:
         self.caller = caller
         self.wake = asyncio.Event()
         self._pending: ViewChange | None = None
-        self._told = 0.0
+        self._sent_at = 0.0
 
     def add(self, change: ViewChange) -> None:
         """Enqueue the visible part of *change* for the next event."""
@@ -126,10 +126,10 @@ class _Viewer:
                 await self.wake.wait()
         except TimeoutError:
             return b": still here\n\n"
-        await asyncio.sleep(max(0.0, self._told + PAUSE_SECONDS - loop.time()))
+        await asyncio.sleep(max(0.0, self._sent_at + PAUSE_SECONDS - loop.time()))
         # No await until `_pending` is taken: a change in between would be cleared without being sent.
         self.wake.clear()
-        self._told = loop.time()
+        self._sent_at = loop.time()
         change, self._pending = self._pending, None
         return b": goodbye\n\n" if change is None else event(change)
 

@@ -105,7 +105,7 @@ async def reserve_nodes(nodes: NodeGateService, body: ReservationModel, claimant
         answer = await nodes.reserve(question, claimant, body.ttl_seconds)
     assert answer.reservation is not None
     identifier, expires = answer.reservation
-    return _taken(identifier, expires, answer.granted)
+    return _taken_reservation(identifier, expires, answer.granted)
 
 
 async def reserve_member(
@@ -152,7 +152,7 @@ def reservation_list(reservations: ReservationService, identity: str, prefixes: 
 
 def reservation_document(reservation: Reservation) -> TakenReservation:
     """Return a reservation for its owner."""
-    return _taken(reservation.id, reservation.expires, reservation.granted)
+    return _taken_reservation(reservation.id, reservation.expires, reservation.granted)
 
 
 def _in_question(_position: int) -> str:
@@ -194,7 +194,7 @@ def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *
     return document
 
 
-def _taken(identifier: str, expires: datetime, grant: tuple[str, ...] | int) -> TakenReservation:
+def _taken_reservation(identifier: str, expires: datetime, grant: tuple[str, ...] | int) -> TakenReservation:
     return {"id": identifier, "expires": format_time(expires), "granted": _granted(grant)}
 
 

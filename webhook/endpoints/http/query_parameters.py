@@ -105,14 +105,14 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None, o
     parameters = (by, "limit", _CONTINUE, *others)
     check_names(request, *(each for each in parameters if each), lists=() if by is None else (by,))
     if by is not None and by in query:
-        return Page(_named(query.getall(by), names, by, alone=set(query) <= {by, *others}), "")
+        return Page(_selected_names(query.getall(by), names, by, alone=set(query) <= {by, *others}), "")
     limit = whole_number(request, "limit", len(names), LONGEST_PAGE) if "limit" in query else len(names)
     start = bisect_right(names, _after(query[_CONTINUE])) if query.get(_CONTINUE) else 0
     page_names = names[start : start + limit]
     return Page(page_names, _token(page_names[-1]) if start + len(page_names) < len(names) else "")
 
 
-def _named(wanted_names: Sequence[str], names: Sequence[str], by: str, *, alone: bool) -> Sequence[str]:
+def _selected_names(wanted_names: Sequence[str], names: Sequence[str], by: str, *, alone: bool) -> Sequence[str]:
     if not alone:
         refuse(by, "must not be set when names are given")
     if len(wanted_names) > MOST_NAMES:

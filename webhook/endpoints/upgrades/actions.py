@@ -59,14 +59,16 @@ def add_routes(api: Api, orders: UpgradeOrders) -> None:
     """Serve all actions."""
 
     async def start(request: web.Request) -> web.Response:
-        return _said(await _carried_out(lambda: orders.start(_name(request), caller_of(request))))
+        return _order_response(await _carried_out(lambda: orders.start(_name(request), caller_of(request))))
 
     async def stop(request: web.Request) -> web.Response:
-        return _said(await _carried_out(lambda: orders.stop(_name(request), caller_of(request))))
+        return _order_response(await _carried_out(lambda: orders.stop(_name(request), caller_of(request))))
 
     async def skip(request: web.Request) -> web.Response:
         body = await api.read(request, SkipModel)
-        return _said(await _carried_out(lambda: orders.skip(_name(request), caller_of(request), body.targets)))
+        return _order_response(
+            await _carried_out(lambda: orders.skip(_name(request), caller_of(request), body.targets))
+        )
 
     async def retry(request: web.Request) -> web.Response:
         body = await _body(api, request, RetryModel)
@@ -84,10 +86,12 @@ def add_routes(api: Api, orders: UpgradeOrders) -> None:
     async def answer(request: web.Request, *, approve: bool) -> web.Response:
         body = await _body(api, request, GateAnswerModel)
         caller = caller_of(request)
-        return _said(await _carried_out(lambda: orders.answer(_name(request), caller, body.message, approve=approve)))
+        return _order_response(
+            await _carried_out(lambda: orders.answer(_name(request), caller, body.message, approve=approve))
+        )
 
     async def generate(request: web.Request) -> web.Response:
-        return _said(await _carried_out(lambda: orders.generate(_name(request), caller_of(request))))
+        return _order_response(await _carried_out(lambda: orders.generate(_name(request), caller_of(request))))
 
     for verb, handler in (("start", start), ("stop", stop), ("skip", skip), ("retry", retry)):
         api.post(f"/v1/upgrade/runs/{{name}}:{verb}", "/v1/upgrade/runs/*", handler)
@@ -129,5 +133,5 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
         raise ProblemError(Problem.NOT_READY, f"the hub does not respond: {error}", retry_after=1) from error
 
 
-def _said(order: Ordered) -> web.Response:
+def _order_response(order: Ordered) -> web.Response:
     return unstored(ordered_document(order))

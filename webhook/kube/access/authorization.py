@@ -46,7 +46,7 @@ class HubAccessReviewer:
         """Return the result of `review` if every answer is cached, else None."""
         if len(accesses) > MOST_REVIEWED:
             return None
-        answers = [self._known(user, access) for access in accesses]
+        answers = [self._cached_answer(user, access) for access in accesses]
         if None in answers:
             return None
         for _ in answers:
@@ -72,7 +72,7 @@ class HubAccessReviewer:
             _log.warning("access not reviewed", extra={"user": user.username, "reason": str(failures[0])})
         return Reviewed(denied, "the API server did not answer" if failures else "")
 
-    def _known(self, user: UserInfo, requirement: Access) -> bool | None:
+    def _cached_answer(self, user: UserInfo, requirement: Access) -> bool | None:
         answers = [self._reviews.cached(_key(user, access)) for access in requirement.alternatives]
         return True if True in answers else None if None in answers else False
 

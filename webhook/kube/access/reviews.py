@@ -68,16 +68,16 @@ class Reviews(Generic[AnswerT]):
         self._counts = counts
         self._seconds = seconds
         self._allows = allows
-        self._known: OrderedDict[Hashable, tuple[float, AnswerT]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[float, AnswerT]] = OrderedDict()
         self._asking: dict[Hashable, asyncio.Task[AnswerT]] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
     def cached(self, key: Hashable) -> AnswerT | None:
         """Return the cached answer, or None if it is missing or expired."""
-        entry = self._known.get(key)
+        entry = self._answers.get(key)
         if entry is None or asyncio.get_running_loop().time() >= entry[0]:
             return None
-        self._known.move_to_end(key)
+        self._answers.move_to_end(key)
         return entry[1]
 
     async def find(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
@@ -111,10 +111,10 @@ class Reviews(Generic[AnswerT]):
             self._counts.count(self._kind, "error")
             raise NotReviewedError(str(error) or "the API server did not answer in time") from error
         self._counts.count(self._kind, "allow" if self._allows(answer) else "deny")
-        self._known[key] = (request_time + self._seconds(answer), answer)
-        self._known.move_to_end(key)
-        if len(self._known) > MOST_REMEMBERED:
-            self._known.popitem(last=False)
+        self._answers[key] = (request_time + self._seconds(answer), answer)
+        self._answers.move_to_end(key)
+        if len(self._answers) > MOST_REMEMBERED:
+            self._answers.popitem(last=False)
         return answer
 
     def _forget(self, key: Hashable, task: asyncio.Task[AnswerT]) -> None:

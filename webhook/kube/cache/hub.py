@@ -106,7 +106,7 @@ class Hub:
         """Create an object. Raises the errors of `Store.create`. An object that already exists is cached first."""
         try:
             async with self._slot(kind):
-                return self._known(kind, await self.store.create(kind, document))
+                return self._cache_stored(kind, await self.store.create(kind, document))
         except AlreadyExistsError:
             await self._read(kind, key_of(document))
             raise
@@ -139,7 +139,7 @@ class Hub:
     ) -> JsonObject:
         try:
             async with self._slot(kind):
-                return self._known(kind, await write(kind, document))
+                return self._cache_stored(kind, await write(kind, document))
         except ConflictError:
             await self._read(kind, key_of(document))
             raise
@@ -298,8 +298,8 @@ class Hub:
 
     async def _store_status(self, place: _Place, pending: _Pending) -> None:
         """Store one status on top of the newest known version of its object."""
-        kind, shelf = pending.kind, self.cache.of_kind(pending.kind)
-        cached_object = shelf.objects.get(place[2])
+        kind, kind_cache = pending.kind, self.cache.of_kind(pending.kind)
+        cached_object = kind_cache.objects.get(place[2])
         # The watch may have brought a newer version, such as a label from a user, while the status was pending. A write
         # over the old version would be a conflict, and without a rebase each retry would repeat it.
         if cached_object is not pending.shown and not self._rebase(pending, cached_object):
@@ -307,7 +307,7 @@ class Hub:
             return
         status_update = pending.shown
         if status_update.get("status", {}) == pending.base.get("status", {}):
-            shelf.unshow(status_update, pending.base)
+            kind_cache.unshow(status_update, pending.base)
             del self._pending[place]
             return
         try:
@@ -320,17 +320,17 @@ class Hub:
         except NotServedError:
             raise
         except NotFoundError:
-            shelf.drop(status_update)
+            kind_cache.drop(status_update)
             if pending.shown is status_update:  # otherwise it belongs to a new object of the same name
                 del self._pending[place]
             return
-        shelf.put(stored_status)
+        kind_cache.put(stored_status)
         if pending.shown is status_update:  # otherwise `report` was called during the write
             del self._pending[place]
             return
         pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
         pending.failures = 0
-        cached_object = shelf.objects.get(place[2])
+        cached_object = kind_cache.objects.get(place[2])
         if cached_object is not pending.shown and not self._rebase(pending, cached_object):
             del self._pending[place]
 
@@ -349,26 +349,30 @@ class Hub:
         self.cache.of_kind(pending.kind).show(pending.shown)
         return True
 
-    def _known(self, kind: Kind, document: JsonObject) -> JsonObject:
+    def _cache_stored(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Cache an object as just stored, with its pending status."""
-        shelf = self.cache.of_kind(kind)
-        shelf.put(document)
+        kind_cache = self.cache.of_kind(kind)
+        kind_cache.put(document)
         pending = self._pending.get((*kind.group_kind, key_of(document)))
         # If the watch was faster than the response, the cache already has a newer version, which is kept.
-        if pending is not None and shelf.objects.get(key_of(document)) is document and self._rebase(pending, document):
+        if (
+            pending is not None
+            and kind_cache.objects.get(key_of(document)) is document
+            and self._rebase(pending, document)
+        ):
             return pending.shown
         return document
 
     async def _read(self, kind: Kind, key: Key) -> None:
         """Refresh an object after the store contradicted the cache."""
-        shelf = self.cache.of_kind(kind)
+        kind_cache = self.cache.of_kind(kind)
         try:
-            shelf.put(await self.store.get(kind, key))
+            kind_cache.put(await self.store.get(kind, key))
         except NotServedError:
             return
         except NotFoundError:
-            if (cached_object := shelf.objects.get(key)) is not None:
-                shelf.drop(cached_object)
+            if (cached_object := kind_cache.objects.get(key)) is not None:
+                kind_cache.drop(cached_object)
 
     @asynccontextmanager
     async def _slot(self, kind: Kind) -> AsyncIterator[None]:

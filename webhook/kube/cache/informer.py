@@ -82,7 +82,7 @@ class Cache:
 
     def __init__(self, store: Store, limits: EligibilityLimits | None = None) -> None:
         self._store = store
-        self._shelves: dict[tuple[str, str], KindCache] = {}
+        self._kind_caches: dict[tuple[str, str], KindCache] = {}
         self._sharing = Interner()
         self._is_away = False
         """Whether the outage of the store is already logged."""
@@ -105,8 +105,8 @@ class Cache:
         """Watch all requested kinds until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            for shelf in self._shelves.values():
-                shelf.watching = tasks.create_task(self._follow(shelf.kind, shelf))
+            for kind_cache in self._kind_caches.values():
+                kind_cache.watching = tasks.create_task(self._follow(kind_cache.kind, kind_cache))
             tasks.create_task(asyncio.Event().wait())  # keeps the group open for kinds that are requested later
 
     def require(self, kinds: Iterable[Kind]) -> None:
@@ -117,18 +117,20 @@ class Cache:
     def watch_if_allowed(self, kinds: Iterable[Kind]) -> None:
         """Watch *kinds* as well, if allowed. `synced` does not wait for the permission to read them."""
         for kind in kinds:
-            if kind.group_kind not in self._shelves:
+            if kind.group_kind not in self._kind_caches:
                 self.of_kind(kind).optional = True
 
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
         """Wait until *kinds*, all by default, have been listed once."""
-        for shelf in tuple(self._shelves.values()) if kinds is None else [self.of_kind(kind) for kind in kinds]:
-            await shelf.synced.wait()
+        for kind_cache in (
+            tuple(self._kind_caches.values()) if kinds is None else [self.of_kind(kind) for kind in kinds]
+        ):
+            await kind_cache.synced.wait()
 
     async def wait_answered(self, kinds: Iterable[Kind]) -> None:
         """Wait until each of *kinds* has been listed once, or `refusal` has the reason why it is denied."""
-        for shelf in [self.of_kind(kind) for kind in kinds]:
-            await shelf.answered.wait()
+        for kind_cache in [self.of_kind(kind) for kind in kinds]:
+            await kind_cache.answered.wait()
 
     async def catch_up(self, kinds: Iterable[Kind]) -> None:
         """List *kinds* again, so that everything written before this call is cached afterwards.
@@ -138,32 +140,32 @@ class Cache:
         """
         await asyncio.gather(*(self._list(self.of_kind(kind)) for kind in kinds))
 
-    async def _list(self, shelf: KindCache) -> None:
+    async def _list(self, kind_cache: KindCache) -> None:
         failures = 0
         while True:
             # Before the request: the watch continues during the list. Example: the list is as of version 100, and an
             # event of version 103 arrives before its last page. Compared with 103, the list would seem to come from a
             # restored store, and would overwrite newer objects.
-            before = shelf.snapshot()
+            before = kind_cache.snapshot()
             try:
-                items, version = await self._read_all(shelf, before)
+                items, version = await self._read_all(kind_cache, before)
             except StoreError as error:
-                if isinstance(error, NotFoundError) and not await self._is_defined(shelf.kind):
+                if isinstance(error, NotFoundError) and not await self._is_defined(kind_cache.kind):
                     return
-                failures = await self._pause(shelf.kind, error, failures)
+                failures = await self._pause(kind_cache.kind, error, failures)
                 continue
-            shelf.replace_all(items, version, before=before)
+            kind_cache.replace_all(items, version, before=before)
             return
 
-    async def _read_all(self, shelf: KindCache, before: KindCacheSnapshot) -> tuple[list[JsonObject], str]:
+    async def _read_all(self, kind_cache: KindCache, before: KindCacheSnapshot) -> tuple[list[JsonObject], str]:
         """Return all objects of a kind in reduced form, and the resource version of the list."""
         if not isinstance(self._store, PagedStore):
-            listing = await self._store.list(shelf.kind)
-            return shelf.reduced_page(listing.items, listing.resource_version, before), listing.resource_version
+            listing = await self._store.list(kind_cache.kind)
+            return kind_cache.reduced_page(listing.items, listing.resource_version, before), listing.resource_version
         items: list[JsonObject] = []
         version = ""
-        async for page in self._store.pages(shelf.kind):
-            items += shelf.reduced_page(page.items, page.resource_version, before)
+        async for page in self._store.pages(kind_cache.kind):
+            items += kind_cache.reduced_page(page.items, page.resource_version, before)
             version = page.resource_version
         return items, version
 
@@ -174,18 +176,19 @@ class Cache:
         An optional kind also counts after the store has denied reading it.
         """
         self._was_synced = self._was_synced or all(
-            (shelf.answered if shelf.optional else shelf.synced).is_set() for shelf in self._shelves.values()
+            (kind_cache.answered if kind_cache.optional else kind_cache.synced).is_set()
+            for kind_cache in self._kind_caches.values()
         )
         return self._was_synced
 
     def freshness(self) -> Iterator[Freshness]:
         """Yield the freshness of every kind."""
         now = time.monotonic()
-        for shelf in self._shelves.values():
-            age = max(0.0, now - shelf.seen)
-            behind = 0.0 if shelf.behind_since is None else max(0.0, now - shelf.behind_since)
-            lists = max(0, shelf.lists - 1)
-            yield Freshness(shelf.kind.resource, shelf.synced.is_set(), shelf.events, lists, age, behind)
+        for kind_cache in self._kind_caches.values():
+            age = max(0.0, now - kind_cache.seen)
+            behind = 0.0 if kind_cache.behind_since is None else max(0.0, now - kind_cache.behind_since)
+            lists = max(0, kind_cache.lists - 1)
+            yield Freshness(kind_cache.kind.resource, kind_cache.synced.is_set(), kind_cache.events, lists, age, behind)
 
     def shared_bytes(self) -> int:
         """Return the estimated size of the table of interned parts."""
@@ -193,55 +196,61 @@ class Cache:
 
     def of_kind(self, kind: Kind) -> KindCache:
         """Return the cache of *kind*, which is watched from then on."""
-        shelf = self._shelves.get(kind.group_kind)
-        if shelf is None:
-            shelf = self._shelves[kind.group_kind] = KindCache(kind, self._sharing, self._revision)
+        kind_cache = self._kind_caches.get(kind.group_kind)
+        if kind_cache is None:
+            kind_cache = self._kind_caches[kind.group_kind] = KindCache(kind, self._sharing, self._revision)
             if kind == MEMBER_CLUSTER:
-                shelf.handlers.append(self._note_member)
+                kind_cache.handlers.append(self._note_member)
             if self._tasks is not None:
-                shelf.watching = self._tasks.create_task(self._follow(kind, shelf))
-        return shelf
+                kind_cache.watching = self._tasks.create_task(self._follow(kind, kind_cache))
+        return kind_cache
 
     def watches(self, kind: Kind) -> bool:
         """Return whether *kind* is watched."""
-        return kind.group_kind in self._shelves
+        return kind.group_kind in self._kind_caches
 
     def holds_whole(self, kind: Kind) -> bool:
         """Return whether all objects of *kind* are cached untrimmed. Does not start a watch."""
-        shelf = self._shelves.get(kind.group_kind)
-        return shelf is not None and shelf.synced.is_set() and not shelf.refusal and shelf.trim is None
+        kind_cache = self._kind_caches.get(kind.group_kind)
+        return (
+            kind_cache is not None and kind_cache.synced.is_set() and not kind_cache.refusal and kind_cache.trim is None
+        )
 
     def release(self, kind: Kind) -> None:
         """Stop watching *kind* and drop its objects. Handlers are not called."""
-        shelf = self._shelves.pop(kind.group_kind, None)
-        if shelf is None:
+        kind_cache = self._kind_caches.pop(kind.group_kind, None)
+        if kind_cache is None:
             return
-        shelf.answered.set()  # releases `wait_answered`, which would otherwise wait forever for a list
-        if shelf.watching is not None:
-            shelf.watching.cancel()
+        kind_cache.answered.set()  # releases `wait_answered`, which would otherwise wait forever for a list
+        if kind_cache.watching is not None:
+            kind_cache.watching.cancel()
 
     def refusal(self, kind: Kind) -> str:
         """Return why reading *kind* is denied, empty if it is allowed or not known yet."""
-        shelf = self._shelves.get(kind.group_kind)
-        return shelf.refusal if shelf is not None else ""
+        kind_cache = self._kind_caches.get(kind.group_kind)
+        return kind_cache.refusal if kind_cache is not None else ""
 
     def refusals(self, kinds: Iterable[Kind] = ()) -> list[str]:
         """Return why required kinds cannot be read: those that are not optional, and *kinds*."""
         group_kinds = {kind.group_kind for kind in kinds}
         return [
-            shelf.refusal
-            for group_kind, shelf in self._shelves.items()
-            if shelf.refusal and not (shelf.optional and group_kind not in group_kinds)
+            kind_cache.refusal
+            for group_kind, kind_cache in self._kind_caches.items()
+            if kind_cache.refusal and not (kind_cache.optional and group_kind not in group_kinds)
         ]
 
     def unread(self) -> list[str]:
         """Return the optional kinds that this account must not read, as ``plural.group``."""
-        return sorted(shelf.kind.resource for shelf in self._shelves.values() if shelf.refusal and shelf.optional)
+        return sorted(
+            kind_cache.kind.resource
+            for kind_cache in self._kind_caches.values()
+            if kind_cache.refusal and kind_cache.optional
+        )
 
     def has_answered(self, kind: Kind) -> bool:
         """Return whether *kind* has been listed, or `refusal` has the reason why it is denied."""
-        shelf = self._shelves.get(kind.group_kind)
-        return shelf is not None and (shelf.synced.is_set() or bool(shelf.refusal))
+        kind_cache = self._kind_caches.get(kind.group_kind)
+        return kind_cache is not None and (kind_cache.synced.is_set() or bool(kind_cache.refusal))
 
     def subscribe(self, kind: Kind, handler: Handler, *, changes_only: bool = False) -> Callable[[], None]:
         """Call *handler* after every change to an object of *kind*. Cached objects come first, as added.
@@ -254,33 +263,33 @@ class Cache:
         Returns:
             A function that unsubscribes.
         """
-        shelf = self.of_kind(kind)
+        kind_cache = self.of_kind(kind)
         if changes_only:
             listener = handler
 
             def handler(change: ObjectDelta) -> None:
-                if shelf.synced.is_set():
+                if kind_cache.synced.is_set():
                     listener(change)
 
         else:
-            for document in list(shelf.objects.values()):
+            for document in list(kind_cache.objects.values()):
                 handler(ObjectDelta(None, document))
-        shelf.handlers.append(handler)
+        kind_cache.handlers.append(handler)
 
         def end() -> None:
             with suppress(ValueError):
-                shelf.handlers.remove(handler)
+                kind_cache.handlers.remove(handler)
 
         return end
 
     def on_return(self, kind: Kind, tell: Callable[[], None]) -> Callable[[], None]:
         """Call *tell* when *kind* can be read again after an outage. Returns a function that unsubscribes."""
-        shelf = self.of_kind(kind)
-        shelf.returned.append(tell)
+        kind_cache = self.of_kind(kind)
+        kind_cache.returned.append(tell)
 
         def end() -> None:
             with suppress(ValueError):
-                shelf.returned.remove(tell)
+                kind_cache.returned.remove(tell)
 
         return end
 
@@ -302,8 +311,8 @@ class Cache:
 
     def list(self, kind: Kind, namespace: str = "") -> list[JsonObject]:
         """Return the objects of *kind*, optionally of one namespace, sorted by namespace and name."""
-        shelf = self.of_kind(kind)
-        objects = shelf.namespaces.get(namespace, {}) if namespace else shelf.objects
+        kind_cache = self.of_kind(kind)
+        objects = kind_cache.namespaces.get(namespace, {}) if namespace else kind_cache.objects
         return [objects[key] for key in sorted(objects, key=lambda key: (key.namespace, key.name))]
 
     @property
@@ -333,50 +342,50 @@ class Cache:
         _ = self.fleet
         self._fold_took = time.monotonic() - start
 
-    async def _follow(self, kind: Kind, shelf: KindCache) -> None:
+    async def _follow(self, kind: Kind, kind_cache: KindCache) -> None:
         failures = refusals = 0
         turn = 0.0
         while True:
-            shelf.behind_since = None  # a list leaves no backlog
+            kind_cache.behind_since = None  # a list leaves no backlog
             try:
-                before = shelf.snapshot()
-                shelf.tries += 1
-                items, version = await self._read_all(shelf, before)
+                before = kind_cache.snapshot()
+                kind_cache.tries += 1
+                items, version = await self._read_all(kind_cache, before)
                 self._answers()
-                shelf.refusal = ""
-                shelf.replace_all(items, version, before=before)
+                kind_cache.refusal = ""
+                kind_cache.replace_all(items, version, before=before)
                 del items  # otherwise a large kind would be in memory twice, as listed and as cached
-                was_away, shelf.tries = shelf.away, 0
-                for tell in shelf.returned if was_away else ():
+                was_away, kind_cache.tries = kind_cache.away, 0
+                for tell in kind_cache.returned if was_away else ():
                     tell()
-                shelf.synced.set()
-                shelf.answered.set()
+                kind_cache.synced.set()
+                kind_cache.answered.set()
                 failures = refusals = 0
                 # Watch from the version of the list, so that no change in between is missed.
                 async for event in self._store.watch(kind, version):
-                    shelf.apply_event(event)
+                    kind_cache.apply_event(event)
                     if event.more and time.monotonic() - turn > _TURN_SECONDS:
                         # Reading a backlog never suspends. Example: the heartbeats of a large fleet arrive during a
                         # relist. Without this pause, every admission request would wait for the last of them.
                         await asyncio.sleep(0)
                         turn = time.monotonic()
             except NotFoundError as error:
-                if not shelf.synced.is_set() and await self._is_defined(kind):
+                if not kind_cache.synced.is_set() and await self._is_defined(kind):
                     failures = await self._pause(kind, error, failures)
                     continue
-                if not shelf.synced.is_set():
+                if not kind_cache.synced.is_set():
                     log.info("kind not served", extra={"resource": kind.resource})
-                    shelf.synced.set()
-                    shelf.answered.set()
+                    kind_cache.synced.set()
+                    kind_cache.answered.set()
                 await asyncio.sleep(_RETRY_SECONDS[-1])
             except ForbiddenError as error:
-                if shelf.synced.is_set() and refusals < _PASSING_REFUSALS:
+                if kind_cache.synced.is_set() and refusals < _PASSING_REFUSALS:
                     refusals = await self._pause(kind, error, refusals)
                     continue
-                if not shelf.refusal:
+                if not kind_cache.refusal:
                     log.warning("kind not readable", extra={"resource": kind.resource, "error": str(error)})
-                shelf.refusal = str(error)
-                shelf.answered.set()
+                kind_cache.refusal = str(error)
+                kind_cache.answered.set()
                 await asyncio.sleep(_RETRY_SECONDS[-1])
             except ExpiredError:
                 log.info("watch expired", extra={"resource": kind.resource})

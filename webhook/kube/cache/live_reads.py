@@ -52,21 +52,23 @@ async def refresh_list(
         listing = await store.list(kind, namespace or None, labels)
     except NotFoundError:  # not served: no objects
         return
-    shelf = cache.of_kind(kind)
+    kind_cache = cache.of_kind(kind)
     for document in listing.items:
-        shelf.put(document)
+        kind_cache.put(document)
     # An object that is not listed has been deleted or has lost its label. Only a read can distinguish the two.
     await refresh_objects(cache, store, kind, sorted(before - {key_of(document) for document in listing.items}))
 
 
 async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
-    shelf = cache.of_kind(kind)
-    cached_object = shelf.objects.get(key)  # before the read: an object that is created during it must remain cached
+    kind_cache = cache.of_kind(kind)
+    cached_object = kind_cache.objects.get(
+        key
+    )  # before the read: an object that is created during it must remain cached
     try:
-        shelf.put(await store.get(kind, key))
+        kind_cache.put(await store.get(kind, key))
     except NotFoundError:
         if cached_object is not None:
-            shelf.drop(cached_object)
+            kind_cache.drop(cached_object)
 
 
 async def is_deleted_with_definition(store: Store, kind: Kind) -> bool:

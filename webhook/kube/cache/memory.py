@@ -120,7 +120,7 @@ class Interner:
         values = [*part.values()] if is_map else part
         types = [*map(type, values)]
         if dict not in types and list not in types:
-            return self._known((*part, *values, *types) if is_map else (list, *values, *types), part)
+            return self._intern((*part, *values, *types) if is_map else (list, *values, *types), part)
         is_new, identities = False, []
         for name, value in [*part.items()] if is_map else enumerate(part):
             if type(value) is dict or type(value) is list:
@@ -131,12 +131,12 @@ class Interner:
                 identities.append(value)
         if is_new:
             return part
-        return self._known((*part, *identities, *types) if is_map else (list, *identities, *types), part)
+        return self._intern((*part, *identities, *types) if is_map else (list, *identities, *types), part)
 
     def _holds(self, part: Any) -> bool:
         return id(part) in self._held or id(part) in self._held_earlier
 
-    def _known(self, key: tuple[object, ...], part: Any) -> Any:
+    def _intern(self, key: tuple[object, ...], part: Any) -> Any:
         count = len(self._parts)
         interned = self._parts.setdefault(key, part)
         if len(self._parts) == count:

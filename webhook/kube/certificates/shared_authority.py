@@ -282,7 +282,7 @@ class ManagedAuthority:
         """Return the lineage in the Secret, after writing it if needed."""
         for _ in range(MOST_TRIES):
             current = await self._secret.read()
-            desired = self._wanted(current, configurations)
+            desired = self._desired_lineage(current, configurations)
             if desired is current.lineage:
                 return desired
             try:
@@ -299,7 +299,7 @@ class ManagedAuthority:
             return desired
         raise ConflictError(f"{self._secret} changes faster than it can be written")
 
-    def _wanted(self, lineage: StoredLineage, configurations: Mapping[str, Registered]) -> Lineage:
+    def _desired_lineage(self, lineage: StoredLineage, configurations: Mapping[str, Registered]) -> Lineage:
         """Return the desired lineage of the Secret, the same object if unchanged."""
         if lineage.lineage is None:
             reason = lineage.damage or "it does not exist"

@@ -30,7 +30,7 @@ class ApiPath(str):
     def __new__(cls, *segments: str) -> Self:  # noqa: D102 - as the class says
         for segment in segments:
             if error := segment_error(segment):
-                raise InvalidObjectError(f"{_shown(segment)} cannot be part of a path: {error}")
+                raise InvalidObjectError(f"{_excerpt(segment)} cannot be part of a path: {error}")
         return super().__new__(cls, "".join(f"/{quote(segment, safe='')}" for segment in segments))
 
 
@@ -51,12 +51,12 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
     segments = ["apis", kind.group, version] if kind.group else ["api", version]
     if namespace:
         if error := dns_label_error(namespace):
-            raise InvalidObjectError(f"metadata.namespace: {_shown(namespace)}: {error}")
+            raise InvalidObjectError(f"metadata.namespace: {_excerpt(namespace)}: {error}")
         segments += ["namespaces", namespace]
     segments.append(kind.plural)
     if name:
         if error := _name_error(kind, name):
-            raise InvalidObjectError(f"metadata.name: {_shown(name)}: a {kind.kind} cannot have this name: {error}")
+            raise InvalidObjectError(f"metadata.name: {_excerpt(name)}: a {kind.kind} cannot have this name: {error}")
         segments += [name, subresource] if subresource else [name]
     return ApiPath(*segments)
 
@@ -73,5 +73,5 @@ def _name_error(kind: Kind, name: str) -> str:
     return name_error(kind, name) if kind.group_kind in KINDS else segment_error(name)
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     return ascii(text if len(text) <= 64 else f"{text[:64]}…")

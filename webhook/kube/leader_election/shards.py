@@ -122,11 +122,11 @@ class Shards(LeaseClient):
         """Beat of our entry when last known to be stored. 0 if the entry is missing or not to be trusted."""
         self._renewed = float("-inf")
         """Time of that renewal."""
-        self._shown = frozenset[int]()
+        self._entry_shards = frozenset[int]()
         """The shards in that entry."""
         self._is_mere_beat = False
         """Whether the last write sent did not change the shards."""
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._sightings: dict[str, tuple[int, float]] = {}
         """Beat of each other replica, and the time since which it is unchanged."""
         self._strangers = _NOBODY
         self._wary_until = float("-inf")
@@ -161,7 +161,7 @@ class Shards(LeaseClient):
     async def _rest(self) -> None:
         """Wait for the next beat: a pause, the expiry of another replica, or the end of some work."""
         now = self._clock()
-        ends = (self._end_of(since) for _, since in self._seen.values())
+        ends = (self._end_of(since) for _, since in self._sightings.values())
         # Only future expiries count. An earlier one may be undetected for long, for example during an outage.
         seconds = min((self._pause(), *(max(SOON, end - now) for end in ends if end > now)))
         self._wake.clear()
@@ -207,10 +207,10 @@ class Shards(LeaseClient):
         # Shards that others have written into their entries are theirs, even if our work has not stopped yet.
         entry = _ReplicaEntry(self._beat, (frozenset(self._holdings) - elsewhere) | free_shards)
         sent_at = self._clock()  # before the request: others count from when they see it stored, never earlier
-        self._is_mere_beat = entry.shards == self._shown
+        self._is_mere_beat = entry.shards == self._entry_shards
         holdings = tuple(self._holdings.values())
         await self._store_roll(record, {**others, self.identity: entry})
-        self._enrolled, self._renewed, self._shown = entry.beat, sent_at, entry.shards
+        self._enrolled, self._renewed, self._entry_shards = entry.beat, sent_at, entry.shards
         if entry.shards:
             self._led = self._clock()
         until = sent_at + self._times.renew
@@ -268,17 +268,17 @@ class Shards(LeaseClient):
             # down for 20 s. Without this, the first replica that reaches it finds all others expired, and acquires all
             # shards. Only that much time: with a slow hub they would otherwise never expire.
             least = now - self._times.lease + 2 * self._times.retry
-            self._seen = {name: (beat, max(since, least)) for name, (beat, since) in self._seen.items()}
-        sightings = {name: self._seen.get(name, (None, 0.0)) for name in roll if name != self.identity}
+            self._sightings = {name: (beat, max(since, least)) for name, (beat, since) in self._sightings.items()}
+        sightings = {name: self._sightings.get(name, (None, 0.0)) for name in roll if name != self.identity}
         if any(
             beat is not None and beat != roll[name].beat and roll[name].shards for name, (beat, _) in sightings.items()
         ):
             self._led = now
-        self._seen = {
+        self._sightings = {
             name: (beat, since) if beat == roll[name].beat else (roll[name].beat, now)
             for name, (beat, since) in sightings.items()
         }
-        return {name: roll[name] for name, (_, since) in self._seen.items() if now < self._end_of(since)}
+        return {name: roll[name] for name, (_, since) in self._sightings.items() if now < self._end_of(since)}
 
     def _end_of(self, since: float) -> float:
         """Return when a replica expires whose beat is unchanged since then."""

@@ -146,9 +146,9 @@ class MaintenanceWindows:
             self._of.pop(name, None)
             for key in [window for window in self._of_upgrades if window[0] == name]:
                 del self._of_upgrades[key]
-        elif change.alters(_named) or (self._selecting and change.alters(labels_of)):
+        elif change.alters(_window_names) or (self._selecting and change.alters(labels_of)):
             self._changed.publish(frozenset({name}))
 
 
-def _named(member: JsonObject) -> str:
+def _window_names(member: JsonObject) -> str:
     return annotation(member, UPGRADE_WINDOWS)

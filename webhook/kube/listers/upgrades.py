@@ -213,15 +213,15 @@ class _Runs:
     """Cache of parsed runs and values derived from them, valid until the run changes."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[JsonObject, ClusterUpgradeRun | str]] = {}
+        self._parsed: dict[str, tuple[JsonObject, ClusterUpgradeRun | str]] = {}
         self._samples: dict[str, tuple[ClusterUpgradeRun, tuple[Sample, ...]]] = {}
         self._occupied: dict[str, tuple[ClusterUpgradeRun, tuple[tuple[str, str], ...]]] = {}
 
     def read(self, document: JsonObject) -> ClusterUpgradeRun:
         name = name_of(document)
-        entry = self._known.get(name)
+        entry = self._parsed.get(name)
         if entry is None or entry[0] is not document:
-            entry = self._known[name] = document, _parse(document)
+            entry = self._parsed[name] = document, _parse(document)
         if isinstance(entry[1], str):
             raise UnreadableRunError(entry[1])
         return entry[1]
@@ -240,8 +240,8 @@ class _Runs:
 
     def keep(self, names: Collection[str]) -> None:
         """Evict all runs except these."""
-        for name in self._known.keys() - set(names):
-            del self._known[name]
+        for name in self._parsed.keys() - set(names):
+            del self._parsed[name]
             self._samples.pop(name, None)
             self._occupied.pop(name, None)
 

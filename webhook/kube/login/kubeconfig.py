@@ -70,7 +70,7 @@ class KubeconfigContext:
 
     def __str__(self) -> str:
         """Return the prefix of messages about the context."""
-        return f"kubeconfig {self.file}: context {_shown(self.name)}"
+        return f"kubeconfig {self.file}: context {_quoted(self.name)}"
 
     def check(self) -> None:
         """Check the fields of the cluster and the user. Raises `ConfigurationError`."""
@@ -102,7 +102,7 @@ class KubeconfigContext:
             reason: Text after the colon that follows the field.
         """
         name = self.cluster_name if member == "cluster" else self.user_name
-        return ConfigurationError(f"{self}: {member} {_shown(name)}: {field}:{reason}")
+        return ConfigurationError(f"{self}: {member} {_quoted(name)}: {field}:{reason}")
 
     def path(self, member: str, field: str) -> Path | None:
         """Return the path in a field, relative to the directory of the kubeconfig, or None if unset."""
@@ -154,7 +154,7 @@ class Kubeconfig:
 
     def has_context(self, name: str) -> bool:
         """Return whether a context of that name exists."""
-        return bool(self._named("contexts", name))
+        return bool(self._entries_named("contexts", name))
 
     def context(self, name: str) -> KubeconfigContext:
         """Return a context with all of its parts, which must be in this file.
@@ -169,13 +169,13 @@ class Kubeconfig:
             entry = self._one(section, part_name, name)
             if entry is None and (member == "cluster" or part_name):
                 raise ConfigurationError(
-                    f"kubeconfig {self.file}: the {member} {_shown(str(part_name))} of context {_shown(name)} is not "
+                    f"kubeconfig {self.file}: the {member} {_quoted(str(part_name))} of context {_quoted(name)} is not "
                     "in this file. Merge the files into one (kubectl config view --flatten --minify > FILE), and use "
                     "--kubeconfig FILE"
                 )
             fields = (entry or {}).get(member)
             if not isinstance(fields, dict) and not (member == "user" and not fields):
-                location = f"kubeconfig {self.file}: context {_shown(name)}: {member} {_shown(str(part_name))}"
+                location = f"kubeconfig {self.file}: context {_quoted(name)}: {member} {_quoted(str(part_name))}"
                 raise ConfigurationError(f"{location}: must be an object")
             parts[member] = fields or {}
         return KubeconfigContext(
@@ -190,16 +190,16 @@ class Kubeconfig:
 
     def part(self, section: Section, member: str, name: object) -> Mapping[str, Any] | None:
         """Return the fields of the first cluster or user of that name, or None."""
-        return next((dict_at(entry, member) for entry in self._named(section, name)), None)
+        return next((dict_at(entry, member) for entry in self._entries_named(section, name)), None)
 
     def _one(self, section: Section, name: object, context: str) -> Mapping[str, Any] | None:
-        entries = self._named(section, name)
+        entries = self._entries_named(section, name)
         if len(entries) > 1:
-            location = f"kubeconfig {self.file}: context {_shown(context)}"
-            raise ConfigurationError(f"{location}: {section}: {_shown(str(name))} is there {len(entries)} times")
+            location = f"kubeconfig {self.file}: context {_quoted(context)}"
+            raise ConfigurationError(f"{location}: {section}: {_quoted(str(name))} is there {len(entries)} times")
         return entries[0] if entries else None
 
-    def _named(self, section: Section, name: object) -> Sequence[Mapping[str, Any]]:
+    def _entries_named(self, section: Section, name: object) -> Sequence[Mapping[str, Any]]:
         return [entry for entry in self._entries(section) if name and entry["name"] == name]
 
     def _entries(self, section: Section) -> Sequence[Mapping[str, Any]]:
@@ -237,7 +237,7 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
             return context
     names = [context_name for kubeconfig in kubeconfigs for context_name in kubeconfig.context_names()]
     names_text = ", ".join(map(printable, names[:20])) or "none"
-    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(context_name)}, available: {names_text}")
+    raise ConfigurationError(f"kubeconfig {files}: has no context {_quoted(context_name)}, available: {names_text}")
 
 
 def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: KubeconfigContext) -> None:
@@ -252,7 +252,7 @@ def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: 
             first = other.part(section, member, names[member])
             if first is not None and first != own.part(section, member, names[member]):
                 raise ConfigurationError(
-                    f"kubeconfig {own.file}: the {member} {_shown(names[member])} of context {_shown(context.name)} "
+                    f"kubeconfig {own.file}: the {member} {_quoted(names[member])} of context {_quoted(context.name)} "
                     f"is also in {other.file} with different content, and kubectl uses that one. Select a file with "
                     "--kubeconfig FILE"
                 )
@@ -264,5 +264,5 @@ def _parse(content: bytes) -> Any:
     return yaml.load(content, Loader=yaml.SafeLoader if deep else _FAST)  # noqa: S506 - both are safe
 
 
-def _shown(name: str) -> str:
+def _quoted(name: str) -> str:
     return repr(printable(name[:_SHOWN]))

@@ -52,7 +52,7 @@ class HookCalls:
         on_configurations: Callable[[Mapping[str, Registered]], Awaitable[None]] | None = None,
     ) -> None:
         self._configurations = configurations
-        self._noted = on_configurations
+        self._on_configurations = on_configurations
         self._clock = clock
         self._called: frozenset[str] = frozenset()  # secrets, and an empty string for the plain paths
         self._called_before: dict[str, float] = {}  # previous ones, with the time until which they are accepted
@@ -95,8 +95,8 @@ class HookCalls:
         async with self._one_at_a_time:  # so that the last read wins
             configurations = await self._configurations.read()
             self._note(configurations)
-            if self._noted is not None:
-                await self._noted(configurations)
+            if self._on_configurations is not None:
+                await self._on_configurations(configurations)
 
     def _note(self, configurations: Mapping[str, Registered]) -> None:
         secrets = frozenset(

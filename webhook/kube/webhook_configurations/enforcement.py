@@ -56,7 +56,7 @@ class EnforcementMonitor:
         self._clock = clock
         self._started = clock()
         self._expected = {kind.kind for kind in CONFIGURATIONS} if expected else set[str]()
-        self._seen: set[str] = set()
+        self._configurations: set[str] = set()
         self._problems: dict[str, Event | None] = {}  # by kind of the expected ones. None: unset
 
     async def note(self, configurations: Mapping[str, Registered]) -> None:
@@ -75,10 +75,10 @@ class EnforcementMonitor:
                     await self._close(kind, configuration, fail_open)
 
     def _report(self, configurations: Mapping[str, Registered]) -> None:
-        self._seen |= configurations.keys()
-        self._expected |= self._seen
+        self._configurations |= configurations.keys()
+        self._expected |= self._configurations
         for kind in sorted(self._expected):
-            if kind not in self._seen and self._clock() - self._started < INSTALLING_SECONDS:
+            if kind not in self._configurations and self._clock() - self._started < INSTALLING_SECONDS:
                 continue
             before, problem = self._problems.get(kind), self._problem(kind, configurations.get(kind))
             self._problems[kind] = problem

@@ -76,10 +76,10 @@ class ContestedObjects:
     """Tracks objects of a member that other clients keep changing."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[ManifestIdentity, _Rivalry] = OrderedDict()
+        self._rivalries: OrderedDict[ManifestIdentity, _Rivalry] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._rivalries)
 
     def rival(self, item: Manifest) -> str:
         """Return the writer that contests an object, for a message. Empty if the object is not contested."""
@@ -114,24 +114,24 @@ class ContestedObjects:
         undoes, undoes_digest = mark(before, ""), b"" if after is None else mark(after, "")
         record = self._of(item)
         if record is None:  # new content: the object differs because the agent has not applied it yet
-            record = self._known[item.identity] = _Rivalry(manifest_hash(item.document), now, undoes_digest, now)
+            record = self._rivalries[item.identity] = _Rivalry(manifest_hash(item.document), now, undoes_digest, now)
         elif record.written != now and undoes != record.failed:
             in_a_row = record.contested or not _passed(IN_A_ROW, record.written, now)
             record.undone = record.undone + 1 if in_a_row else 1
             record.rival = other_managers(before, item.document)
         record.written, record.left, record.failed = now, undoes_digest, undoes if after is None else b""
-        self._known.move_to_end(item.identity)
-        if len(self._known) > MOST:
-            self._known.popitem(last=False)
+        self._rivalries.move_to_end(item.identity)
+        if len(self._rivalries) > MOST:
+            self._rivalries.popitem(last=False)
 
     def unchanged(self, item: Manifest, now: datetime) -> None:
         """Record that an object matches its manifest."""
         record = self._of(item)
         if record is not None and _passed(CALM if record.contested else IN_A_ROW, record.written, now):
-            del self._known[item.identity]
+            del self._rivalries[item.identity]
 
     def _of(self, item: Manifest) -> _Rivalry | None:
-        record = self._known.get(item.identity)
+        record = self._rivalries.get(item.identity)
         return record if record is not None and record.manifest == manifest_hash(item.document) else None
 
 

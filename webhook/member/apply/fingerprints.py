@@ -33,10 +33,10 @@ class Fingerprints:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._seen: OrderedDict[str, bytes] = OrderedDict()
+        self._fingerprints: OrderedDict[str, bytes] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._fingerprints)
 
     def matches(self, live: JsonObject, applied: str) -> bool:
         """Return whether *live* is unchanged since *applied*.
@@ -46,19 +46,19 @@ class Fingerprints:
             applied: Content and mode of the apply, equal for writes with equal results.
         """
         uid = live["metadata"].get("uid", "")
-        fingerprint = self._seen.get(uid)
+        fingerprint = self._fingerprints.get(uid)
         if fingerprint is None:
             return False
-        self._seen.move_to_end(uid)
+        self._fingerprints.move_to_end(uid)
         return fingerprint == mark(live, applied)
 
     def note(self, live: JsonObject, applied: str) -> None:
         """Store the fingerprint of *live*, the result of *applied*."""
         uid = live["metadata"].get("uid", "")
-        self._seen[uid] = mark(live, applied)
-        self._seen.move_to_end(uid)
-        if len(self._seen) > self._most:
-            self._seen.popitem(last=False)
+        self._fingerprints[uid] = mark(live, applied)
+        self._fingerprints.move_to_end(uid)
+        if len(self._fingerprints) > self._most:
+            self._fingerprints.popitem(last=False)
 
 
 def content(live: JsonObject) -> JsonObject:

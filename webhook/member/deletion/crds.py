@@ -116,12 +116,12 @@ class Definitions:
             for work in applied_work_uids
             if not is_deleting(work) or (is_marked_for_removal(work) and annotation(work, ABANDON) != "true")
         }
-        mine = name_of(self.work)
+        work_name = name_of(self.work)
         return frozenset(
             uid_of(item)
             for item in applied_works
             if is_owned_by(item, self.us)
-            and (name_of(item) == mine or ((work := works.get(name_of(item))) and not is_older(work, item)))
+            and (name_of(item) == work_name or ((work := works.get(name_of(item))) and not is_older(work, item)))
         )
 
 

@@ -90,16 +90,16 @@ async def written_at(owner: JsonObject, identity: ManifestIdentity, member: Memb
     Raises:
         StoreError: The member does not answer.
     """
-    written = False
+    is_recorded = False
 
     async def change(live: JsonObject) -> None:
-        nonlocal written
+        nonlocal is_recorded
         # The uid: a recreated AppliedWork of the same name is not the one that the object refers to.
         if is_deleting(live) or live["metadata"]["uid"] != owner["uid"]:
             return
         if identity not in written_down(live):
             await member.replace_status(APPLIED_WORK, with_resource(live, identity))
-        written = True
+        is_recorded = True
 
     await on_latest(APPLIED_WORK, Key(owner["name"]), member, change)
-    return written
+    return is_recorded

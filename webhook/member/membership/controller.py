@@ -114,12 +114,12 @@ class Membership:
         self._news = asyncio.Event()
         self._applying: asyncio.Task[None] | None = None
         self._applied_for = ""
-        self._said = ("", "")
+        self._logged = ("", "")
         self._due = float("-inf")
         self._period = 0
         self._failures = 0
         self._refusals = 0
-        self._known = False
+        self._is_listed = False
         self.problem = "the hub has not responded yet"
         """Why the hub cannot be read now, empty if it can."""
         self.undelivered = ""
@@ -162,8 +162,8 @@ class Membership:
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.store.reflector.ResourceEventHandler`."""
-        if not self._known:
-            self._known = True
+        if not self._is_listed:
+            self._is_listed = True
             self._news.set()
         self.problem = ""
         self._set(next((item for item in items if key_of(item).name == self._key.name), None))
@@ -188,8 +188,8 @@ class Membership:
         if document is None or (state := _state(document)) not in set(MemberState):
             await self._stop_applying()
             self.refused = self.undelivered = ""
-            if self._known:
-                self._say("waiting for the hub to admit this cluster", "warning")
+            if self._is_listed:
+                self._log_state("waiting for the hub to admit this cluster", "warning")
             return None
         if state == MemberState.LEAVE:
             # Before the finalizers are removed: a running pass would add the finalizer to its Work again.
@@ -202,7 +202,7 @@ class Membership:
             self._refusals += 1
             return RETRY_SECONDS[min(self._refusals, len(RETRY_SECONDS)) - 1]
         self._refusals = 0
-        self._say("joined the fleet", "info")
+        self._log_state("joined the fleet", "info")
         if self._applying is None:
             self._applied_for = hub_uid(document)
             self._applying = group.create_task(self._apply(self._applied_for), name="applying")
@@ -234,14 +234,14 @@ class Membership:
     async def _complain(self, reason: str, refusal: str) -> None:
         """Report in the log, in the readiness check and on the hub why this cluster is not joined."""
         self.refused = refusal
-        self._say("not joined", "error", refusal)
+        self._log_state("not joined", "error", refusal)
         with suppress(StoreError):
             await report_refusal(self._hub, self._key, reason, refusal, self._rhythm.now())
 
-    def _say(self, action: str, level: str, reason: str = "") -> None:
+    def _log_state(self, action: str, level: str, reason: str = "") -> None:
         """Log the state of the membership, once per change."""
-        if (action, reason) != self._said:
-            self._said = action, reason
+        if (action, reason) != self._logged:
+            self._logged = action, reason
             extra = {"cluster": self._key.name, "namespace": self._key.namespace} | (
                 {"reason": reason} if reason else {}
             )
@@ -310,7 +310,7 @@ class Membership:
                 await report(
                     self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now(), is_joined=False
                 )
-        self._say("left the fleet", "info")
+        self._log_state("left the fleet", "info")
 
     async def _release(self, hub: str) -> None:
         """Release the cluster. After some attempts, leave even if it is unreachable."""

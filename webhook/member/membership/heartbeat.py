@@ -222,18 +222,18 @@ async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: d
 def _agent_conditions(
     figures: HeartbeatFigures, *, is_joined: bool, generation: int, now: datetime
 ) -> list[JsonObject]:
-    def made(kind: str, good: bool, reasons: tuple[str, str], messages: tuple[str, str]) -> JsonObject:
+    def condition_of(kind: str, good: bool, reasons: tuple[str, str], messages: tuple[str, str]) -> JsonObject:
         status, index = (TRUE, 0) if good else (FALSE, 1)
         return make_condition(kind, status, reasons[index], messages[index], generation=generation, now=now)
 
     return [
-        made(
+        condition_of(
             "Joined",
             is_joined,
             ("InternalMemberClusterJoined", "InternalMemberClusterLeft"),
             ("the agent applies Works", "the agent has left and does not apply Works"),
         ),
-        made(
+        condition_of(
             "Healthy",
             figures.healthy,
             ("InternalMemberClusterHealthy", "InternalMemberClusterUnhealthy"),

@@ -189,7 +189,7 @@ def parse_answer(answer: bytes, remark: str = "") -> Provided:
 def _object(value: object, at: str) -> Mapping[str, Any]:
     if isinstance(value, Mapping) and "" not in value:
         return value
-    raise ValueError(f"{at}: {_shown(value)} must be an object without empty names")
+    raise ValueError(f"{at}: {_excerpt(value)} must be an object without empty names")
 
 
 def _text(value: object, at: str) -> str:
@@ -197,15 +197,15 @@ def _text(value: object, at: str) -> str:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    raise ValueError(f"{at}: {_shown(value)} must be text or a number")
+    raise ValueError(f"{at}: {_excerpt(value)} must be text or a number")
 
 
 def _amount(value: object, at: str) -> str:
     text = _text(value, at)
     if read_quantity(text) is None:
-        raise ValueError(f"{at}: {_shown(value)} must be a quantity")
+        raise ValueError(f"{at}: {_excerpt(value)} must be a quantity")
     return text
 
 
-def _shown(value: object) -> str:
+def _excerpt(value: object) -> str:
     return repr(value)[:64]

@@ -75,12 +75,12 @@ async def follow(
         refused_seconds: Backoff after a refusal, as `REFUSED_SECONDS`.
         sleep: Sleeps for a number of seconds.
     """
-    failures, said = 0, ""
+    failures, logged_error = 0, ""
 
     def listed(items: Sequence[JsonObject]) -> None:
-        nonlocal failures, said
+        nonlocal failures, logged_error
         listener.listed(items)
-        failures, said = 0, ""
+        failures, logged_error = 0, ""
 
     labels = _NO_OBJECT if changes_only else None
     while True:
@@ -90,9 +90,9 @@ async def follow(
             continue
         except StoreError as error:
             listener.failed(error)
-            if str(error) != said:
-                said = str(error)
-                _log.warning("watch failed", extra={"resource": kind.resource, "error": said})
+            if str(error) != logged_error:
+                logged_error = str(error)
+                _log.warning("watch failed", extra={"resource": kind.resource, "error": logged_error})
             waits = refused_seconds if isinstance(error, ForbiddenError | NotFoundError) else RETRY_SECONDS
             await sleep(waits[min(failures, len(waits) - 1)])
             failures += 1

@@ -161,7 +161,7 @@ class Applying:
         """See `webhook.member.store.reflector.ResourceEventHandler`."""
         self.problem = ""
         for name in self._works.keys() - {item["metadata"]["name"] for item in items}:
-            self._gone(name)
+            self._forget(name)
         for item in items:
             self._note(item)
 
@@ -169,7 +169,7 @@ class Applying:
         """See `webhook.member.store.reflector.ResourceEventHandler`."""
         if event.type is EventType.DELETED:
             name = key_of(event.document).name
-            self._gone(name)  # only enqueues a pass: no worker runs before the next line, which that pass depends on
+            self._forget(name)  # only enqueues a pass: no worker runs before the next line, which that pass depends on
             if went_early(event.document):
                 self._early[name] = event.document
         else:
@@ -191,7 +191,7 @@ class Applying:
         self._objects.hold(name, list_at(document, "spec", "workload", "manifests"))
         self._agenda.add(name)
 
-    def _gone(self, name: str) -> None:
+    def _forget(self, name: str) -> None:
         self._works.pop(name, None)
         self._paces.pop(name, None)
         self._failures.pop(name, None)

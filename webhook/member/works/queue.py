@@ -31,24 +31,24 @@ class DelayingQueue(Generic[Entry]):
         self._due: dict[Entry, datetime] = {}
         self._ready: deque[Entry] = deque()
         self._is_ready: set[Entry] = set()
-        self._taken: set[Entry] = set()
+        self._in_progress: set[Entry] = set()
         self._again: set[Entry] = set()
         self._work = asyncio.Semaphore(0)
         self._sooner = asyncio.Event()
 
     def __len__(self) -> int:
         """Return the number of entries that are waiting, ready or being handled."""
-        return len(self._due) + len(self._is_ready) + len(self._taken)
+        return len(self._due) + len(self._is_ready) + len(self._in_progress)
 
     @property
     def busy(self) -> bool:
         """Whether any entry is ready or being handled."""
-        return bool(self._is_ready or self._taken)
+        return bool(self._is_ready or self._in_progress)
 
     def add(self, entry: Entry) -> None:
         """Enqueue *entry* immediately."""
         self._due.pop(entry, None)
-        if entry in self._taken:
+        if entry in self._in_progress:
             # The running pass may have read the state before this change, and a second worker must not run
             # concurrently.
             self._again.add(entry)
@@ -82,12 +82,12 @@ class DelayingQueue(Generic[Entry]):
             entry = self._ready.popleft()
             if entry in self._is_ready:
                 self._is_ready.discard(entry)
-                self._taken.add(entry)
+                self._in_progress.add(entry)
                 return entry
 
     def done(self, entry: Entry) -> None:
         """Record that a worker has finished *entry*."""
-        self._taken.discard(entry)
+        self._in_progress.discard(entry)
         if entry in self._again:
             self._again.discard(entry)
             self.add(entry)

@@ -164,7 +164,7 @@ _RULES: Final = {
 }
 
 
-def _wrong_type(at: FieldPath, value: Any, wanted: str) -> FieldError:
+def _wrong_type(at: FieldPath, value: Any, expected: str) -> FieldError:
     if value is None:
-        return FieldError(at, Cause.REQUIRED, f"must be {wanted}")
-    return FieldError(at, Cause.TYPE_INVALID, f"{quote(value)}: must be {wanted}")
+        return FieldError(at, Cause.REQUIRED, f"must be {expected}")
+    return FieldError(at, Cause.TYPE_INVALID, f"{quote(value)}: must be {expected}")

@@ -254,8 +254,8 @@ def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
             holder = holder[part]
         except (KeyError, IndexError, TypeError):
             return True  # a repair of a field above has replaced it
-    wanted, optional = _below(annotation, last)
-    if wanted is None:
+    field_type, optional = _below(annotation, last)
+    if field_type is None:
         return False
     try:
         if detail["type"] == "too_long" and isinstance(holder[last], list):
@@ -263,7 +263,7 @@ def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
         elif "[key]" in detail["loc"] or optional:
             holder.pop(last, None)
         else:
-            holder[last] = _smallest(wanted)
+            holder[last] = _smallest(field_type)
     except (KeyError, IndexError, TypeError):
         return True
     return True

@@ -104,7 +104,7 @@ class _PlacedContent:
 
         Other placements are only read to name those that place an unreached target.
         """
-        found: list[PlacedTargets] = []
+        matches: list[PlacedTargets] = []
         missing = set(self._targets)
         for family, placement, is_own in timed(self._own_first(), self._context):
             if not missing:
@@ -112,12 +112,12 @@ class _PlacedContent:
             targets = self._targets_of(family, placement)
             if targets is not None:
                 is_exempt = ignores_resource_overrides(placement)
-                found.append(PlacedTargets(family.ref(placement), targets, is_exempt))
+                matches.append(PlacedTargets(family.ref(placement), targets, is_exempt))
                 if is_own and not (is_exempt and self._namespace):
                     missing -= targets
             elif is_own:
                 raise UnknownStateError(family.ref(placement))
-        return found
+        return matches
 
     def _own_first(self) -> Iterator[tuple[Family, JsonObject, bool]]:
         """Yield placements with whether the override is for each. The named one comes first, without a list."""

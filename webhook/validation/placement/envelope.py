@@ -136,11 +136,11 @@ def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Co
 
 def validate_own_namespace(entry: Mapping[str, Any], namespace: str, at: FieldPath) -> Iterator[FieldError]:
     """A ResourceEnvelope holds only objects of its own namespace, which they must name (X-72)."""
-    path, given = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
-    if not given:
+    path, entry_namespace = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
+    if not entry_namespace:
         yield FieldError(path, Cause.REQUIRED, "must be the namespace of the envelope", "X-72")
-    elif namespace and given != namespace:
-        yield invalid(path, given, "must be the namespace of the envelope", "X-72")
+    elif namespace and entry_namespace != namespace:
+        yield invalid(path, entry_namespace, "must be the namespace of the envelope", "X-72")
 
 
 def validate_distinct_objects(data: Mapping[str, Mapping[str, Any]]) -> Iterator[FieldError]:

@@ -200,8 +200,8 @@ async def test_memory_is_bounded_and_holds_no_token(hub, token_reviewer, monkeyp
     monkeypatch.setattr(reviews, "MOST_REMEMBERED", 3)
     for number in range(10):
         await token_reviewer.authenticate(f"secret-{number}")
-    assert len(token_reviewer._reviews._known) == 3
-    assert "secret" not in repr(token_reviewer._reviews._known)
+    assert len(token_reviewer._reviews._answers) == 3
+    assert "secret" not in repr(token_reviewer._reviews._answers)
 
 
 @pytest.mark.parametrize("token", ["é", "\udcff", "a" * 8000])
