@@ -17,6 +17,7 @@ from e2e.fleet.objects import MERGE
 from e2e.placements import FLEET, PLACEMENTS, placement
 from scorer.api.kinds import APPROVAL_REQUEST
 from webhook.processes.hub_kubeconfig import hub_kubeconfig
+from webhook.settings.admission import OWN_CONTROLLER
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
@@ -393,16 +394,45 @@ def wait_for(condition, seconds: float = PATIENCE) -> None:
         time.sleep(0.1)
 
 
+REQUESTED = {
+    "apiVersion": APPROVAL_REQUEST.api_version,
+    "kind": APPROVAL_REQUEST.kind,
+    "metadata": {"name": "release-after-pilot"},
+    "spec": {"parentStageRollout": "release", "targetStage": "pilot"},
+}
+
+
 def test_nobody_but_the_loop_asks_for_the_approval_of_a_stage(hub):
     """Not even an administrator: whoever could create a request could approve it before anybody was asked (X-50)."""
-    kind = APPROVAL_REQUEST
-    document = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {"name": "release-after-pilot"},
-        "spec": {"parentStageRollout": "release", "targetStage": "pilot"},
-    }
     for user in ("alice", "admin"):
-        done = hub.kubectl("create", "-f", "-", given=document, user=user, check=False)
+        done = hub.kubectl("create", "-f", "-", given=REQUESTED, user=user, check=False)
         assert done.returncode == 1
         assert "only harbormaster may create approval requests" in done.stderr, done.stderr
+
+
+def test_an_approval_may_have_a_reason_in_words(hub):
+    """As published: the schema refuses it, so the hook moves it to the message, for those who may approve (F-18)."""
+    hub.kubectl("create", f"--as={OWN_CONTROLLER}", "--as-group=system:masters", "-f", "-", given=REQUESTED)
+    condition = {
+        "type": "Approved",
+        "status": "True",
+        "reason": "tested as OK",
+        "message": "lgtm",
+        "lastTransitionTime": "2026-03-01T12:00:00Z",
+        "observedGeneration": 1,
+    }
+    analyzed = {**condition, "type": "Analyzed", "status": "False", "reason": "Waiting"}
+    words = ("patch", APPROVAL_REQUEST.resource, "release-after-pilot", "--type=merge", "--subresource=status", "-p")
+    patch = json.dumps({"status": {"conditions": [analyzed, condition]}})
+    assert "Forbidden" in hub.kubectl(*words, patch, user="bob", check=False).stderr
+    done = hub.kubectl(*words, patch, user="alice")
+    assert done.stdout == "clusterapprovalrequest.placement.kubernetes-fleet.io/release-after-pilot patched\n"
+    assert 'Warning: status.conditions[1].reason: "tested as OK" is not one word' in done.stderr
+    stored = hub.request("GET", f"{FLEET}/v1/{APPROVAL_REQUEST.plural}/release-after-pilot")[0]
+    assert stored["status"]["conditions"] == [
+        analyzed,
+        {**condition, "reason": "ApprovedByUser", "message": "tested as OK: lgtm"},
+    ]
+    refused = json.dumps({"status": {"conditions": [{**analyzed, "reason": "too slow"}]}})
+    assert "status.conditions[0].reason" in hub.kubectl(*words, refused, user="alice", check=False).stderr
+    hub.kubectl("delete", APPROVAL_REQUEST.resource, "release-after-pilot")

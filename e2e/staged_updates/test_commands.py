@@ -1,5 +1,6 @@
 """The commands of staged updates over a real hub, with the rights that the guide gives an approver."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -114,6 +115,9 @@ def test_an_approver_may_approve_and_nothing_else(asking: Cluster) -> None:
     (approved,) = asking.request("GET", f"{REQUESTS}/{REQUEST}")[0]["status"]["conditions"]
     assert (approved["type"], approved["status"], approved["observedGeneration"]) == ("Approved", "True", 1)
     assert run(asking, "bob", "approve", REQUEST).stdout == f"{REQUEST} is already approved\n"
+    patch = json.dumps({"status": {"conditions": [{**approved, "message": "still flat"}]}})
+    words = ("patch", "clusterapprovalrequests", REQUEST, "--type=merge", "--subresource=status", "-p", patch)
+    asking.kubectl(*words, user="bob")
 
 
 def test_what_is_not_there_is_told_as_on_any_hub(asking: Cluster) -> None:

@@ -4,6 +4,7 @@ A condition is *current* if its ``observedGeneration`` equals the object's prese
 counts as absent (rollout.md, "Words used here").
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -25,6 +26,9 @@ _TYPE = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
 )
 _REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+MOST_MESSAGE_CHARACTERS: Final = 32768
+"""Maximum length of ``message`` on an API server."""
+_LONGEST_REASON: Final = 1024
 
 
 class Condition(ApiModel):
@@ -36,10 +40,10 @@ class Condition(ApiModel):
     """Whether it holds: True, False, or Unknown."""
     reason: str = Field(
         default="",
-        json_schema_extra={**ALWAYS_WRITTEN, "minLength": 1, "maxLength": 1024, "pattern": _REASON},
+        json_schema_extra={**ALWAYS_WRITTEN, "minLength": 1, "maxLength": _LONGEST_REASON, "pattern": _REASON},
     )
     """Reason as one word in CamelCase, for programs."""
-    message: str = Field(default="", json_schema_extra={**ALWAYS_WRITTEN, "maxLength": 32768})
+    message: str = Field(default="", json_schema_extra={**ALWAYS_WRITTEN, "maxLength": MOST_MESSAGE_CHARACTERS})
     """Reason as a sentence for people, may be empty."""
     observed_generation: Int64 = Field(default=0, json_schema_extra={"minimum": 0})
     """Generation of the object (``metadata.generation``) that the condition is about. A condition of an older
@@ -53,6 +57,11 @@ Conditions = Annotated[
     Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
 ]
 """Conditions merged by type. A plain tuple if the API merges the list as a whole (placement-api.md 2.7)."""
+
+
+def is_reason(text: str) -> bool:
+    """Return whether an API server accepts *text* as the reason of a condition."""
+    return len(text) <= _LONGEST_REASON and re.fullmatch(_REASON, text, re.ASCII) is not None
 
 
 def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:

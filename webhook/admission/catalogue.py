@@ -225,7 +225,7 @@ def _rules_of_kind(entry: Admitted) -> Iterator[tuple[Rule, frozenset[str], Laye
     slots: list[tuple[Iterable[object], frozenset[str], str]] = [
         ((entry.validate, entry.default, entry.stamp), _WRITES, ""),
         ((entry.refuse_deletion, entry.warn_about_deletion), DELETE, ""),
-        ((entry.warn_about_status, entry.validate_status), UPDATE, "status"),
+        ((entry.warn_about_status, entry.default_status, entry.validate_status), UPDATE, "status"),
         (entry.guards, frozenset(entry.operations), ""),
     ]
     for functions, operations, subresource in slots:

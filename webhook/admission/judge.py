@@ -148,7 +148,12 @@ def judge(
 
 
 def mutate(
-    document: JsonObject, old: JsonObject | None, operation: str, occasion: DefaultingContext | None = None
+    document: JsonObject,
+    old: JsonObject | None,
+    operation: str,
+    occasion: DefaultingContext | None = None,
+    *,
+    subresource: str = "",
 ) -> Mutation:
     """Return *document* as the mutating hook would leave it.
 
@@ -157,11 +162,13 @@ def mutate(
         old: The stored object on UPDATE.
         operation: ``CREATE`` or ``UPDATE``.
         occasion: The request. None: unset, defaults that depend on a request are not set.
+        subresource: ``status`` for a write of the status.
     """
     if _is_too_deep(document) or _is_too_deep(old):
         return Mutation(document)
     context = Context() if occasion is None else Context(now=occasion.now)
-    question = _ask("mutate", operation, document, old, context, "", uid="" if occasion is None else occasion.uid)
+    uid = "" if occasion is None else occasion.uid
+    question = _ask("mutate", operation, document, old, context, subresource, uid=uid)
     judgement, changed = _default(question)
     return Mutation(changed, judgement.patch, judgement.warnings)
 
@@ -251,11 +258,11 @@ def _subresource(question: AdmissionRequest) -> Judgement | None:
     if not question.subresource:
         return None
     entry = question.entry
-    if (
-        entry is None
-        or (question.hook, question.subresource, question.operation) != ("validate", "status", "UPDATE")
-        or is_deleting(question.document)
-    ):
+    if entry is None or (question.subresource, question.operation) != ("status", "UPDATE"):
+        return ALLOWED
+    if question.hook == "mutate":
+        return _default(question)[0]
+    if is_deleting(question.document):
         return ALLOWED
     notes = [] if entry.warn_about_status is None else list(entry.warn_about_status(question.document))
     validate = entry.validate_status
@@ -328,17 +335,13 @@ def _defaults(question: AdmissionRequest) -> Judgement | None:
 def _default(question: AdmissionRequest) -> tuple[Judgement, JsonObject]:
     """Return the answer of the mutating hook, and the object as the patch leaves it."""
     entry, document = question.entry, question.document
-    if (
-        entry is None
-        or entry.default is None
-        or question.operation not in {"CREATE", "UPDATE"}
-        or is_deleting(document)
-    ):
+    default = None if entry is None else entry.default_status if question.subresource else entry.default
+    if entry is None or default is None or question.operation not in {"CREATE", "UPDATE"} or is_deleting(document):
         return ALLOWED, document
     old = question.old if question.operation == "UPDATE" else None
-    defaulted = entry.default(document, old)
+    defaulted = default(document, old)
     changed = defaulted.document
-    if entry.stamp is not None and question.uid:
+    if entry.stamp is not None and question.uid and not question.subresource:
         changed = entry.stamp(changed, old, DefaultingContext(question.context.now, question.uid))
     patch = difference(document, changed)
     return Judgement(warnings=as_warnings(defaulted.warnings), patch=patch), changed

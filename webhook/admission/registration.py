@@ -110,7 +110,7 @@ def webhook_configurations(endpoint: WebhookEndpoint, settings: AdmissionSetting
         validating += make(entry, endpoint, settings)
     if settings.enforce_budgets:
         validating += _enforcement_hooks(endpoint, settings)
-    mutating = [_mutating(entry, endpoint) for entry in REGISTRY.values() if entry.default is not None]
+    mutating = [hook for entry in REGISTRY.values() for hook in _mutating_hooks(entry, endpoint)]
     return _configuration("Validating", validating), _configuration("Mutating", mutating)
 
 
@@ -271,12 +271,15 @@ def _enforcement_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -
     yield hook(kinds.POD, "pods/eviction", "CREATE")
 
 
-def _mutating(entry: Admitted, endpoint: WebhookEndpoint) -> JsonObject:
-    kind = entry.kind
-    path = f"/mutate/{kind.group}/{kind.plural}"
-    operations: set[Operation] = {"CREATE", "UPDATE"}
-    hook = _hook(endpoint, kind.plural, path, kind, operations, (kind.plural,), "Ignore", SECONDS)
-    return hook | {"reinvocationPolicy": "IfNeeded"}
+def _mutating_hooks(entry: Admitted, endpoint: WebhookEndpoint) -> Iterator[JsonObject]:
+    """Yield the mutating entries of a kind: the object, the status."""
+    kind, plural = entry.kind, entry.kind.plural
+    path, again = f"/mutate/{kind.group}/{plural}", {"reinvocationPolicy": "IfNeeded"}
+    if entry.default is not None:
+        yield _hook(endpoint, plural, path, kind, {"CREATE", "UPDATE"}, (plural,), "Ignore", SECONDS) | again
+    if entry.default_status is not None:
+        status = (f"{plural}/status",)
+        yield _hook(endpoint, f"{plural}.status", path, kind, {"UPDATE"}, status, "Ignore", DELETION_SECONDS) | again
 
 
 def _changes(field: str) -> str:

@@ -12,6 +12,7 @@ from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from webhook.admission import impact, taking_over
+from webhook.defaulting import approval_request as approval_defaults
 from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
 from webhook.defaulting import upgrade as upgrade_defaults
@@ -80,6 +81,7 @@ class Admitted:
         refuse_deletion: Returns why an object must not be deleted now, empty if it may be.
         warn_about_deletion: Yields warnings about the effects of a deletion.
         warn_about_status: Yields warnings about a write of the status subresource.
+        default_status: Changes a write of the status subresource before it is validated. None: disabled.
         validate_status: Yields errors that refuse a write of the status subresource.
         validate_deleted: Yields errors that refuse an update of an object that is being deleted.
         stamp: Sets values that depend on the request, such as a date or a token. Runs after the defaults.
@@ -99,6 +101,7 @@ class Admitted:
     refuse_deletion: Callable[[JsonObject, Context], str] | None = None
     warn_about_deletion: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
     warn_about_status: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
+    default_status: Default | None = None
     validate_status: Validate | None = None
     validate_deleted: Validate | None = None
     stamp: Stamp | None = None
@@ -150,6 +153,7 @@ _ENTRIES: Final = (
         Admitted(
             family.approval_request,
             approval_request.validate,
+            default_status=approval_defaults.default_status,
             operations=_C,
             warn_about_status=approval_request.warn_about_status,
             guards=(guard_rail.guard_approval,),

@@ -28,6 +28,8 @@ def test_every_kind_is_registered_for_what_the_registry_says():
         operations = [operation for hook in mine for operation in hook["rules"][0]["operations"]]
         assert sorted(operations) == sorted(entry.operations), entry.kind
         assert (f"{entry.kind.plural}.mutate.harbormaster.dev" in mutating) == (entry.default is not None)
+        name = f"{entry.kind.plural}.status.mutate.harbormaster.dev"
+        assert (name in mutating) == (entry.default_status is not None)
 
 
 def test_removals_of_content_are_asked_about_where_they_need_confirmation():

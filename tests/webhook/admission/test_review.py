@@ -238,6 +238,30 @@ def test_an_approval_that_will_be_ignored_warns():
     assert "observedGeneration must be 2" in response["warnings"][0]
 
 
+APPROVAL = {
+    "apiVersion": "placement.kubernetes-fleet.io/v1",
+    "kind": "ClusterApprovalRequest",
+    "metadata": {"name": "run-after-canary", "generation": 1},
+    "spec": {"parentStageRollout": "run", "targetStage": "canary"},
+    "status": {"conditions": [{"type": "Approved", "status": "True", "reason": "tested as OK", "message": "lgtm"}]},
+}
+
+
+def test_mutation_changes_only_the_reason_and_the_message_of_an_approval():
+    """F-18, the only change of a status. The object itself is not changed, and neither is one that is being deleted."""
+    kind = {**GROUP_VERSION, "kind": "ClusterApprovalRequest"}
+    write = {"operation": "UPDATE", "kind": kind, "object": APPROVAL, "oldObject": {**APPROVAL, "status": {}}}
+    response = ask("mutate", **write, subResource="status")
+    assert json.loads(base64.b64decode(response["patch"])) == [
+        {"op": "replace", "path": "/status/conditions/0/message", "value": "tested as OK: lgtm"},
+        {"op": "replace", "path": "/status/conditions/0/reason", "value": "ApprovedByUser"},
+    ]
+    assert '"tested as OK" is not one word' in response["warnings"][0]
+    deleted = {**APPROVAL, "metadata": {**APPROVAL["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"}}
+    for other in ({}, {"subResource": "scale"}, {"subResource": "status", "object": deleted}):
+        assert "patch" not in ask("mutate", **write | other)
+
+
 def patched(response, document):
     assert response["patchType"] == "JSONPatch"
     return apply_patch(document, json.loads(base64.b64decode(response["patch"])))

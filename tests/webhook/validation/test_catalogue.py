@@ -154,6 +154,7 @@ def functions_of(entry):
         entry.refuse_deletion,
         entry.warn_about_deletion,
         entry.warn_about_status,
+        entry.default_status,
         entry.validate_status,
         entry.validate_deleted,
         entry.stamp,

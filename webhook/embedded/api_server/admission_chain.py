@@ -78,9 +78,12 @@ class WriteRules:
         operation = "CREATE" if old is None else "UPDATE"
         if not target.subresource:
             document = self._with_defaults(kind, _as_stored(kind, document, old))
-            mutation = mutate(document, before, operation, DefaultingContext(self.context.now, str(uuid.uuid4())))
-            document = self._with_defaults(kind, mutation.document)
-            warnings.extend(for_headers(mutation.warnings))
+        occasion = DefaultingContext(self.context.now, str(uuid.uuid4()))
+        mutation = mutate(document, before, operation, occasion, subresource=target.subresource)
+        warnings.extend(for_headers(mutation.warnings))
+        document = mutation.document
+        if not target.subresource:
+            document = self._with_defaults(kind, document)
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
         if not target.subresource:
             judgement = self._with_removals(operation, document, before, judgement)

@@ -11,6 +11,7 @@ from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, ApiException, Configuration, CoreV1Api, CustomObjectsApi
 from yarl import URL
 
+from scorer.api.kinds import APPROVAL_REQUEST
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS
 from webhook.access.user import UserInfo
@@ -680,3 +681,26 @@ def test_merge_patch(target, patch, merged):
     before = json.dumps(target)
     assert merge_patch(target, patch) == merged
     assert json.dumps(target) == before
+
+
+APPROVAL = {
+    "apiVersion": APPROVAL_REQUEST.api_version,
+    "kind": APPROVAL_REQUEST.kind,
+    "metadata": {"name": "run-after-canary"},
+    "spec": {"parentStageRollout": "run", "targetStage": "canary"},
+}
+APPROVAL_STATUS = "/apis/placement.kubernetes-fleet.io/v1/clusterapprovalrequests/run-after-canary/status"
+
+
+def approved(**fields: Any) -> dict[str, Any]:
+    at = {"observedGeneration": 1, "lastTransitionTime": "2026-05-01T12:00:00Z"}
+    condition = {"type": "Approved", "status": "True", "reason": "TestedAsOK", "message": "lgtm", **at, **fields}
+    return {"status": {"conditions": [condition]}}
+
+
+async def test_the_words_of_an_approval_become_its_message(api, store):
+    await store.create(APPROVAL_REQUEST, APPROVAL)
+    answer = await api.patch(APPROVAL_STATUS, json=approved(reason="tested as OK"), headers=MERGE)
+    status = (await answer.json())["status"]
+    assert (answer.status, status) == (200, approved(reason="ApprovedByUser", message="tested as OK: lgtm")["status"])
+    assert '\\"tested as OK\\" is not one word' in answer.headers["Warning"]
