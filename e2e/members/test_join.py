@@ -232,8 +232,8 @@ def test_a_crash_after_any_write_of_either_command_is_repaired_by_the_next_run(p
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        pytest.param(["--context=none"], "has no context 'none'; available: hub, member", id="no-hub"),
-        pytest.param(["--member-context=none"], "has no context 'none'; available: hub, member", id="no-member"),
+        pytest.param(["--context=none"], "has no context 'none', available: hub, member", id="no-hub"),
+        pytest.param(["--member-context=none"], "has no context 'none', available: hub, member", id="no-member"),
         pytest.param(
             ["--context=member", "--member-context=hub"],
             "hub (context 'member'): does not know MemberClusters; install harbormaster there first",
@@ -433,7 +433,7 @@ def test_a_member_joins_gets_what_is_placed_and_leaves_with_it(pair_with_loop: P
     wait_until("its token ends", lambda: pair.user_of(token))
 
     after = pair.everything()
-    assert "nothing was changed" in pair.leave()
+    assert "no changes made" in pair.leave()
     assert pair.everything() == after
     pair.on_hub.delete(PLACEMENT, "shop")
 
