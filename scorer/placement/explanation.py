@@ -274,7 +274,7 @@ class ExplainedCluster(TypedDict):
     topology: NotRequired[TopologyPoints]
     affinity: NotRequired[AffinityPoints]
     tieBonus: NotRequired[bool]
-    """Whether an existing binding broke a tie in its favour."""
+    """Whether an existing binding broke a tie in its favor."""
     binding: NotRequired[HeldBinding]
     gap: NotRequired[Gap]
     warnings: NotRequired[list[str]]

@@ -54,7 +54,7 @@ class Holdings:
         unscheduled: Dropped bindings. Reused when their cluster is picked again.
         dangling: Bindings whose cluster is deleted or leaving.
         obsolete: Bindings that were made under an earlier policy.
-        taken: Bindings under the current policy. They count towards N and are never judged again.
+        taken: Bindings under the current policy. They count toward N and are never judged again.
         by_cluster: The binding to reuse for each cluster. Excludes bindings that are being deleted.
     """
 

@@ -38,14 +38,14 @@ class StagedUpdateFacts:
         policy_snapshots: All policy snapshots of the placement.
         bindings: All bindings of the placement, including those being deleted.
         members: Labels of every MemberCluster, by name.
-        strategy: The strategy that the run names. None: unset or missing. Read only during initialisation.
+        strategy: The strategy that the run names. None: unset or missing. Read only during initialization.
         groups: Resource snapshots of the placement, oldest index first.
         requests: Every approval request, by name.
         runs: All runs of the family and namespace.
         waits: Clusters that must not be changed now.
-        selection: Present selection of the placement. Needed only to initialise a run without an index.
+        selection: Present selection of the placement. Needed only to initialize a run without an index.
         content: Record to write beside the selected objects.
-        overrides: Returns the override lists by cluster for a resource snapshot. Called only during initialisation. Its
+        overrides: Returns the override lists by cluster for a resource snapshot. Called only during initialization. Its
             exceptions propagate.
     """
 

@@ -27,7 +27,7 @@ _LONGEST_WAIT: Final = timedelta(hours=2562047)
 
 
 def has_ended(run: ClusterStagedUpdateRun) -> bool:
-    """Return whether a run has ended: it succeeded, was aborted, or could not be initialised."""
+    """Return whether a run has ended: it succeeded, was aborted, or could not be initialized."""
     conditions = run.status.conditions
     return _status(conditions, "Succeeded") != "" or _status(conditions, "Initialized") == FALSE
 

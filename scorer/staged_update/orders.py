@@ -236,5 +236,5 @@ def rejected(run: JsonObject) -> str:
 
 
 def index_used(run: JsonObject) -> str:
-    """Return the resource snapshot index that a run rolls out, empty before initialisation."""
+    """Return the resource snapshot index that a run rolls out, empty before initialization."""
     return text_at(status_of(run), "resourceSnapshotIndexUsed")

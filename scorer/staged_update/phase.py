@@ -55,7 +55,7 @@ class RunPhase(StrEnum):
     STOPPING = "Stopping"
     STOPPED = "Stopped"
     FAILED = "Failed"
-    """The run could not be initialised."""
+    """The run could not be initialized."""
     ABORTED = "Aborted"
     SUCCEEDED = "Succeeded"
 
@@ -115,7 +115,7 @@ class RunSituation:
 
     Args:
         phase: Phase.
-        stage: The current or failed stage, empty before initialisation and after success.
+        stage: The current or failed stage, empty before initialization and after success.
         waits: Waits, in the order of its record. Empty if it does not wait or has ended.
         message: Message of the run's conditions, possibly empty.
     """

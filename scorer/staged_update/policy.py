@@ -4,7 +4,7 @@
 clusters per stage that may exceed it. ``harbormaster.dev/on-failure`` is the action when more do: ``Stop`` ends the
 run, and ``Rollback`` also creates a run that rolls back its changes. Any of the three enables the policy, and the
 others have defaults then. Annotations of the run have precedence over those of its strategy, which are copied onto the
-run during initialisation. Later edits of the strategy thus never affect the run.
+run during initialization. Later edits of the strategy thus never affect the run.
 """
 
 from collections.abc import Mapping

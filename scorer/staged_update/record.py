@@ -71,7 +71,7 @@ class StagedUpdateRecord:
 
     @property
     def deletion(self) -> JsonObject:
-        """The deletion stage, empty before initialisation."""
+        """The deletion stage, empty before initialization."""
         return dict_at(self.status, "deletionStageStatus")
 
     def strategy(self) -> UpdateStrategySpec:
@@ -174,5 +174,5 @@ def cluster_names(stage: JsonObject) -> Sequence[str]:
 
 
 def is_final(run_status: object) -> bool:
-    """Return whether a run with this status has ended: it succeeded, was aborted, or could not be initialised."""
+    """Return whether a run with this status has ended: it succeeded, was aborted, or could not be initialized."""
     return status(run_status, SUCCEEDED) != "" or status(run_status, INITIALIZED) == "False"

@@ -54,7 +54,7 @@ def undo(
 def undo_index(run: JsonObject, retained_indices: Collection[int]) -> str:
     """Return the resource snapshot to roll back to.
 
-    It is the one that most clusters had before, recorded when the run was initialised. It is never guessed.
+    It is the one that most clusters had before, recorded when the run was initialized. It is never guessed.
 
     Raises:
         RunOrderRefusedError: The index of that snapshot is unknown, or the snapshot is no longer retained.

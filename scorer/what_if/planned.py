@@ -283,7 +283,7 @@ class ForeseenRun(TypedDict):
     state: str
     """Its desired state: `Initialize`, `Run` or `Stop`."""
     phase: RunOutlook
-    """It would be initialised, it continues, it waits before it can be initialised, its initialisation would fail, its
+    """It would be initialized, it continues, it waits before it can be initialized, its initialization would fail, its
     next step would end it, or it has ended."""
     finding: RunFinding | None
     """For the last four phases. All following fields are empty then."""

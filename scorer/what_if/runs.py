@@ -1,6 +1,6 @@
 """Forecast of staged update runs after changes to a hub, as one document for people and programs.
 
-A run that has not started is initialised hypothetically, with the scheduler's decision for its placement. For one that
+A run that has not started is initialized hypothetically, with the scheduler's decision for its placement. For one that
 is in progress, the remaining steps of its record are shown. A refusal by the engine is reported as a finding.
 """
 

@@ -176,11 +176,11 @@ FIELDS: Mapping[tuple[str, str], str] = {
 
 
 _CONTENT: Final = frozenset(kind.group_kind for kind in (ENVELOPE, NAMESPACED_ENVELOPE, NODE_POOL))
-"""Kinds of ours whose objects are content that placements select, like those of other groups."""
+"""Our kinds whose objects are content that placements select, like those of other groups."""
 UNJUDGED: Final = (
     frozenset(kind.group_kind for kind in OUR_KINDS) - FIELDS.keys() - _CONTENT - {MEMBER_CLUSTER.group_kind}
 )
-"""Kinds of ours whose effects no plan shows."""
+"""Our kinds whose effects no plan shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The catalogue of rules: the requirements of admission by kind and operation, and the layer that enforces each.
+"""The catalog of rules: the requirements of admission by kind and operation, and the layer that enforces each.
 
 Nothing is stated twice. Every module of rules lists its rules beside the code, tied to the functions that the registry
 of kinds calls. Kinds and operations come from the registry, and the checks of the API server come from the CRDs. Only
@@ -58,7 +58,7 @@ class RuleEnforcement:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """One rule of the catalogue. A rule that other systems enforce has no kinds."""
+    """One rule of the catalog. A rule that other systems enforce has no kinds."""
 
     rule: Rule
     enforced: tuple[RuleEnforcement, ...] = ()

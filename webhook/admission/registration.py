@@ -321,7 +321,7 @@ _NOT_DELETED_OR_RELABELLED: Final = {
     "name": _NOT_DELETED_YET["name"],
     "expression": f'request.operation == "UPDATE" || {_NOT_DELETED_YET["expression"]}',
 }
-"""A Namespace that is being deleted can still be labelled exempt, which needs a right (RC-21)."""
+"""A Namespace that is being deleted can still be labeled exempt, which needs a right (RC-21)."""
 
 _NOT_A_CONTROLLER: Final = {
     "name": "not-a-controller",

@@ -1,6 +1,6 @@
 """Content that placements lose by one write, judged before the write as the loop judges after it (RC-19).
 
-The judgement reads the cache, which has no objects that placements select, Namespaces aside. So the selection is made
+The judgment reads the cache, which has no objects that placements select, Namespaces aside. So the selection is made
 again over the placed content, with and without the write: the difference leaves.
 
 Source: docs/specifications/removal.md 10.
@@ -93,7 +93,7 @@ class PlacementLoss:
         warned: Items that leave with a warning.
         clusters: Clusters that lose content.
         orphaned: Whether the content remains on the clusters, and is no longer managed.
-        contents: Volume claims and objects of others that are deleted with namespaces, in words, by digest.
+        contents: Volume claims and other objects that are deleted with namespaces, in words, by digest.
         batch: All placed objects of the kind and namespace, for the deletion of a collection: one digest confirms them.
     """
 

@@ -85,12 +85,12 @@ class Placement(TypedDict):
     name: str
     type: Annotated[str, one_of(*PlacementType)]
     wanted: int | None
-    """Number of clusters that it wants, null for all."""
+    """Number of clusters to pick, null for all."""
     picked: int
     available: int
     """Number of them with the latest release available."""
     availableOld: int
-    """Number of others with an earlier release available, until their turn in the rollout."""
+    """Number of other clusters with an earlier release available, until their turn in the rollout."""
     satisfied: bool
     """Whether it has all the clusters it wants, and is neither failed, nor invalid, nor stalled, nor being removed."""
     judgedAgain: bool

@@ -132,7 +132,7 @@ Exit codes:
      drain, run --wait and upgrade --wait: action required
   3  drain, run --wait and upgrade --wait: timed out
 
-In scripts, use -o json or -o yaml instead of tables. NO_COLOR turns colours off.
+In scripts, use -o json or -o yaml instead of tables. NO_COLOR turns colors off.
 `harbormaster` uses the hub of `harbormaster up` by default. Select another hub with --kubeconfig and --context.
 As a kubectl plugin (kubectl-harbormaster on the PATH), `kubectl harbormaster` uses the same hub as kubectl.
 """

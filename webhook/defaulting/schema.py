@@ -1,4 +1,4 @@
-"""Defaults that the schema alone fills in, listed for the catalogue of rules.
+"""Defaults that the schema alone fills in, listed for the catalog of rules.
 
 The API server adds these defaults before it calls any webhook. `scorer.api.crd.pruning` adds them to objects that do
 not pass through an API server.

@@ -85,7 +85,7 @@ def judge_confirmation(policy: RemovalPolicy) -> Finding:
         return Finding(CONFIRMATION, State.OK, "off: all removals of content proceed without confirmation")
     modes = ", ".join(f"{effect.replace('_', ' ')} {mode}" for effect, mode in policy.modes.items())
     kinds = ", ".join([*DATA_KINDS, *map(str, policy.kinds)])
-    exempt = f". Namespaces labelled {'='.join(policy.exempt)} are exempt" if policy.exempt else ""
+    exempt = f". Namespaces labeled {'='.join(policy.exempt)} are exempt" if policy.exempt else ""
     return Finding(CONFIRMATION, State.OK, f"{modes}{exempt}. Kinds that hold data: {kinds}")
 
 

@@ -354,7 +354,7 @@ class _Pods:
         return [pods[key] for key in sorted(pods)]
 
     def take(self, change: ObjectDelta) -> None:
-        """Update a pod."""
+        """Record a change to a pod."""
         old, new = change
         if old is not None and (node := text_at(old, "spec", "nodeName")):
             pods = self._on.get(node, {})
@@ -365,7 +365,7 @@ class _Pods:
             self._on.setdefault(node, {})[_key(new)] = read_node_pod(new)
 
     def take_guard(self, change: ObjectDelta) -> None:
-        """Update a PodDisruptionBudget."""
+        """Record a change to a PodDisruptionBudget."""
         namespace, name = _key(change.document)
         guards = [guard for guard in self.guards.pop(namespace, ()) if guard.name != name]
         if change.new is not None:

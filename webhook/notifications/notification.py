@@ -1,7 +1,7 @@
 """One notification, and the body that is posted.
 
 The signature covers only the body, so everything that a receiver has to trust is in it. ``sentAt`` makes a replayed
-notification recognisable by its age.
+notification recognizable by its age.
 """
 
 import hashlib

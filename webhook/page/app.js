@@ -107,7 +107,7 @@ function renderCluster() {
   const name = pathOf("cluster");
   const known = state.clusters?.find((one) => one.name === name);
   if (known && state.cluster?.name === name) cluster.show(state.cluster);
-  else cluster.showNothing(known ? "Reading the cluster…" : state.clusters ? `Member cluster ${name} does not exist or was deleted.` : "Reading the cluster…");
+  else cluster.showNothing(known ? "Loading the cluster…" : state.clusters ? `Member cluster ${name} does not exist or was deleted.` : "Loading the cluster…");
 }
 
 function renderFleet() {

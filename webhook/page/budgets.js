@@ -137,7 +137,7 @@ export class BudgetsView {
     say(sub, `${count(pools.length, "pool")}${matching}${part} · next ${this.days === 2 ? "48 hours" : "14 days"}, times in ${ZONE}`);
     this.list.hidden = this.legend.hidden = !cut.length;
     this.note.hidden = cut.length > 0;
-    say(this.note, found.length ? "Reading the budgets…" : "No pool matches the filter.");
+    say(this.note, found.length ? "Loading the budgets…" : "No pool matches the filter.");
     this.more.hidden = cut.length >= found.length;
     say(this.more, `Show ${number(Math.min(PAGE, found.length - cut.length))} more of ${count(found.length, "pool")}`);
     for (const item of this.legend.children) {

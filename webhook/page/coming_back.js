@@ -30,7 +30,7 @@ export function leave() {
   try {
     sessionStorage.setItem(KEY, location.hash);
   } catch {
-    // the fleet is shown afterwards then
+    // the fleet is shown afterward
   }
   location.assign("/sign-in");
 }

@@ -12,7 +12,7 @@ export function ofPlacement(placement) {
   const look = ["Every object on every cluster", `harbormaster tree ${ref} --all`];
   const found = {
     available: [["Show its objects", `harbormaster tree ${ref}`]],
-    "rolling out": [["Follow the rollout", `harbormaster tree ${ref} -w`], ...(failed ? [["May it be changed there now?", `harbormaster gate rollout ${ref} ${failed.cluster}`]] : [])],
+    "rolling out": [["Follow the rollout", `harbormaster tree ${ref} -w`], ...(failed ? [["Can it be changed there now?", `harbormaster gate rollout ${ref} ${failed.cluster}`]] : [])],
     stalled: [look, ["Revert the change that is stalled", `harbormaster edit ${ref}`]],
     failed: [look, ["Correct what cannot be applied", `harbormaster edit ${ref}`]],
     external: [["Show pending runs", "harbormaster run status"], ["Update it in stages", `harbormaster run start --help`]],
@@ -31,7 +31,7 @@ export function ofPlacement(placement) {
 export function ofCluster({ name, state }) {
   const log = ["Agent log, on the member", "kubectl -n fleet-system logs deploy/harbormaster-agent"];
   const found = {
-    eligible: [["May it be updated now?", `harbormaster gate cluster-update ${name}`], ["Cordon it: no new placements", `harbormaster cordon ${name}`], ["Drain it: evict all placements", `harbormaster drain ${name}`]],
+    eligible: [["Can it be updated now?", `harbormaster gate cluster-update ${name}`], ["Cordon it: no new placements", `harbormaster cordon ${name}`], ["Drain it: evict all placements", `harbormaster drain ${name}`]],
     silent: [log, ["Remove it: placements move to other clusters", `harbormaster leave ${name} --help`]],
     "not reporting": [log],
     "health unknown": [log],

@@ -87,9 +87,9 @@ function body(operation, description) {
   const request = operation.requestBody?.content["application/json"];
   return h("div", { class: "operation-body" },
     h("div", { class: "prose" }, ...paragraphs(operation.description), operation.security?.length === 0 ? h("p", {}, "No credentials are needed.") : null),
-    h("div", {}, h("h3", {}, "Ask"), code(curl(operation, request?.example), { copies: true, name: `the question of ${operation.operationId}` })),
+    h("div", {}, h("h3", {}, "Command"), code(curl(operation, request?.example), { copies: true, name: `command for ${operation.operationId}` })),
     parameters(operation, description),
-    request ? beside("Question", request.schema, null, description, true) : null,
+    request ? beside("Request body", request.schema, null, description, true) : null,
     good(operation, description),
     bad(operation, description));
 }
@@ -111,7 +111,7 @@ function beside(title, schema, example, description, isQuestion = false) {
   const { name } = resolve(schema, description);
   return h("div", {},
     h("h3", {}, title, name ? h("span", { class: "sub" }, name) : null),
-    h("div", { class: "beside" }, shape(schema, description, isQuestion), example ? code(example, { name: `an example of ${title.toLowerCase()}` }) : null));
+    h("div", { class: "beside" }, shape(schema, description, isQuestion), example ? code(example, { name: `example: ${title.toLowerCase()}` }) : null));
 }
 
 /** The status of a good answer: the first there is, 304 and errors come after it. */
@@ -121,14 +121,14 @@ function usual(operation) {
 
 function good(operation, description) {
   const response = operation.responses[usual(operation)];
-  if (!response.content) return h("div", {}, h("h3", {}, "Answer"), h("p", {}, `${usual(operation)}: ${response.description}`));
+  if (!response.content) return h("div", {}, h("h3", {}, "Response"), h("p", {}, `${usual(operation)}: ${response.description}`));
   const [type, media] = Object.entries(response.content)[0];
   const example = media.example === undefined ? null : typeof media.example === "string" ? media.example : JSON.stringify(media.example, null, 2);
-  const title = type === "application/json" ? "Answer" : `Answer, ${type}`;
+  const title = type === "application/json" ? "Response" : `Response, ${type}`;
   return beside(title, media.schema, example, description);
 }
 
-/** All other answers: a line each, the example of a problem on demand. */
+/** All other responses: a line each, the example of a problem on demand. */
 function bad(operation, description) {
   const rows = Object.entries(operation.responses).filter(([status]) => status !== usual(operation)).map(([status, response]) => {
     const found = response.$ref ? description.components.responses[response.$ref.split("/").pop()] : response;
@@ -141,14 +141,14 @@ function bad(operation, description) {
       if (!details.open || details.childElementCount > 1) return;
       details.append(h("div", { class: "answer-body" },
         h("p", { class: "heads" }, `With the headers ${headers.join(", ")}.`),
-        ...examples.map((example) => code(JSON.stringify(example.value, null, 2), { name: `an answer with status ${status}` }))));
+        ...examples.map((example) => code(JSON.stringify(example.value, null, 2), { name: `a response with status ${status}` }))));
     });
     return h("li", {}, details);
   });
-  return h("div", {}, h("h3", {}, "Other answers", h("span", { class: "sub" }, "application/problem+json")), h("ul", { class: "answers" }, ...rows));
+  return h("div", {}, h("h3", {}, "Other responses", h("span", { class: "sub" }, "application/problem+json")), h("ul", { class: "answers" }, ...rows));
 }
 
-/** A command for a shell; what stands in braces in the path is for the reader to fill in. */
+/** A command for a shell; the reader replaces the parts of the path in braces. */
 function curl(operation, example) {
   const isStream = "text/event-stream" in (operation.responses[usual(operation)].content ?? {}); // -N: shown as it comes
   const parts = [`curl ${isStream ? "-N " : ""}--cacert "$CA"`];

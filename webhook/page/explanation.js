@@ -262,7 +262,7 @@ export class ExplanationView {
     say(this.counts, `${number(others.length)} not picked: ${reasons.map(([verdict, n]) => `${number(n)} ${verdict}`).join(" · ")}`);
     const hidden = picked.length - cutPicked.length + others.length - cutOthers.length;
     this.more.hidden = hidden === 0 && !this.all;
-    say(this.more, this.all ? "Show the first only" : `Show all ${number(items.length)} clusters`);
+    say(this.more, this.all ? "Show only the first" : `Show all ${number(items.length)} clusters`);
     this.more.setAttribute("aria-expanded", String(this.all));
     if (isNews(this.legend, [terms, spread, over])) this.legend.replaceChildren(...legend(view));
     this.legend.hidden = !scored;

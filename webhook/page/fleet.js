@@ -208,7 +208,7 @@ export class FleetView {
   constructor({ body, sub, firstRows }) {
     Object.assign(this, { body, sub, firstRows, all: false, clusters: null });
     this.toolbar = new Toolbar("Fleet", [
-      { key: "q", kind: "search", title: "Search the clusters", any: "name, state, label, taint" },
+      { key: "q", kind: "search", title: "Search clusters", any: "name, state, label, taint" },
       { key: "state", kind: "select", title: "State", any: "any" },
       { key: "label", kind: "pairs", title: "Label", any: "label: env=prod" },
       { key: "group", kind: "select", title: "Group by", any: "nothing" },
@@ -313,7 +313,7 @@ export class FleetView {
     const shown = cut ? ordered.slice(0, limit) : ordered;
     patchList(this.rows, shown, (c) => c.name, makeRow, updateRow);
     this.more.hidden = found.length <= limit;
-    say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(found.length)} clusters`);
+    say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(found.length)} clusters`);
     this.more.setAttribute("aria-expanded", String(this.all));
     return cut ? `; ${number(shown.length)} shown${sort ? "" : ", those not eligible first"}` : "";
   }

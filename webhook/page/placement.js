@@ -92,8 +92,8 @@ function besides(contents) {
   if (!contents) return [];
   const { volumeClaims, others, atLeast, unknownClusters, countedAt } = contents;
   const unknown = `unknown on ${count(unknownClusters, "cluster")}`;
-  if (!countedAt) return [h("span", { class: "detail" }, `volume claims and objects of others: ${unknown}`)];
-  return [h("span", { class: "detail" }, `with ${atLeast ? "at least " : ""}${count(volumeClaims, "volume claim")} and ${count(others, "object")} of others on the members, `,
+  if (!countedAt) return [h("span", { class: "detail" }, `volume claims and other objects: ${unknown}`)];
+  return [h("span", { class: "detail" }, `with ${atLeast ? "at least " : ""}${count(volumeClaims, "volume claim")} and ${count(others, "other object")} on the members, `,
     ticking(Date.parse(countedAt), "counted ", " ago"), unknownClusters ? `, ${unknown}` : "")];
 }
 
@@ -122,7 +122,7 @@ export class PlacementView {
     Object.assign(this, { title, sub, json, body, ref: null });
     this.why = h("p", { class: "callout warn", hidden: true });
     this.problem = h("p", { class: "problem", role: "status", hidden: true });
-    this.waiting = h("p", { class: "quiet opening-words" }, "Reading the explanation…");
+    this.waiting = h("p", { class: "quiet opening-words" }, "Loading the explanation…");
     this.explanation = new ExplanationView({ firstRows });
     this.rollout = h("section", { class: "rollout", "aria-label": "Rollout" });
     this.rolloutSub = h("span", { class: "sub" });
@@ -148,13 +148,13 @@ export class PlacementView {
     this.all = [this.why, this.removals, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
       h("section", { class: "part" }, h("h3", {}, "Next steps"), this.commands),
       h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
-      h("section", { class: "part unfoldings" }, h("h3", {}, "Behind it"), this.decisions.element, this.release.element, this.objects, this.yaml.element)];
+      h("section", { class: "part unfoldings" }, h("h3", {}, "Details"), this.decisions.element, this.release.element, this.objects, this.yaml.element)];
   }
 
   /** Another number of clusters, or the loss of one: before and after, as the engine plans it. */
   makeWhatIf() {
     this.number = h("input", { type: "number", min: 0, max: 2147483647, step: 1, id: "whatif-number", class: "control" });
-    this.numberLabel = h("label", { for: "whatif-number" }, "it wanted ", this.number, " clusters");
+    this.numberLabel = h("label", { for: "whatif-number" }, "it requested ", this.number, " clusters");
     this.lost = h("select", { id: "whatif-lost", class: "control" }, h("option", { value: "" }, "none"));
     this.whatif = new WhatIf({
       name: "What if",

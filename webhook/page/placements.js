@@ -9,7 +9,7 @@ import { PLACEMENT_STATES, tone } from "./states.js";
 import { Toolbar, counted } from "./toolbar.js";
 
 const BY_NAMESPACE = "namespace"; // the others that are grouped by are labels
-const ORDERS = [["name", "name"], ["state", "state, the worst first"], ["-wanted", "most wanted"], ["-missing", "most missing"], ["-decided", "latest decision"]];
+const ORDERS = [["name", "name"], ["state", "state, worst first"], ["-wanted", "most requested"], ["-missing", "most missing"], ["-decided", "latest decision"]];
 
 const SORT_KEYS = {
   name: (p) => `${p.namespace}/${p.name}`,
@@ -93,7 +93,7 @@ export class PlacementsView {
   constructor({ body, sub, firstRows }) {
     Object.assign(this, { body, sub, firstRows, all: false, items: null, runs: null, selected: "" });
     this.toolbar = new Toolbar("Placements", [
-      { key: "q", kind: "search", title: "Search the placements", any: "name, cluster, state" },
+      { key: "q", kind: "search", title: "Search placements", any: "name, cluster, state" },
       { key: "state", kind: "select", title: "State", any: "any" },
       { key: "ns", kind: "select", title: "Namespace", any: "any" },
       { key: "label", kind: "pairs", title: "Label", any: "label: team=web" },
@@ -162,7 +162,7 @@ export class PlacementsView {
       (element, one, isNew) => (one.items ? updateGroup(element, one) : this.update(element.firstElementChild, one, isNew)));
     this.note.hidden = found.length > 0;
     this.more.hidden = Boolean(values.group) || found.length <= limit;
-    say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(found.length)} placements`);
+    say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(found.length)} placements`);
     this.more.setAttribute("aria-expanded", String(this.all));
     say(sub, found.length < items.length ? `${size}; ${number(found.length)} match` : size);
   }

@@ -34,7 +34,7 @@ export function whyOf(placement, runs) {
   return placement.state === "external" && current ? `run ${current.name} is in progress` : placement.why ?? "";
 }
 
-/** The first run that asks for something, else the first that is not over, else the first. */
+/** The first run that asks for something, else the first unfinished one, else the first. */
 export function mostUrgent(runs) {
   return runs.find((run) => run.waits.some((wait) => wait.command)) ?? runs.find((run) => !isOver(run)) ?? runs[0];
 }
@@ -73,7 +73,7 @@ export class RunsView {
   constructor({ body, sub, firstRows }) {
     Object.assign(this, { body, sub, firstRows, all: false, items: null, selected: "" });
     this.toolbar = new Toolbar("Update runs", [
-      { key: "q", kind: "search", title: "Search the runs", any: "name, placement, strategy" },
+      { key: "q", kind: "search", title: "Search runs", any: "name, placement, strategy" },
       { key: "state", kind: "select", title: "State", any: "any" },
       { key: "ns", kind: "select", title: "Namespace", any: "any" },
     ]);
@@ -120,7 +120,7 @@ export class RunsView {
     const wanted = terms(q);
     const items = all.filter((run) => (!state || run.state === state) && (!ns || (run.namespace || CLUSTER_SCOPED) === ns) && hasAll(wordsOf(run), wanted));
     const open = items.filter((run) => !isOver(run)).length;
-    say(sub, `${items.length < all.length ? `${number(items.length)} of ${number(all.length)} match` : number(items.length)}${open ? `, ${number(open)} not over` : ""}`);
+    say(sub, `${items.length < all.length ? `${number(items.length)} of ${number(all.length)} match` : number(items.length)}${open ? `, ${number(open)} unfinished` : ""}`);
     this.note.hidden = items.length > 0;
     const limit = this.firstRows();
     const shown = this.all || items.length <= limit ? items : items.filter((run, index) => index < limit || run.ref === this.selected);
@@ -134,7 +134,7 @@ export class RunsView {
       if (!isNew) flash(link);
     });
     this.more.hidden = items.length <= limit;
-    say(this.more, this.all ? `Show the first ${number(limit)} only` : `Show all ${number(items.length)} runs`);
+    say(this.more, this.all ? `Show only the first ${number(limit)}` : `Show all ${number(items.length)} runs`);
     this.more.setAttribute("aria-expanded", String(this.all));
   }
 }
@@ -151,7 +151,7 @@ export class RunView {
     this.why = h("p", { class: "callout", hidden: true });
     this.waits = h("ul", { class: "callout waits", hidden: true, "aria-label": "Pending waits of the run" });
     this.timeline = new Timeline({ firstRows });
-    this.quiet = h("p", { class: "quiet" }, "Reading the run…");
+    this.quiet = h("p", { class: "quiet" }, "Loading the run…");
   }
 
   /** There is no such run. */
@@ -194,12 +194,12 @@ export class RunView {
     const [started, ended, expected] = [run.startedAt, run.endedAt, run.expectedEnd].map((text) => Date.parse(text ?? ""));
     this.sub.replaceChildren(
       pill(run.state, tone(run.state)), " ", run.upgrade ? h("span", {}, subject(run)) : h("a", { href: href("placement", run.placement) }, subject(run)),
-      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "", run.rollbackOf ? ` · takes back ${run.rollbackOf}` : "",
+      run.resourceSnapshotIndex ? ` to snapshot ${run.resourceSnapshotIndex}` : "", run.strategy ? ` by ${run.strategy}` : "", run.rollbackOf ? ` · rolls back ${run.rollbackOf}` : "",
       ` · ${number(run.updated)} of ${count(run.clusters, "cluster")} updated`,
       ...(Number.isNaN(started) ? [] : [` · started ${moment(started)}`]),
       ...(Number.isNaN(expected) || !Number.isNaN(ended) || run.state === "stopped" ? []
         : expected < serverNow() ? [" · overdue, was expected to finish ", moment(expected)] : [` · expected to finish ${moment(expected)}`]),
-      ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "over for ", "")]),
+      ...(Number.isNaN(ended) ? [] : [" · ", ticking(ended, "finished ", " ago")]),
     );
   }
 }

@@ -23,7 +23,7 @@ export function resolve(schema, document) {
 /**
  * The members of a schema, or what it is when it has none.
  *
- * Of a question the members are marked that must be given; of an answer those that are not always there.
+ * In a request, required members are marked. In a response, optional ones are.
  */
 export function shape(schema, document, isQuestion) {
   const { schema: whole } = resolve(schema, document);

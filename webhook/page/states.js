@@ -8,7 +8,7 @@ const TONES = {
 };
 
 export const CLUSTER_STATES = ["eligible", "leaving", "silent", "not reporting", "unhealthy", "health unknown", "not joined"];
-export const PLACEMENT_STATES = ["available", "empty", "removal pending", "rolling out", "stalled", "external", "pending", "judged again", "removing", "short", "failed", "invalid"];
+export const PLACEMENT_STATES = ["available", "empty", "removal pending", "rolling out", "stalled", "external", "pending", "being reevaluated", "removing", "short", "failed", "invalid"];
 export const ROLLOUT_STATES = ["available", "applying", "waiting", "failed", "removing", "removal pending"];
 
 /** The tone of a state; states this page has not heard of are grey. */

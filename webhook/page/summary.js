@@ -26,7 +26,7 @@ function cards(clusters, placements, runs, more) {
     out.push({ name: "Member clusters", value: clusters.length, words: listed(states) || "none has joined yet", links: linked(states, "fleet", CLUSTER_STATES) });
   }
   if (placements) {
-    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state !== "available" ? p.state : p.judgedAgain ? "judged again" : "short"), PLACEMENT_STATES);
+    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state !== "available" ? p.state : p.judgedAgain ? "being reevaluated" : "short"), PLACEMENT_STATES);
     const satisfied = placements.filter((p) => p.satisfied).length;
     const pairs = [["satisfied", satisfied], ...unmet];
     const waiting = placements.filter((p) => p.removalPendingSince).length;

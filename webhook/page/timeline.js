@@ -430,7 +430,7 @@ function drawMark(row, mark, axis, format) {
   const verb = mark.kind === "timed wait" ? "waited" : timed ? "opened" : "approved";
   const told = mark.over ? `${verb}${mark.from === null ? "" : ` ${period(mark.from, mark.to, format)}`}`
     : mark.from === null ? "not requested yet"
-      : timed ? `until ${moment(mark.to)}` : `asked for ${moment(mark.from)}`;
+      : timed ? `until ${moment(mark.to)}` : `requested ${moment(mark.from)}`;
   label(row, {
     who: WAITS[mark.kind] ?? mark.kind,
     amount: mark.over ? (timed ? length : "approved") : mark.from === null ? "–" : timed ? `until ${format(mark.to)}` : "asked ",

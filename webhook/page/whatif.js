@@ -1,5 +1,5 @@
 /**
- * What if: a question to `/v1/plan`, and the answer as clusters before and after. Nothing is written.
+ * What if: a request to `/v1/plan`, and the response as clusters before and after. Nothing is written.
  *
  * The plan is made by the engine that decides, for the hub as it is now.
  */
@@ -60,9 +60,9 @@ function answer(document) {
   ].filter(Boolean);
 }
 
-/** A question with its controls; `question()` returns the body of `/v1/plan`, or a promise of it. */
+/** A request with its controls; `question()` returns the body of `/v1/plan`, or a promise of it. */
 export class WhatIf {
-  constructor({ name, controls, question, label = "Plan it" }) {
+  constructor({ name, controls, question, label = "Show the plan" }) {
     this.question = question;
     this.asked = 0;
     this.button = h("button", { type: "submit", class: "act" }, label);

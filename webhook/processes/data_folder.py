@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-ELSEWHERE: Final = "Choose another with --data"
+ELSEWHERE: Final = "Choose another data folder with --data"
 _MOST_LINKS: Final = 40
 """The limit of the kernel."""
 
@@ -44,7 +44,7 @@ def check_folder(folder: Path) -> None:
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise DataFolderError(
             f"data folder {resolved_folder}: others can write it. Run chmod go-w {resolved_folder}, "
-            "or choose another with --data"
+            "or choose another data folder with --data"
         )
     for path, owner in entries.items():  # files left by others while they could write the folder
         if owner != os.geteuid():
@@ -67,11 +67,11 @@ def check_file(file: Path) -> None:
         raise DataFolderError(f"data folder {file.parent}: {file}: {error.strerror}. {ELSEWHERE}") from error
     subject = f"data folder {file.parent}: {file}"
     if not stat.S_ISREG(status.st_mode):
-        raise DataFolderError(f"{subject} is not a regular file. Remove it, or choose another with --data")
+        raise DataFolderError(f"{subject} is not a regular file. Remove it, or choose another data folder with --data")
     if status.st_uid != os.geteuid():
         raise DataFolderError(
             f"{subject} belongs to {name_of_owner(status.st_uid)} and not to you. "
-            "Remove it, or choose another with --data"
+            "Remove it, or choose another data folder with --data"
         )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise DataFolderError(
@@ -113,7 +113,7 @@ def _check_on_the_way(folder: Path, path: Path) -> None:
     if status.st_mode & others:  # a group with the number of its user is assumed to have no other member
         raise DataFolderError(
             f"data folder {folder}: others can write {path} and replace it. Run chmod go-w {path}, or choose another "
-            "with --data"
+            "data folder with --data"
         )
 
 

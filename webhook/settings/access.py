@@ -20,7 +20,7 @@ class AccessSettings(InstallationSettings):
     webhook_secret_file: Path | None = Field(
         default=None,
         description=(
-            "File of secrets, one per line. The hub calls the hooks below `/hooks/SECRET`. Callers of the plain "
+            "File with secrets, one per line. The hub calls the hooks below `/hooks/SECRET`. Callers of the plain "
             "paths are untrusted: `HARBORMASTER_PLAIN_ADMISSION_PATHS` applies to their reviews."
         ),
     )

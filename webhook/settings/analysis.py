@@ -78,7 +78,7 @@ class AnalysisSettings(Settings):
     )
     analysis_token_file: Path | None = Field(
         default=None,
-        description="File of a bearer token for all these endpoints, read on every query. Requires https.",
+        description="File with a bearer token for all these endpoints, read for every query. Requires https.",
     )
     analysis_seconds: SecondsWithin = Field(default=10, ge=1, le=60, description="Timeout of a query.")
 

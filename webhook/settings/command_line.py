@@ -69,7 +69,7 @@ class TerminalSettings(Settings):
         description="URL of the hub that commands use. Empty: the hub of the data folder, or that of the kubeconfig.",
     )
     no_color: Annotated[str, Variable("NO_COLOR")] = Field(
-        default="", description="Any value disables colours in tables."
+        default="", description="Any value disables colors in tables."
     )
     term: Annotated[str, Variable("TERM")] = Field(
         default="", description="Terminal type. `dumb` gets plain columns, as a pipe does."

@@ -54,11 +54,12 @@ class NotificationSettings(Settings):
     )
     notifications_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one per line, read on every notification. The first one signs.",
+        description="File with the signing secrets, one per line, read for every notification. Notifications are "
+        "signed with the first secret.",
     )
     notifications_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the receiver in PEM, read on every notification. Unset: the system's.",
+        description="Certificate authorities of the receiver in PEM, read for every notification. Unset: the system's.",
     )
     notifications_reasons: Annotated[tuple[Reason, ...], COMMAS] = Field(
         default=NEED_A_PERSON,

@@ -113,7 +113,7 @@ def _list_values(kind: JsonObject, definitions: Mapping[str, JsonObject]) -> str
 
 
 def _resolved(entry: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:
-    """Return the schema behind a reference, without the alternative of an unset value."""
+    """Return an entry's schema with its `$ref` resolved, ignoring the `null` alternative of an optional setting."""
     first: JsonObject = entry["anyOf"][0] if "anyOf" in entry else entry
     reference: Any = first.get("$ref", "")
     return definitions[reference.rpartition("/")[2]] if reference else first

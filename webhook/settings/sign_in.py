@@ -76,13 +76,13 @@ class SignInSettings(Settings):
     oidc_client_id: str = Field(default="", max_length=512, description="OAuth client ID.")
     oidc_client_secret_file: Path | None = Field(
         default=None,
-        description="File of the OAuth client secret, read on every sign-in.",
+        description="File with the OAuth client secret, read for every sign-in.",
     )
     oidc_session_secret_file: Path | None = Field(
         default=None,
         description=(
-            "File of secrets, one per line, the same for all replicas, reloaded when it changes. The first one "
-            "encrypts sessions of the page. All of them decrypt."
+            "File with the secrets that encrypt sessions of the page, one per line, the same for all replicas, "
+            "reloaded when it changes. Sessions are encrypted with the first secret, and decrypted with any of them."
         ),
     )
     oidc_page_url: str = Field(
@@ -93,7 +93,7 @@ class SignInSettings(Settings):
     )
     oidc_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the provider in PEM, read on every call. Unset: the system's.",
+        description="Certificate authorities of the provider in PEM, read for every call. Unset: the system's.",
     )
     oidc_scopes: Words = Field(
         default=("openid", "profile", EMAIL),

@@ -75,9 +75,9 @@ class UpgraderSettings(Settings):
     handoff_secret_file: Path | None = Field(
         default=None,
         description=(
-            "File of secrets, one per line, that sign messages to and from the upgrader at "
-            "`HARBORMASTER_HANDOFF_URL`. The first one signs. All of them are accepted. Unset: reports to "
-            "`/v1/upgrade/operations` are refused."
+            "File with the secrets, one per line, that sign messages to and from the upgrader at "
+            "`HARBORMASTER_HANDOFF_URL`. Messages are signed with the first secret. Signatures with any of them are "
+            "accepted. Unset: reports to `/v1/upgrade/operations` are refused."
         ),
     )
     handoff_unbound_reports: bool = Field(
@@ -96,7 +96,7 @@ class UpgraderSettings(Settings):
     handoff_ca: Path | None = Field(
         default=None,
         description=(
-            "Certificate authorities of the upgrader at `HARBORMASTER_HANDOFF_URL` in PEM, read on every call. "
+            "Certificate authorities of the upgrader at `HARBORMASTER_HANDOFF_URL` in PEM, read for every call. "
             "Unset: the system's."
         ),
     )

@@ -1,6 +1,6 @@
 """The rules that the API server checks itself: ``x-kubernetes-validations`` of our CRDs, by kind and field.
 
-They are a second line of defence while the webhook is down. The same rules, with better messages, are in
+They are a second line of defense while the webhook is down. The same rules, with better messages, are in
 ``webhook.validation``. A rule that compares with the old object is attached to the parent of its field, because the API
 server skips such a rule if either object lacks the field. Fields with a schema default are always present.
 

@@ -1,6 +1,6 @@
 """Comparison of two definitions of one kind: served versions, fields and enum values that one of them lacks.
 
-Definitions grow with releases, and another project may extend a kind of ours.
+Definitions grow with releases, and another project may extend one of our kinds.
 """
 
 from collections.abc import Iterator, Mapping

@@ -78,7 +78,7 @@ class BindingStatus(ApiModel):
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
     """Objects that another client changed on the member. The first ones, if there are more than fit."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects on the member that differ from the hub's and are not ours. The first ones, if there are more than fit."""
+    """Objects on the member that harbormaster does not manage and that differ from the hub's. Not all, if too many."""
 
 
 class ClusterResourceBinding(ApiObject):

@@ -100,9 +100,9 @@ class UpdateRunSpec(ApiModel):
     """Name of the placement to update. Its rollout strategy must be External. Cannot be changed."""
     resource_snapshot_index: str = Field(default="", max_length=63)
     """Index of the resource snapshot to roll out, counted from 0. It may be an old one. Cannot be changed. Absent or
-    empty: what the placement selects when the run is initialised."""
+    empty: what the placement selects when the run is initialized."""
     staged_rollout_strategy_name: str = Field(max_length=255)
-    """Name of the strategy, which is copied when the run is initialised. Cannot be changed."""
+    """Name of the strategy, which is copied when the run is initialized. Cannot be changed."""
     state: RunState = RunState.INITIALIZE
     """Initialize: fix the plan and wait. Run: execute it. Stop: start nothing more. Run continues it."""
 
@@ -151,7 +151,7 @@ class StageUpdatingStatus(ApiModel):
 
 
 class UpdateRunStatus(ApiModel):
-    """``status`` of both run kinds: the plan fixed at initialisation, and the progress through it."""
+    """``status`` of both run kinds: the plan fixed at initialization, and the progress through it."""
 
     policy_snapshot_index_used: str = ""
     """Index of the policy snapshot that the plan is made from, counted from 0."""
@@ -168,7 +168,7 @@ class UpdateRunStatus(ApiModel):
     deletion_stage_status: StageUpdatingStatus | None = None
     """Progress of the last stage, which removes the placement from clusters that are no longer picked."""
     conditions: Conditions = ()
-    """Whether the run is initialised, progressing, and has succeeded."""
+    """Whether the run is initialized, progressing, and has succeeded."""
 
 
 class ClusterStagedUpdateRun(ApiObject):
@@ -177,7 +177,7 @@ class ClusterStagedUpdateRun(ApiObject):
     spec: UpdateRunSpec
     """Placement and strategy of the run. Only the state can be changed."""
     status: UpdateRunStatus = Field(default_factory=UpdateRunStatus)
-    """The plan fixed at initialisation and its progress, written by harbormaster."""
+    """The plan fixed at initialization and its progress, written by harbormaster."""
 
 
 class StagedUpdateRun(ClusterStagedUpdateRun):

@@ -108,7 +108,7 @@ class PerClusterPlacementStatus(ApiModel):
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
     """Objects that another client changed on the member. The first ones, if there are more than fit."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects on the member that differ from the hub's and are not ours. The first ones, if there are more than fit."""
+    """Objects on the member that harbormaster does not manage and that differ from the hub's. Not all, if too many."""
     conditions: tuple[Condition, ...] = ()
     """Progress of the rollout on this cluster, from Scheduled to Available. DiffReported with apply type ReportDiff."""
 

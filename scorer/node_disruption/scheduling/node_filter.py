@@ -225,7 +225,7 @@ class ClusterCapacity:
         return state
 
     def settled(self) -> "ClusterCapacity":
-        """Return a copy of the same state that is optimised as the base of many others."""
+        """Return a copy of the same state that is optimized as the base of many others."""
         changed, unchanged = self._with_changes(), self._with_changes()
         unchanged._domains = self._domains_of(unchanged)
         changed._domains = self._domains_of(changed, unchanged._domains)

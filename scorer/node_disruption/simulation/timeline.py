@@ -1,4 +1,4 @@
-"""The timeline of a simulation: which nodes are disrupted when and why, their replacements, and the holds of others.
+"""The timeline of a simulation: which nodes are disrupted when and why, their replacements, and why others are held.
 
 All values are immutable and sorted by time. A longer simulation of the same cluster only appends values.
 

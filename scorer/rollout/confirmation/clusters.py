@@ -1,6 +1,6 @@
-"""Judgement of dropped clusters: which of them lose their content now, and what the others wait for.
+"""Judgment of dropped clusters: which of them lose their content now, and what the others wait for.
 
-The judgement is net: a cluster that was picked in place of a dropped one reduces the loss. If only replacements that
+The judgment is net: a cluster that was picked in place of a dropped one reduces the loss. If only replacements that
 are not available yet make the loss acceptable, the removal waits for them.
 
 Source: docs/specifications/removal.md 2, 3 and 7.
@@ -73,7 +73,7 @@ def cluster_item(binding: JsonObject) -> RemovalItem:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """Inputs of the judgement: a decision about clusters, and the history of the window.
+    """Inputs of the judgment: a decision about clusters, and the history of the window.
 
     Args:
         policy: Removal policy of the placement.

@@ -1,4 +1,4 @@
-"""Judgement of a deleted placement: whether its content is removed, remains, or waits for confirmation.
+"""Judgment of a deleted placement: whether its content is removed, remains, or waits for confirmation.
 
 Source: docs/specifications/removal.md 8.
 """

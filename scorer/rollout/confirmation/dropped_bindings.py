@@ -1,4 +1,4 @@
-"""Judgement of the bindings that a scheduling decision drops: the annotations with which each of them is written.
+"""Judgment of the bindings that a scheduling decision drops: the annotations with which each of them is written.
 
 Source: docs/specifications/removal.md 7.
 """
@@ -54,7 +54,7 @@ class ClusterChanges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DropFacts:
-    """Inputs of the judgement.
+    """Inputs of the judgment.
 
     Args:
         placement: The placement.

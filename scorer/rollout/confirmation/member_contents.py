@@ -104,12 +104,12 @@ def describe_contents(contents: MemberContents | None, now: datetime) -> str:
     unknown = contents["unknownClusters"]
     extent = f"unknown on {unknown} cluster{'s' if unknown != 1 else ''}"
     if contents["countedAt"] is None:
-        return f"volume claims and objects of others in it: {extent}"
+        return f"volume claims and other objects in it: {extent}"
     claims, others = contents["volumeClaims"], contents["others"]
     bound = "at least " if contents["atLeast"] else ""
     age = format_duration(max(now - parse_time(contents["countedAt"]), timedelta()))
     text = (
-        f"with {bound}{claims} volume claim{'s' if claims != 1 else ''} and {others} "
-        f"object{'s' if others != 1 else ''} of others on the members, counted {age} ago"
+        f"with {bound}{claims} volume claim{'s' if claims != 1 else ''} and {others} other "
+        f"object{'s' if others != 1 else ''} on the members, counted {age} ago"
     )
     return f"{text}, {extent}" if unknown else text

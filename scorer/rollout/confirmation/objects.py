@@ -1,4 +1,4 @@
-"""Judgement of objects that leave a placement: which are removed now, and which wait for confirmation.
+"""Judgment of objects that leave a placement: which are removed now, and which wait for confirmation.
 
 The effect is the difference between the placed and the selected objects. Its extent is measured against all selections
 within the window, so a series of single deletions counts as one effect.

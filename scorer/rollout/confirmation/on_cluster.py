@@ -1,4 +1,4 @@
-"""Judgement of objects that leave one cluster while the placement still places them.
+"""Judgment of objects that leave one cluster while the placement still places them.
 
 An override of type Delete removes an object from some clusters, and an update run may roll back to a snapshot without
 it. Either effect is visible only in the Works of a cluster, so each cluster is judged by itself. After their

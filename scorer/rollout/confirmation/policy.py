@@ -228,6 +228,6 @@ _BUILT_IN: Final = parse_kind_patterns(DATA_KINDS)
 DEFAULT_POLICY: Final = RemovalPolicy()
 """The policy of an operator who sets nothing (DV-R1)."""
 NO_CONFIRMATION: Final = RemovalPolicy().with_every_mode(ConfirmationMode.OFF)
-"""The behaviour of the reference."""
+"""The behavior of the reference."""
 CONFIRM_VERB: Final = "confirmremoval"
 """The verb on a placement that a caller needs to confirm a removal, or to exempt a namespace."""

@@ -1,6 +1,6 @@
 """Overrides without effect: selectors that match no placed object, and rules that match no member cluster.
 
-Admission, ``lint``, ``plan`` and the loop share this judgement. They differ only in how they read the hub. An unknown
+Admission, ``lint``, ``plan`` and the loop share this judgment. They differ only in how they read the hub. An unknown
 part of the hub is None, and the findings that depend on it are omitted.
 
 Source: placement-api.md 10.3; rollout.md 6.2 and 6.3.

@@ -95,7 +95,7 @@ def _subindex(snapshot: JsonObject) -> int:
 
 
 def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the group whose master is labelled latest.
+    """Return the group whose master is labeled latest.
 
     Without a label, as after a crash, the greatest index counts.
     """
@@ -112,5 +112,5 @@ def placed_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
 
 
 def is_labelled(group: SnapshotGroup) -> bool:
-    """Return whether the master of a group is labelled latest."""
+    """Return whether the master of a group is labeled latest."""
     return group.master is not None and is_labelled_latest(group.master)

@@ -1,8 +1,8 @@
-"""Snapshots of an override: one index per spec, the latest labelled, the oldest dropped.
+"""Snapshots of an override: one index per spec, the latest labeled, the oldest dropped.
 
 The successor is created before its predecessor loses its label. So an override is never without a latest snapshot, and
 no placement rolls out as if there were no override, not even if the process ends between the two writes. While two
-snapshots are labelled, the greater index counts.
+snapshots are labeled, the greater index counts.
 
 Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first.
 """
@@ -58,7 +58,7 @@ class OverrideSnapshotPlan:
 
 
 def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject]) -> OverrideSnapshotPlan:
-    """Return the writes after which only the latest snapshot is labelled latest, and it holds the override's spec.
+    """Return the writes after which only the latest snapshot is labeled latest, and it holds the override's spec.
 
     Args:
         override: ClusterResourceOverride or ResourceOverride that is not being deleted.

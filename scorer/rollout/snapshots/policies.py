@@ -43,7 +43,7 @@ class PolicySnapshotPlan:
         writes: Empty if the latest snapshot is up to date.
         name: Name of the policy snapshot in force after the writes.
         index: Index.
-        error: Set if several snapshots are labelled latest. Nothing is planned then, and the caller reports it to the
+        error: Set if several snapshots are labeled latest. Nothing is planned then, and the caller reports it to the
             user.
     """
 
@@ -54,7 +54,7 @@ class PolicySnapshotPlan:
 
 
 def latest_policy_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the snapshots labelled latest. More than one breaks an invariant."""
+    """Return the snapshots labeled latest. More than one breaks an invariant."""
     return [snapshot for snapshot in snapshots if is_labelled_latest(snapshot)]
 
 
@@ -81,7 +81,7 @@ def plan_policy_snapshots(
     latest_snapshots = latest_policy_snapshots(snapshots)
     if len(latest_snapshots) > 1:
         names = ", ".join(sorted(map(name_of, latest_snapshots)))
-        return PolicySnapshotPlan(error=f"several policy snapshots are labelled latest: {names}")
+        return PolicySnapshotPlan(error=f"several policy snapshots are labeled latest: {names}")
     sorted_snapshots = sorted(snapshots, key=_index)
     live = [snapshot for snapshot in sorted_snapshots if not is_deleting(snapshot)]
     latest = next(reversed(latest_snapshots or live), None)
@@ -93,7 +93,7 @@ def plan_policy_snapshots(
         desired = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
         writes = () if labels_agree and agree else (replace(desired),)
         return PolicySnapshotPlan(writes, name_of(latest), _index(latest))
-    # The label is removed before the successor is created: a crash in between leaves no snapshot labelled, which the
+    # The label is removed before the successor is created: a crash in between leaves no snapshot labeled, which the
     # next pass repairs. The other order would leave two, which stops the planning (see above).
     planned_writes: list[Write] = []
     surplus = sorted_snapshots[: max(0, len(sorted_snapshots) - history_limit(placement) + 1)]

@@ -364,7 +364,7 @@ class _Reporter:
             yield {"conditions": merge_conditions(old, [self._own(SCHEDULED, FALSE, "ScheduleFailed", message)])}
 
     def _conditions(self, entries: Sequence[JsonObject]) -> Iterator[JsonObject]:
-        """Summarise the clusters, type by type, up to the first that is not True everywhere."""
+        """Summarize the clusters, type by type, up to the first that is not True everywhere."""
         if not entries:
             return
         for word in self._expected:
@@ -398,7 +398,7 @@ class _Reporter:
         return placement_condition(self._placement, word, status, reason, message, self._now)
 
     def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
-        """Summarise the clusters under an External strategy: only when all of them have the same content."""
+        """Summarize the clusters under an External strategy: only when all of them have the same content."""
         names = {self._snapshot_of(str(entry["clusterName"])) for entry in entries}
         common = self._snapshots.get(next(iter(names))) if len(names) == 1 else None
         status["observedResourceIndex"] = str(common.index) if common else ""

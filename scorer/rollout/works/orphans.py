@@ -53,7 +53,7 @@ def orphaned_works(
     Args:
         placement: The placement.
         bindings: All of its bindings, those that are being deleted included.
-        works: Works labelled with the name of the placement. Those of a placement in another namespace are left out.
+        works: Works labeled with the name of the placement. Those of a placement in another namespace are left out.
     """
     clusters = {str(spec_of(binding).get("targetCluster") or "") for binding in bindings}
     works_by_cluster: dict[str, list[JsonObject]] = defaultdict(list)

@@ -149,7 +149,7 @@ def work_conditions(
     old: Iterable[Mapping[str, Any]],
     now: datetime,
 ) -> list[JsonObject]:
-    """Summarise *results* in the conditions of the Work.
+    """Summarize *results* in the conditions of the Work.
 
     A Work without manifests is applied and available. Available is only set once everything is applied.
 

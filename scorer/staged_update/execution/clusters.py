@@ -47,7 +47,7 @@ class DesiredBinding:
 
     Args:
         snapshot: Name of the master resource snapshot.
-        overrides: Override lists from the initialisation of the run.
+        overrides: Override lists from the initialization of the run.
         apply_strategy: Apply strategy with defaults.
     """
 

@@ -85,7 +85,7 @@ def _advance(run: JsonObject, facts: StagedUpdateFacts, absent_state: RunState) 
 
 
 def _wait_step(run: JsonObject, record: StagedUpdateRecord, message: str) -> StagedUpdateStep:
-    """Return a step that only reports what the run waits for. An initialised run reports it in a condition."""
+    """Return a step that only reports what the run waits for. An initialized run reports it in a condition."""
     if status(record.status, INITIALIZED) != TRUE:
         return StagedUpdateStep(again=RECHECK, waits_for=message)
     old_condition = condition(record.status, PROGRESSING)
@@ -103,7 +103,7 @@ def _wait_step(run: JsonObject, record: StagedUpdateRecord, message: str) -> Sta
 
 
 def _begin(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> StagedUpdateStep:
-    """Initialise a run. The next pass continues with the stored record."""
+    """Initialize a run. The next pass continues with the stored record."""
     try:
         initialization = initialise(run, facts)
     except RunFailedError as error:

@@ -49,7 +49,7 @@ _INDEX_DIGITS: Final = 18
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Result of an initialisation.
+    """Result of an initialization.
 
     Args:
         snapshots: Resource snapshots to write first. Afterwards everything is prepared again.

@@ -145,7 +145,7 @@ def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: 
     if not snapshots and fresh:
         raise NotYetError("the placement has no policy snapshot yet")
     if len(snapshots) != 1:
-        message = f"{len(snapshots)} policy snapshots of the placement are labelled latest, exactly one is needed"
+        message = f"{len(snapshots)} policy snapshots of the placement are labeled latest, exactly one is needed"
         raise RunFailedError(RunFailureCause.POLICY_SNAPSHOT_INVALID, message)
     snapshot = snapshots[0]
     if not label(snapshot, POLICY_INDEX).isdecimal():

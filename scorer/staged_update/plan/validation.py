@@ -46,7 +46,7 @@ class Validated:
 
 
 def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> Validated:
-    """Validate a run that has been initialised and has not ended.
+    """Validate a run that has been initialized and has not ended.
 
     Raises:
         RunFailedError: The run cannot continue as planned.

@@ -1,6 +1,6 @@
 """Forecast of a run: its stages, their waits, and the earliest end.
 
-The run is initialised and validated like in the engine, so the forecast fails exactly if the engine would refuse the
+The run is initialized and validated like in the engine, so the forecast fails exactly if the engine would refuse the
 run. Afterwards only durations are assumed: each cluster takes the given time, approvals are given immediately, and a
 cluster that may not be changed now is changed when its hold ends. The run can therefore only take longer, unless it is
 changed.
@@ -140,7 +140,7 @@ class StagedUpdateForecast:
     """Forecast of a run.
 
     Args:
-        run: The run after its initialisation.
+        run: The run after its initialization.
         facts: State of the hub, with the resource snapshot that the run would create.
         snapshot: Name of the resource snapshot that every cluster gets.
         stages: Stages, in order.
@@ -165,7 +165,7 @@ def forecast(
 
     Args:
         run: The run as stored, or a hypothetical one.
-        facts: State of the hub. For an uninitialised run, with all inputs of an initialisation.
+        facts: State of the hub. For an uninitialized run, with all inputs of an initialization.
         each: Duration per cluster.
         waits: Returns why a cluster may not be changed at an instant. None: unset, the present holds apply.
 

@@ -33,7 +33,7 @@ HOLD: Final = "topology.cluster.x-k8s.io/hold-upgrade-sequence"
 """Annotation of a set of machines in a topology. This set and all sets after it keep their version."""
 DEFER: Final = "topology.cluster.x-k8s.io/defer-upgrade"
 OURS_TO_TAKE_OFF: Final = "harbormaster"
-"""Value of both annotations when an upgrade of ours has set them. Other values are never removed."""
+"""Value of both annotations when one of our upgrades has set them. Other values are never removed."""
 _WORKERS: Final = ("machineDeployments", "machinePools")
 _DENIED: Final = "denied the request: "
 _ABOUT_VERSION: Final = "version cannot be "

@@ -49,7 +49,7 @@ def start(ev: Evaluation, *, is_initialised: bool) -> None:
         return
     ev.record.update(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
     ev.record.set_state(UpgradeState.RUNNING, ev.now)
-    many = sum(1 for _ in ev.record.entries())  # the counts may be older: of a run that is initialised in this pass
+    many = sum(1 for _ in ev.record.entries())  # the counts may be older: of a run that is initialized in this pass
     ev.announce("RunStarted", f"the run has started with {format_count(many, 'member')}")
     report_clamped_limits(ev)
 

@@ -80,7 +80,7 @@ def record_observations(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Upgra
 
 
 def _process_inputs(ev: Evaluation) -> bool:
-    """Process observations, commands and membership. Return whether the run is initialised."""
+    """Process observations, commands and membership. Return whether the run is initialized."""
     process_observations(ev)
     check_thresholds(ev)
     is_initialised = ev.record.is_started or initialise(ev)

@@ -45,7 +45,7 @@ class LineUp:
 
     Args:
         entries: Status of the members of the group.
-        members: All members of the fleet, by name. Entries of others are ignored.
+        members: All members of the fleet, by name. Entries of other members are ignored.
     """
 
     __slots__ = ("_current_members", "_lines", "_names")

@@ -1,4 +1,4 @@
-"""Critical path of a run, found backwards from its end: each step starts when the previous one ends.
+"""Critical path of a run, found backward from its end: each step starts when the previous one ends.
 
 Source: upgrade-runs.md 14.4.
 """

@@ -118,7 +118,7 @@ def _begin(
 
 
 def generated_run(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool) -> JsonObject:
-    """Return the run of a profile for a target, labelled with the profile."""
+    """Return the run of a profile for a target, labeled with the profile."""
     return with_metadata(run_of(profile, target, start=start), labels={PROFILE_LABEL: profile.metadata.name})
 
 

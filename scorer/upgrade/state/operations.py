@@ -47,7 +47,7 @@ def still_open(run: str, member: MemberStatus) -> str:
     """Return a message about an abandoned upgrade of a member that may still be in progress."""
     return (
         f"run {run} has abandoned upgrade {member.operation_id}, and upgrader {member.upgrader} has not reported "
-        "its completion: it may still be running"
+        "that the upgrade is complete: the upgrade may still be in progress"
     )
 
 

@@ -197,7 +197,7 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collec
 def _waits_before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
     condition = find_condition(run.status.conditions, INITIALIZED)
     if condition is not None and condition.status == FALSE:
-        message = f"its initialisation: {condition.reason}: {condition.message}"
+        message = f"its initialization: {condition.reason}: {condition.message}"
         yield UpgradeWait(
             UpgradeWaitKind.INITIALIZATION, message, since=condition.last_transition_time, needs_person=True
         )

@@ -122,7 +122,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("InternalMemberClusterSpecUpdated", NORMAL, "its InternalMemberCluster was repaired"),
     ),
     "ClusterStagedUpdateRun, StagedUpdateRun": (
-        Told("UpdateRunPending", NORMAL, "the run cannot be initialised yet"),
+        Told("UpdateRunPending", NORMAL, "the run cannot be initialized yet"),
         Told("UpdateRunInitializedSuccessfully", NORMAL, "the plan of the run is fixed"),
         Told("UpdateRunInitializedFailed", WARNING, "its plan cannot be computed"),
         Told("UpdateRunProgressing", NORMAL, "clusters are being updated"),

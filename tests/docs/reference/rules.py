@@ -1,4 +1,4 @@
-"""Every rule of admission, from the catalogue that ``harbormaster rules`` prints."""
+"""Every rule of admission, from the catalog that ``harbormaster rules`` prints."""
 
 from tests.docs.reference.markdown import code, lines, plain, table, titled
 from tests.docs.specified import rules_specified

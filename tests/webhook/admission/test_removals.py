@@ -104,7 +104,7 @@ async def test_a_confirmation_lets_the_same_write_pass_also_before_the_cache_has
         refused = await reviews.review(request, losses, context)
         assert found(losses)[0] in refused.message
         assert "harbormaster confirm namespace/shop, then repeat the request" in refused.message
-        assert "volume claims and objects of others in it: unknown on 3 clusters" in refused.message
+        assert "volume claims and other objects in it: unknown on 3 clusters" in refused.message
         assert [(cause["reason"], cause["field"]) for cause in refused.causes] == [("RemovalNotConfirmed", "crp/shop")]
         await confirm(world, *found(losses))
         allowed = await reviews.review(request, losses, context)  # the losses of the older cache

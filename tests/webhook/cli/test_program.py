@@ -53,7 +53,7 @@ def test_under_another_name_a_plugin_is_still_one(tmp_path):
     done = program("get", "crp", name=tmp_path / "kubectl-hm", env=environment)
     missing = tmp_path / ".kube" / "config"
     assert done.stderr == (
-        f"error: kubeconfig {missing}: no such file or directory. Give another with --kubeconfig FILE\n"
+        f"error: kubeconfig {missing}: no such file or directory. Give another kubeconfig with --kubeconfig FILE\n"
     )
 
 

@@ -230,7 +230,7 @@ def there(tmp_path, monkeypatch):
         ("history --since yesterday", "'yesterday' is not a duration"),
         ("rules none", "'none' is not a rule such as X-14"),
         # processes
-        ("up --data good.yaml --once", "good.yaml: File exists. Choose another with --data"),
+        ("up --data good.yaml --once", "good.yaml: File exists. Choose another data folder with --data"),
         ("up --https-port 70000", "70000 is not in the range 0<=x<=65535"),
         ("dashboard --kubeconfig none", "kubeconfig none: no such file or directory"),
         ("webhook-configuration", "specify the authority of the certificate with --ca FILE"),

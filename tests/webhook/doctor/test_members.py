@@ -135,6 +135,6 @@ def test_the_kinds_that_need_confirmation_are_listed():
     finding = judge_confirmation(policy)
     assert finding.state is State.OK
     assert "data Confirm, many objects Confirm, objects Warn" in finding.found
-    assert "Namespaces labelled team=ci are exempt" in finding.found
+    assert "Namespaces labeled team=ci are exempt" in finding.found
     assert finding.found.endswith("StatefulSet.apps, Kafka.kafka.strimzi.io")
     assert judge_confirmation(NO_CONFIRMATION).found.startswith("off: ")

@@ -56,7 +56,7 @@ FIXED_DATE = """{
 SETTLED = """() => {
   if (document.getElementById("live").dataset.revision === undefined) return false;
   const view = document.querySelector("main > [data-view]:not([hidden])");
-  if (view === null || /Nothing selected yet|Reading the/.test(view.innerText)) return false;
+  if (view === null || /Nothing selected yet|Loading the/.test(view.innerText)) return false;
   if (view.dataset.view === "fleet") return document.querySelectorAll(".card").length >= 4;
   return view.dataset.view !== "placement" || view.querySelector(`.explanation:not([hidden]),
     #placement-body > .quiet:only-child, #placement-body .problem:not([hidden])`) !== null;

@@ -555,7 +555,7 @@ async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(h
     pills = opened.page.locator(".placements .pill")
     await expect(pills).to_have_text(["rolling out", "removal pending", "available", "removal pending"])
     section = opened.page.get_by_role("region", name="Pending removals")
-    besides = "with 2 volume claims and 1 object of others on the members, counted 4 m ago, unknown on 1 cluster"
+    besides = "with 2 volume claims and 1 other object on the members, counted 4 m ago, unknown on 1 cluster"
     await expect(section.locator("li")).to_have_text(
         [
             f"Namespace shop and 8 objects in it · 9 objects on 3 clusters · pending for 2 h{besides}digest {'a' * 20}",
@@ -588,7 +588,7 @@ async def test_an_edit_that_is_being_judged_shows_the_last_known(hub, open_page)
     )
     await opened.page.get_by_role("link", name="Fleet", exact=True).click()
     await expect(opened.page.locator(".card", has_text="Placements")).to_have_text(
-        re.compile("0.satisfied · 1.judged again")
+        re.compile("0.satisfied · 1.being reevaluated")
     )
     await opened.assert_quiet()
 
@@ -794,7 +794,7 @@ async def test_an_api_that_is_down_from_the_start(hub, open_page):
     hub.failing = {"/v1/clusters": 503, "/v1/placements": 503}
     opened = await open_page(settle=False)
     await opened.page.get_by_role("alert").nth(1).wait_for()
-    assert await opened.page.locator("#fleet-body").inner_text() == "Reading the fleet…"
+    assert await opened.page.locator("#fleet-body").inner_text() == "Loading the fleet…"
     hub.failing.clear()
     await opened.settle()
     assert await opened.page.get_by_role("alert").count() == 0

@@ -110,15 +110,15 @@ async def test_what_if_a_placement_wanted_another_number(up, tabs):
     """The engine plans it, and nothing is written."""
     async with tabs.open() as page:
         await page.goto(f"{up.http_url}/#placement/crp/payments")
-        await page.get_by_label("it wanted").fill("4")
-        await page.get_by_role("button", name="Plan it").click()
+        await page.get_by_label("it requested").fill("4")
+        await page.get_by_role("button", name="Show the plan").click()
         row = page.locator(".whatif-rows li")
         await expect(row).to_contain_text("2 → 4 of 4")
         await expect(row.locator(".gained")).to_have_text(re.compile("bergen, cork"))
         stored = await up.store.get(PLACEMENT, Key("payments"))
         assert stored["spec"]["policy"]["numberOfClusters"] == 2
-        await page.get_by_label("it wanted").fill("2")
-        await page.get_by_role("button", name="Plan it").click()
+        await page.get_by_label("it requested").fill("2")
+        await page.get_by_role("button", name="Show the plan").click()
         await expect(page.locator(".whatif-result")).to_have_text("Nothing would change.")
 
 

@@ -106,7 +106,8 @@ async def test_a_disk_that_is_full_is_named_by_the_file(tmp_path, name):
     passing.symlink_to("/dev/full")
     why = await refusal(folder)
     assert why == (
-        f"data folder {folder}: cannot write {folder / name}: No space left on device. Choose another with --data"
+        f"data folder {folder}: cannot write {folder / name}: No space left on device. "
+        "Choose another data folder with --data"
     )
     assert not passing.is_symlink()
     assert await refusal(folder) == "", "it starts as soon as there is space"

@@ -15,7 +15,7 @@ _ALIKE: Final = 0.8
 
 
 def mentions_ours(text: str) -> bool:
-    """Return whether a text that cannot be parsed has an ``apiVersion`` of ours, and therefore is meant to be ours.
+    """Return whether a text that cannot be parsed has one of our ``apiVersion`` values, so is meant to be ours.
 
     In YAML, an indented ``apiVersion`` counts only in a list. Elsewhere, it belongs to a template or to text inside
     another object.
@@ -32,7 +32,7 @@ def _is_version(key: str) -> bool:
 
 
 def is_ours(value: Any) -> bool:
-    """Return whether a parsed value is an object of ours, valid or not, or a list that contains one at any depth."""
+    """Return whether a parsed value is one of our objects, valid or not, or a list that contains one at any depth."""
     if isinstance(value, list):
         return any(map(is_ours, value))
     if not isinstance(value, dict):

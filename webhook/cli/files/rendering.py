@@ -119,7 +119,7 @@ def _origins(text: str, folder: str) -> dict[int, str]:
 
 
 def chart_concerns_us(chart: Path) -> bool:
-    """Return whether a chart has no links, and a template with an ``apiVersion`` of ours."""
+    """Return whether a chart has no links, and a template with one of our ``apiVersion`` values."""
     files = list(_files_below(chart))
     if any(file.is_symlink() for file in files):
         return False

@@ -1,7 +1,7 @@
 """The objects of a repository that also contains files of other tools: our objects, and those of Kubernetes.
 
 Foreign documents of any form are skipped and counted: unknown kinds, lists, templates, custom tags, other encodings. A
-file or an object of ours that cannot be used is reported as a `FileMistake`, in addition to the usable objects.
+file or one of our objects that cannot be used is reported as a `FileMistake`, in addition to the usable objects.
 """
 
 import os
@@ -68,7 +68,7 @@ def load_known(
     """Return the objects of files that represent one hub. Foreign documents are noted on standard error.
 
     Raises:
-        UserError: A file or an object of ours cannot be used, or is in the files twice. Lists every mistake.
+        UserError: A file or one of our objects cannot be used, or is in the files twice. Lists every mistake.
     """
     repository = read_repository(files, namespace=namespace)
     if texts is not None:
@@ -111,7 +111,7 @@ class _Sorter:
         files: The files that the user names.
         texts: The text of each file.
         found: Objects of any kind.
-        mistakes: Files and objects of ours that cannot be used.
+        mistakes: Files and our objects that cannot be used.
         skipped: Locations of foreign documents, by category.
         kustomizations: The kustomizations among the files.
     """

@@ -32,7 +32,9 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
     paths = [file] if file is not None else [path for path in files_of_kubectl(environment) if path.exists()]
     if not paths:
         missing = files_of_kubectl(environment)[0]
-        raise UserError(f"kubeconfig {missing}: no such file or directory. Give another with --kubeconfig FILE")
+        raise UserError(
+            f"kubeconfig {missing}: no such file or directory. Give another kubeconfig with --kubeconfig FILE"
+        )
     try:
         entry = find_context([Kubeconfig.read(path) for path in paths], context)
     except ConfigurationError as error:

@@ -26,10 +26,10 @@ Severity:
   allow  admitted, by design        none     left to other components, by design
 
 \b
-Layers (-o wide), all must admit a write:
-  schema, CEL  the API server, by the CustomResourceDefinition, even while no webhook answers
+Layers (-o wide). A write must pass all of them:
+  schema, CEL  the API server, with the CustomResourceDefinition, even if no webhook answers
   webhook      this program
-  live         this program, by other objects on the hub (warnings only)
+  live         this program, compared with other objects on the hub (warnings only)
 
 \b
 Examples:
@@ -52,7 +52,7 @@ _LONGEST_KINDS: Final = 32
 @click.argument("words", nargs=-1, metavar="[RULE|GROUP|KIND]...")
 @output_option("table", "wide", "json", "yaml")
 def command(words: Sequence[str], output: str) -> int:
-    """Print the catalogue, or the part of it that *words* name."""
+    """Print the catalog, or the part of it that *words* name."""
     entries = catalogue()
     matches = list(_Wanted.read(words, entries).among(entries))
     if output in ("json", "yaml"):

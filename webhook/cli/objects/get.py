@@ -24,8 +24,8 @@ from webhook.cli.text.output import print_plain, print_table
 HELP = """Show objects.
 
 KIND is a kind, its plural or its short name: crp, rp, memberclusters, work, nodepools, deploy, ns, … Separate several
-kinds with commas. `all` stands for the same kinds as in kubectl, `fleet` for every kind of ours. The table has the
-columns of the kind's CustomResourceDefinition, or those of the API server. -o wide shows more columns.
+kinds with commas. `all` stands for the same kinds as in kubectl, `fleet` for all kinds of harbormaster. The table has
+the columns of the kind's CustomResourceDefinition, or those of the API server. -o wide shows more columns.
 
 \b
 Formats (-o):

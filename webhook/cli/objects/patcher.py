@@ -43,7 +43,7 @@ class ApplyOutcome:
         action: ``created``, ``configured``, ``unchanged``, or ``kept`` if it was edited on the hub and left alone.
             Empty if refused.
         warnings: The hub's warnings.
-        refusal: Reason of a refusal.
+        refusal: Reason for a refusal. None: not refused.
     """
 
     loaded: Loaded

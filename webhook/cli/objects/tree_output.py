@@ -1,6 +1,6 @@
 """A placement's tree for terminals: problems first, healthy clusters in one line.
 
-Nodes are made from the results of `scorer.rollout.views.tree`. On a terminal they are wrapped and coloured. Elsewhere,
+Nodes are made from the results of `scorer.rollout.views.tree`. On a terminal they are wrapped and colored. Elsewhere,
 every node is one line for ``grep`` and never cut.
 """
 
@@ -64,7 +64,7 @@ class _TreeNode:
 
     @property
     def text(self) -> str:
-        """The line without colours."""
+        """The line without colors."""
         return "".join(part.text for part in self.parts)
 
 

@@ -39,8 +39,8 @@ class OfflineVerdict:
     Args:
         loaded: The object as read. For a deletion, as stored.
         document: The object as it would be stored.
-        errors: Reasons of a refusal, by path.
-        refusal: Reason of a refusal that concerns no field.
+        errors: Field errors, by path. Empty: no field is invalid.
+        refusal: Reason for a refusal that concerns no field. Empty: not refused.
         warnings: Warnings for the user.
         has_rules: Whether the kind has rules.
         operation: The operation.
@@ -62,7 +62,7 @@ class OfflineVerdict:
         return not self.errors and not self.refusal
 
     def lines(self) -> list[str]:
-        """Return one line per mistake, with file, document, field and value."""
+        """Return one line per error, with file, document, field and value."""
         mistakes = [str(error) for error in self.errors] or ([self.refusal] if self.refusal else [])
         return [f"{self.loaded.source}: {mistake}" for mistake in mistakes]
 

@@ -82,7 +82,7 @@ _MOST_WAITS: Final = 3
     type=click.FloatRange(0),
     help="Seconds to wait for the fleet to settle.",
 )
-@click.option("--no-color", is_flag=True, help="Disable colours, as NO_COLOR does.")
+@click.option("--no-color", is_flag=True, help="Disable colors, as NO_COLOR does.")
 def command(
     data: Path | None,
     files: Files,

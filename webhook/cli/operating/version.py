@@ -92,7 +92,7 @@ async def _ask(connection: HubConnection) -> dict[str, Any]:
 
 
 async def _servers(client: Client) -> list[dict[str, str]]:
-    """Return the installed servers: the Deployments that Helm has labelled."""
+    """Return the installed servers: the Deployments that Helm has labeled."""
     if client.simulated:  # `up` is the whole installation
         return []
     listing = await client.list(ResourcePath(KINDS["apps", "Deployment"]), "app.kubernetes.io/name=harbormaster")

@@ -106,8 +106,8 @@ repository_option = grouped(
     click.option(
         "--render/--no-render",
         default=True,
-        help="Render kustomizations and charts of ours in folders, with kustomize or kubectl, and helm, if installed. "
-        " [default: --render]",
+        help="Render kustomizations and charts that contain harbormaster objects, with kustomize or kubectl, and helm, "
+        "if installed.  [default: --render]",
     ),
 )
 """The files to read, which may contain objects of other tools. See `webhook.cli.files.repositories`."""

@@ -36,7 +36,7 @@ that names one), -f holds the proposed changes. Objects of a hub that harbormast
 latest resource snapshot of a placement. A removal that needs a confirmation counts as confirmed.
 
 -o diff compares with the objects that each cluster has now, or with --base, and prints clusters with equal changes
-together. -o dir=OUT writes a folder for each cluster, as Argo CD and Flux read it, and keeps files of others there.
+together. -o dir=OUT writes a folder for each cluster, as Argo CD and Flux read it, and keeps other files there.
 
 Values of Secrets are hidden in every output. A value that changes is marked. A folder omits objects with Secrets.
 
@@ -154,7 +154,9 @@ class _RenderOptions:
         metavar="FILE",
         help="With -o diff: compare with the objects of these files. Repeatable.",
     ),
-    click.option("--overwrite", is_flag=True, help="With -o dir: use a folder with files of others, and keep those."),
+    click.option(
+        "--overwrite", is_flag=True, help="With -o dir: use a folder that contains other files, and keep those."
+    ),
     validate_option,
 )
 @click.option(

@@ -2,7 +2,7 @@
 
 File names are made from the names of clusters and objects such that none leads out of the folder, on any file system.
 All files are written below a temporary folder first. Then each folder of a cluster is replaced by a rename, so that no
-reader sees half of one. Files of others are kept: those of ours start with `FILE_MARKER`, and a folder that has none of
+reader sees half of one. Other files are kept: ours start with `FILE_MARKER`, and a folder that has none of
 ours is not touched.
 """
 
@@ -51,7 +51,7 @@ def _encoded(letter: str) -> str:
 
 
 def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwrite: bool) -> int:
-    """Make a folder hold exactly these files of ours, and return the number of files that were removed.
+    """Make a folder hold exactly these files of harbormaster, and return the number of files that were removed.
 
     Args:
         folder: The folder. It is created if it does not exist.
@@ -102,7 +102,7 @@ def _check(folder: Path, files: Mapping[str, Iterable[str]], *, overwrite: bool)
 
 
 def _obstacles(folder: Path, files: Mapping[str, Iterable[str]]) -> Iterator[Path]:
-    """Yield files of others in places that are to be written. They are never replaced, even with *overwrite*."""
+    """Yield other files in places that are to be written. They are never replaced, even with *overwrite*."""
     if (folder / FOLDER_MARKER).is_symlink():
         yield folder / FOLDER_MARKER
     for cluster, names in files.items():
@@ -125,7 +125,7 @@ def _own_folders(folder: Path) -> list[Path]:
 
 
 def _write(place: Path, target: Path, texts: Mapping[str, str]) -> None:
-    """Write the folder of a cluster to *place*, with the files of others in *target*."""
+    """Write the folder of a cluster to *place*, with the other files in *target*."""
     place.mkdir(parents=True)
     if target.is_dir() and not target.is_symlink():
         for child in target.iterdir():
@@ -161,7 +161,7 @@ def _own_files(folder: Path) -> Iterator[Path]:
 
 
 def _replace(new: Path, target: Path, aside: Path) -> int:
-    """Put the folder *new* in the place of *target*, and return the number of files of ours that are not in *new*."""
+    """Put the folder *new* in the place of *target*, and return the number of our files that are not in *new*."""
     stale = sum(not (new / file.name).exists() for file in _own_files(target)) if target.is_dir() else 0
     try:
         if os.path.lexists(target):
@@ -175,7 +175,7 @@ def _replace(new: Path, target: Path, aside: Path) -> int:
 
 
 def _remove(folder: Path, aside: Path) -> int:
-    """Remove the files of ours from the folder of a cluster, and the folder if nothing else is in it."""
+    """Remove our files from the folder of a cluster, and the folder if nothing else is in it."""
     files = list(_own_files(folder))
     if len(files) + 1 == len(list(folder.iterdir())):
         folder.rename(aside)

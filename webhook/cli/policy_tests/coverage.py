@@ -23,7 +23,7 @@ class Coverage:
     """Rules with the number of cases that made them report something.
 
     Args:
-        counts: The applicable rules, in the order of the catalogue, each with its number of cases.
+        counts: The applicable rules, in the order of the catalog, each with its number of cases.
         kinds: The kinds that the cases write.
     """
 

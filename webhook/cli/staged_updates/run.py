@@ -36,7 +36,7 @@ from webhook.cli.staged_updates.wait import (
 )
 
 SHORT: Final = "Start, stop, resume and watch staged updates."
-_WAITING_CODES: Final = """  1  an error (with --wait also: the run could not be initialised, or was aborted)
+_WAITING_CODES: Final = """  1  an error (with --wait also: the run could not be initialized, or was aborted)
   2  with --wait: action required, standard output shows what the run waits for
   3  with --wait: timed out
 """
@@ -60,7 +60,7 @@ Exit codes:
 """
 START_HELP: Final = f"""Start a staged update.
 
-Creates the run NAME, or starts an existing run that is initialised or stopped. With --initialize-only, the run is only
+Creates the run NAME, or starts an existing run that is initialized or stopped. With --initialize-only, the run is only
 planned: its stages and clusters are fixed and can be inspected, and nothing is changed until it is started.
 
 \b
@@ -113,7 +113,7 @@ Examples:
   harbormaster run status spring --wait --timeout 2h --through-approvals
 
 \b
-Phases:  Initializing, Initialized, Running, Waiting, Stuck, Stopping, Stopped, Failed (not initialised), Aborted,
+Phases:  Initializing, Initialized, Running, Waiting, Stuck, Stopping, Stopped, Failed (not initialized), Aborted,
          Succeeded
 States of a stage:    pending, waiting, updating, stopping, stopped, done, skipped, failed
 States of a cluster:  pending, held (must not be changed now), updating, done, failed

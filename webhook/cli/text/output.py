@@ -1,6 +1,6 @@
 """Answers on standard output: tables for users, JSON and YAML for programs.
 
-On a terminal, tables are coloured and wrapped (``NO_COLOR`` is honoured). Otherwise, tables are plain columns for
+On a terminal, tables are colored and wrapped (``NO_COLOR`` is honored). Otherwise, tables are plain columns for
 ``awk`` and ``grep``, and are never truncated.
 """
 
@@ -45,7 +45,7 @@ def print_table(
     Args:
         headers: One per column.
         rows: One cell per column.
-        colour: Whether colours are allowed.
+        colour: Whether colors are allowed.
         whole: Headers of columns that are never wrapped, however long their cells are.
     """
     headers = [printable(header) for header in headers]

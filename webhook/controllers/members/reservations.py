@@ -4,7 +4,7 @@ It renews the reservation while it works, and releases it afterwards.
 
 The active disruptions of the member are checked between the read and the write of its Lease, and the write carries the
 resource version that was read. So of two concurrent writes, even by different processes, one fails and is decided
-again. A process that stops early leaves the reservation to the next leader, which recognises it by the holder. Without
+again. A process that stops early leaves the reservation to the next leader, which recognizes it by the holder. Without
 a next leader it expires.
 
 Source: serving.md 3.1.

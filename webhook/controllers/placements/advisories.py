@@ -70,7 +70,7 @@ class AdvisoryController:
         self._changed = Broadcaster[PlacementRef]()
         self._requests = Broadcaster[PlacementRef]()
         self._requested: dict[PlacementRef, tuple[object, ...]] = {}
-        """Generation, acknowledgement and content at the last request for each placement."""
+        """Generation, acknowledgment and content at the last request for each placement."""
         self._evaluated: dict[PlacementRef, Advisories] = {}
         self._reported: dict[OverrideRef, str] = {}
         """The last Event about each override without effect."""
@@ -99,7 +99,7 @@ class AdvisoryController:
         return self._changed.subscribe(handler)
 
     def request(self, ref: PlacementRef, placement: JsonObject, status: Mapping[str, Any]) -> None:
-        """Evaluate a placement soon if its spec, acknowledgement or content has changed since the last request.
+        """Evaluate a placement soon if its spec, acknowledgment or content has changed since the last request.
 
         Args:
             ref: The placement.

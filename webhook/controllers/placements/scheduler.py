@@ -268,7 +268,7 @@ class SchedulerController:
         latest = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
         if len(latest) > 1:
             names = ", ".join(snapshot["metadata"]["name"] for snapshot in latest)
-            raise TerminalError(f"several policy snapshots are labelled latest: {names}")
+            raise TerminalError(f"several policy snapshots are labeled latest: {names}")
         return latest[0] if latest else None
 
     async def _let_go(self, family: Family, document: JsonObject) -> None:

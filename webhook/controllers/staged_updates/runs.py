@@ -1,7 +1,7 @@
 """The controller of staged update runs.
 
 The record of a run is stored before each write that relies on it, so a new leader continues from the record. A leader
-that stops between two writes leaves a binding that was written but not recorded, which the next leader recognises.
+that stops between two writes leaves a binding that was written but not recorded, which the next leader recognizes.
 
 Source: staged-updates.md 2 to 11.
 """
@@ -143,7 +143,7 @@ class StagedUpdateController:
         """Number of clusters in flight per run."""
         self._reserved = Reserved[RunRef](turns)
         self._reported_waits: dict[RunRef, str] = {}
-        """Last reported reason of each run that cannot be initialised yet."""
+        """Last reported reason of each run that cannot be initialized yet."""
         self._analysis_questions: dict[RunRef, frozenset[str]] = {}
         """Approval requests of each run that a user must answer."""
 
@@ -277,7 +277,7 @@ class StagedUpdateController:
     async def _first_facts(
         self, ref: RunRef, run: JsonObject, facts: StagedUpdateFacts, parent: PlacementRef
     ) -> StagedUpdateFacts:
-        """Add the inputs that only the initialisation needs."""
+        """Add the inputs that only the initialization needs."""
         cache, family, placement = self._hub.cache, ref.family, facts.placement
         if placement is None:
             return facts

@@ -1,6 +1,6 @@
 """Posts requests to an external upgrader over HTTP.
 
-A request is posted again until the upgrader acknowledges it. The upgrader recognises a repeated operation by its id.
+A request is posted again until the upgrader acknowledges it. The upgrader recognizes a repeated operation by its id.
 
 Source: upgrade-runs.md 13.4.
 """

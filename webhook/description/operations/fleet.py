@@ -72,8 +72,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "/v1/placements/crp/{name}",
         "Fleet",
         "One ClusterResourcePlacement",
-        "Returns one entry of the list, with the selected objects and the rollout. 404 also if the caller may not "
-        "read the placement.",
+        "Returns one placement, as in `listPlacements`, with the selected objects and the rollout. Also returns 404 "
+        "if the caller may not read the placement.",
         PlacementDetail,
         problems=(Problem.NOT_FOUND,),
         tagged=True,
@@ -84,8 +84,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         "/v1/placements/rp/{namespace}/{name}",
         "Fleet",
         "One ResourcePlacement",
-        "Returns one entry of the list, with the selected objects and the rollout. 404 also if the caller may not "
-        "read the placement.",
+        "Returns one placement, as in `listPlacements`, with the selected objects and the rollout. Also returns 404 "
+        "if the caller may not read the placement.",
         PlacementDetail,
         problems=(Problem.NOT_FOUND,),
         tagged=True,
@@ -170,7 +170,8 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             path,
             "Fleet",
             f"One {kind}",
-            "Returns one entry of the list, with its timeline. 404 also if the caller may not read the run.",
+            "Returns one run, as in `listUpdateRuns`, with its timeline. Also returns 404 if the caller may not read "
+            "the run.",
             UpdateRunDetail,
             problems=(Problem.NOT_FOUND,),
             tagged=True,

@@ -180,7 +180,7 @@ OPERATIONS: Final = (
         "Gate",
         "Ask whether a placement may change on a cluster",
         "Returns the verdict of its rollout or staged update run, and whether another disruption is in progress "
-        "on the cluster. 404 also if the caller may not read the placement.",
+        "on the cluster. Also returns 404 if the caller may not read the placement.",
         MemberGateAnswer,
         RolloutModel,
         (Problem.NOT_FOUND,),

@@ -23,8 +23,8 @@ UPGRADE_OPERATIONS: Final = (
         "Plan an upgrade run",
         "Returns when the run reaches each member, simulated by the engine with an advanced clock: upgrades take "
         "the expected time, approvals are given, and no upgrade fails. The run, its strategy, the windows, the "
-        "catalogs and the members may be in the request. The rest is taken from the hub. 404 also if the caller "
-        "may not read the run or its strategy. `blastRadius` has only placements of kinds that the caller may "
+        "catalogs and the members may be in the request. The rest is taken from the hub. Also returns 404 if the "
+        "caller may not read the run or its strategy. `blastRadius` has only placements of kinds that the caller may "
         "list.",
         UpgradePlan,
         UpgradePlanModel,

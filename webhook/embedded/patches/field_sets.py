@@ -154,7 +154,7 @@ def merged(shape: FieldShape, live: Any, config: Any) -> Any:
 
 
 def _in_order(live_order: list[str], ours: list[str]) -> Iterator[str]:
-    """Yield the items of two lists: ours in our order, and the others in their places."""
+    """Yield the items of two lists: our items in our order, and the others in their places."""
     ours_set, emitted = set(ours), set()
     while live_order or ours:
         is_next = live_order and (live_order[0] in emitted or live_order[0] not in ours_set)

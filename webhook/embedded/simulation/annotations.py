@@ -1,4 +1,4 @@
-"""Annotations and status that describe a simulated member: its figures and its behaviour.
+"""Annotations and status that describe a simulated member: its figures and its behavior.
 
 **Figures.** Write the MemberCluster as a hub would show it, with ``status.properties`` and
 ``status.resourceUsage``::
@@ -73,7 +73,7 @@ def status_in_annotation(document: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Behaviour that the annotations of a simulated member request.
+    """Behavior that the annotations of a simulated member request.
 
     Args:
         silent: Whether the agent does nothing.
@@ -194,7 +194,7 @@ def figures(behaviour: Behaviour, reserved: Mapping[str, int], namespaces: Mappi
     """Return the figures that the member's agent reports.
 
     Args:
-        behaviour: Behaviour, with the figures as written.
+        behaviour: Behavior, with the figures as written.
         reserved: Requests of the Pods placed on the member, resource name to 10^-9 units.
         namespaces: Namespace to the Work that created it. Only used if namespaces are reported.
     """

@@ -1,7 +1,7 @@
 """Simulated members: the clusters behind the MemberClusters of an embedded hub.
 
 Each has its own store. Its agent (`webhook.member`) applies its Works there, and `webhook.embedded.simulation.kubelet`
-makes the objects ready. The MemberCluster describes a member's reports and behaviour: see
+makes the objects ready. The MemberCluster describes a member's reports and behavior: see
 `webhook.embedded.simulation.annotations`.
 
 Only the agents are simulated here. Like real agents, they follow the InternalMemberCluster (Join or Leave) and report
@@ -310,7 +310,7 @@ class SimulatedMembers:
                 await self._settle(entry)
 
     async def _look(self, cluster: str) -> None:
-        """Converge the agent to the state requested by the hub and the behaviour requested by the annotations."""
+        """Converge the agent to the state requested by the hub and the behavior requested by the annotations."""
         member = self._members.get(cluster)
         if member is None:
             return

@@ -27,7 +27,7 @@ NODES = 3
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Behaviour of an object.
+    """Behavior of an object.
 
     Args:
         ready_after: Time until it is ready. None: disabled, it never is.

@@ -11,7 +11,7 @@ from webhook.member.apply.contention import Memory
 
 
 class MemberItem(NamedTuple):
-    """The member's state or behaviour may have changed."""
+    """The member's state or behavior may have changed."""
 
     cluster: str
     what: str = "member"

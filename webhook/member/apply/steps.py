@@ -1,6 +1,6 @@
 """The apply of one manifest: find, take over, compare, write, compare again.
 
-Under ReportDiff the steps are find and compare. A comparison takes nothing over, because an owner reference of ours
+Under ReportDiff the steps are find and compare. A comparison takes nothing over, because our owner reference
 would delete the object with its placement (rollout.md 14). It writes to an object at most once, to release one that an
 earlier release took over for comparison.
 

@@ -72,11 +72,11 @@ RULES: Final = (
     schema("O-10", "There are 1 to 20 override rules.", CRD, "spec.policy"),
     schema(
         "O-11",
-        "At most 10 terms choose the clusters of a rule, by label only.",
+        "A rule selects clusters with at most 10 terms, each by label only.",
         f"{CRD}, {_VALIDATOR}",
         "spec.policy.overrideRules.*.clusterSelector",
     ),
-    deny("O-12", "A term that chooses clusters has a labelSelector.", _VALIDATOR),
+    deny("O-12", "A term that selects clusters has a labelSelector.", _VALIDATOR),
     deny("O-13", "A labelSelector is well formed.", _VALIDATOR),
     schema("O-14", "overrideType is JSONPatch or Delete.", CRD, "spec.policy.overrideRules.*.overrideType"),
     deny("O-15", "Delete takes no patches.", _VALIDATOR),

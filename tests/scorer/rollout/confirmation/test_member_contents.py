@@ -19,23 +19,23 @@ def namespace_counts(claims, others, *, minutes=0, **fields):
     [
         pytest.param(
             [{"shop": namespace_counts(2, 1)}, {"shop": namespace_counts(1, 0, minutes=56)}],
-            "with 3 volume claims and 1 object of others on the members, counted 1h ago",
+            "with 3 volume claims and 1 other object on the members, counted 1h ago",
             id="the-oldest-count-tells-the-age",
         ),
         pytest.param(
             [{"shop": namespace_counts(1, 0, minutes=56)}, {}, None],
-            "with 1 volume claim and 0 objects of others on the members, counted 4m ago, unknown on 2 clusters",
+            "with 1 volume claim and 0 other objects on the members, counted 4m ago, unknown on 2 clusters",
             id="some-are-unknown",
         ),
-        pytest.param([None], "volume claims and objects of others in it: unknown on 1 cluster", id="unknown"),
+        pytest.param([None], "volume claims and other objects in it: unknown on 1 cluster", id="unknown"),
         pytest.param(
             [{"shop": namespace_counts(200, 3, minutes=56, atLeast=True)}],
-            "with at least 200 volume claims and 3 objects of others on the members, counted 4m ago",
+            "with at least 200 volume claims and 3 other objects on the members, counted 4m ago",
             id="lower-bound",
         ),
         pytest.param(
             [{"shop": {"volumeClaims": "many"}}],
-            "volume claims and objects of others in it: unknown on 1 cluster",
+            "volume claims and other objects in it: unknown on 1 cluster",
             id="unreadable",
         ),
     ],

@@ -200,7 +200,9 @@ def test_until_an_attempt_that_was_given_up_ends_the_cluster_is_busy():
     assert found["attempts"] == {"a": 1}
 
 
-ABANDONED = "run run has abandoned upgrade uid/a/1, and upgrader simulated has not reported its completion"
+ABANDONED = (
+    "run run has abandoned upgrade uid/a/1, and upgrader simulated has not reported that the upgrade is complete"
+)
 
 
 def without_answers(hub, now):

@@ -139,7 +139,7 @@ def test_no_command_falls_back_on_the_hub_of_up_when_kubectl_knows_none(cli, hub
     assert (done.exit_code, done.stdout) == (1, "")
     missing = tmp_path / "home" / ".kube" / "config"
     assert done.stderr == (
-        f"error: kubeconfig {missing}: no such file or directory. Give another with --kubeconfig FILE\n"
+        f"error: kubeconfig {missing}: no such file or directory. Give another kubeconfig with --kubeconfig FILE\n"
     )
     unknown = cli(*words, "--kubeconfig", kubeconfig(tmp_path / "config", ("a", hub, "")), "--context", "b")
     assert unknown.stderr == f"error: kubeconfig {tmp_path / 'config'}: has no context 'b', available: a\n"

@@ -75,9 +75,7 @@ def test_a_refused_deletion_is_confirmed_and_repeated(cli, opened):
     assert "harbormaster confirm namespace/shop" in cli("delete", "namespace/shop", "--dry-run=server").stderr
     assert opened.content() == ["fish", "lion", "wolf"]
     shown = ok(cli("confirm", "namespace/shop", "--yes"))
-    assert (
-        "crp/shop: Namespace shop and 8 objects in it, volume claims and objects of others in it: unknown on 3" in shown
-    )
+    assert "crp/shop: Namespace shop and 8 objects in it, volume claims and other objects in it: unknown on 3" in shown
     assert "crp/shop confirmed until " in shown
     ok(cli("delete", "namespace/shop", "--no-wait"))
     opened.until(lambda: annotation(opened.world.cache.get(PLACEMENT, "shop"), CARRIED_OUT))
