@@ -76,6 +76,8 @@ class BudgetLint(TypedDict):
     """Affected reasons."""
     fix: NotRequired[list[WrittenBudget]]
     """Suggested new list of all budgets of the pool. Omitted if the intention is unclear."""
+    alternative: NotRequired[list[WrittenBudget]]
+    """The same for windows with two readings: `fix` allows nothing outside them, `alternative` the default."""
 
 
 class UnusableBudget(TypedDict):
@@ -411,6 +413,8 @@ def _lints_of(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:
         }
         if lint.fix is not None:
             document["fix"] = [_written_budget(Budget.read(budget)) for budget in lint.fix]
+        if lint.alternative is not None:
+            document["alternative"] = [_written_budget(Budget.read(budget)) for budget in lint.alternative]
         lints.append(document)
     return tuple(lints)
 

@@ -35,6 +35,8 @@ _DAY: Final = timedelta(days=1)
 _SOME_DAY: Final = date(2001, 1, 1)
 _ALL_CALENDARS: Final = 29 * 365 + 8
 """Days of 28 years, after which weekdays and leap years repeat, plus one year."""
+FIRST_READING: Final = "0 outside"
+OTHER_READING: Final = f"the default of {DEFAULT_BUDGET_NODES} outside"
 _MOST_FIXES: Final = 5
 """Most suggested corrections. A user with more findings fixes these first."""
 
@@ -49,6 +51,8 @@ class Lint:
         message: Explanation in words that follow the path.
         reasons: Affected reasons, in the order of `DisruptionReason`.
         fix: The corrected list of budgets, as documents. None: unknown, no correction is obvious.
+        alternative: The correction by the other reading, `OTHER_READING`, where *fix* is that of `FIRST_READING`. None:
+            unset, there is one reading.
     """
 
     rule: str
@@ -56,6 +60,16 @@ class Lint:
     message: str
     reasons: tuple[str, ...]
     fix: tuple[JsonObject, ...] | None = field(default=None, hash=False)
+    alternative: tuple[JsonObject, ...] | None = field(default=None, hash=False)
+
+    @property
+    def readings(self) -> tuple[tuple[str, tuple[JsonObject, ...]], ...]:
+        """The corrections, each with the reading that it implements, which is empty if there is only one."""
+        if self.fix is None:
+            return ()
+        if self.alternative is None:
+            return (("", self.fix),)
+        return (FIRST_READING, self.fix), (OTHER_READING, self.alternative)
 
 
 def lint_budgets(budgets: Sequence[Budget]) -> tuple[Lint, ...]:
@@ -68,13 +82,18 @@ def lint_budgets(budgets: Sequence[Budget]) -> tuple[Lint, ...]:
     rules = Counter(lint.rule for lint in lints)
     hopeful = [place for place, lint in enumerate(lints) if lint.fix is not None]
     for place in hopeful[_MOST_FIXES:]:
-        lints[place] = replace(lints[place], fix=None)
+        lints[place] = replace(lints[place], fix=None, alternative=None)
     for place in hopeful[:_MOST_FIXES]:
         lint = lints[place]
-        left = Counter(finding.rule for finding in _lints([Budget.read(document) for document in lint.fix or ()]))
-        if not left <= rules - Counter([lint.rule]):
-            lints[place] = replace(lint, fix=None)
+        if not all(_improves(fix, lint, rules) for _, fix in lint.readings):
+            lints[place] = replace(lint, fix=None, alternative=None)
     return tuple(lints)
+
+
+def _improves(fix: Iterable[JsonObject], lint: Lint, rules: Counter[str]) -> bool:
+    """Return whether a correction has fewer findings, and no new ones."""
+    left = Counter(finding.rule for finding in _lints([Budget.read(document) for document in fix]))
+    return left <= rules - Counter([lint.rule])
 
 
 def flow_style(budgets: Iterable[JsonObject]) -> str:
@@ -278,7 +297,8 @@ def _lint_gaps(live: Sequence[_Known], budgets: Sequence[_Known]) -> Iterator[Li
         affected = [budget for budget in live if budget.reasons & unlimited]
         reasons_text, scope = ("", "") if len(affected) == len(live) else (_for(unlimited), " about that")
         message = f"outside the windows, disruption{reasons_text} is unlimited: every budget{scope} has a schedule"
-        yield Lint("K-31", (), message, _sort_reasons(unlimited), _with_cap(budgets, affected, unlimited))
+        fix, alternative = _limits_outside(budgets, affected, unlimited)
+        yield Lint("K-31", (), message, _sort_reasons(unlimited), fix, alternative)
 
 
 def _lint_zeros(live: Sequence[_Known]) -> Iterator[Lint]:
@@ -367,21 +387,34 @@ def _in_the_rest_of_the_week(
     return _flatten(documents)
 
 
-def _with_cap(
+def _limits_outside(
     budgets: Sequence[_Known], affected: Sequence[_Known], unlimited: frozenset[str]
-) -> tuple[JsonObject, ...] | None:
-    """Return *budgets* with a limit outside the windows: their largest number, or the default if all are zero."""
+) -> tuple[tuple[JsonObject, ...] | None, tuple[JsonObject, ...] | None]:
+    """Return *budgets* with a limit outside the windows, and an alternative if the windows have two readings.
+
+    If all windows are zero, the limit is the default. If their numbers differ, it is the largest of them. A single
+    number, as for weekends, would make the windows pointless: the author meant zero outside them, or the default.
+    """
     if not all(unlimited <= budget.reasons for budget in affected):
-        return None
+        return None, None
     reasons = {} if len(unlimited) == len(REASONS) else {"reasons": list(_sort_reasons(unlimited))}
-    documents = [budget.document() for budget in budgets]
+    documents = tuple(budget.document() for budget in budgets)
     numbers = [budget for budget in affected if budget.number]
     if not numbers:
-        return {"nodes": DEFAULT_BUDGET_NODES, **reasons}, *documents
+        return ({"nodes": DEFAULT_BUDGET_NODES, **reasons}, *documents), None
     if len({budget.is_percent for budget in numbers}) > 1:
-        return None
+        return None, None
     largest = max(numbers, key=lambda budget: budget.number)
-    return *documents, {"nodes": largest.budget.nodes, **reasons}
+    rest = None
+    if len({budget.number for budget in affected}) == 1 and all(budget.minutes for budget in affected):
+        rest = blocks(WHOLE_WEEK & ~_certain_minutes(affected), _MOST_BLOCKS)
+    if rest is None:
+        return (*documents, {"nodes": largest.budget.nodes, **reasons}), None
+    closed, default = (
+        tuple({"nodes": nodes, **reasons, "schedule": block.schedule, "duration": block.duration} for block in rest)
+        for nodes in ("0", DEFAULT_BUDGET_NODES)
+    )
+    return (*documents, *closed), (*documents, *default)
 
 
 def _flatten(documents: dict[int, list[JsonObject]]) -> tuple[JsonObject, ...]:

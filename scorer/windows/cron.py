@@ -56,6 +56,7 @@ _SPACE: Final = (
 _WORD: Final = re.compile(f"[^{_SPACE}]+")
 _BLANK: Final = re.compile(r"[\t\f\r ]")
 _EVERY: Final = "@every "
+_TIME_ZONES: Final = ("TZ=", "CRON_TZ=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +364,8 @@ def _parse(text: str) -> CronSchedule:
         if trimmed not in MACROS:
             raise ValueError(f"macro {_quote(trimmed)} must be one of {', '.join(MACROS)}")
         return _read_fields(text, MACROS[trimmed].split())
+    if trimmed.startswith(_TIME_ZONES):
+        raise ValueError(f"must not name a time zone, because schedules are in UTC: {_quote(text)}")
     words = [word[0] for word in islice(_WORD.finditer(trimmed), _COUNTED)]
     if len(words) != len(_FIELDS):
         titles = ", ".join(field.title for field in _FIELDS)

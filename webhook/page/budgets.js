@@ -36,7 +36,7 @@ function notes(pool) {
     tone: "bad", key: `wrong ${budget}`, text: [h("b", {}, `budgets[${budget}] is invalid`), ", so no disruption is allowed: ", message],
   }));
   const lints = pool.lints.map((lint, place) => ({
-    tone: "warn", key: `lint ${place}`, fix: lint.fix, text: [h("b", {}, lint.at), ": ", lint.message],
+    tone: "warn", key: `lint ${place}`, fix: lint.fix, alternative: lint.alternative, text: [h("b", {}, lint.at), ": ", lint.message],
   }));
   const told = new Set(pool.lints.flatMap((lint) => lint.reasons));
   const closed = wrong.length ? [] : inOrder(pool.reasons).filter(({ reason, neverOpens }) => neverOpens && !told.has(reason));
@@ -51,9 +51,11 @@ function notes(pool) {
   return [...wrong, ...lints, ...shut];
 }
 
-function note({ tone, text, fix }) {
-  const correction = fix ? [h("p", {}, "Possible correction:"), h("pre", {}, h("code", {}, yaml(fix)))] : [];
-  return h("div", { class: `callout ${tone}` }, h("p", {}, text), correction);
+function note({ tone, text, fix, alternative }) {
+  const correction = (budgets, title) => (budgets ? [h("p", {}, title), h("pre", {}, h("code", {}, yaml(budgets)))] : []);
+  const first = correction(fix, alternative ? "Possible correction for 0 outside the windows:" : "Possible correction:");
+  const other = correction(alternative, "Possible correction for the default of 10% outside the windows:");
+  return h("div", { class: `callout ${tone}` }, h("p", {}, text), first, other);
 }
 
 /** The panel: keeps what the viewer typed, unfolded and switched to between updates. */

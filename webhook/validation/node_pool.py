@@ -58,6 +58,7 @@ _RUNTIME: Final = "Karpenter pkg/apis/v1/nodepool_validation.go"
 _SEED: Final = f"{OURS}; seed 002"
 _NODE: Final = "spec.template.spec"
 _BUDGET: Final = "spec.disruption.budgets.*"
+BUDGETS: Final = FieldPath.of("spec", "disruption", "budgets")
 
 RULES: Final = (
     *METADATA_RULES,
@@ -160,6 +161,7 @@ RULES: Final = (
     ),
     warn("K-38", "No budget is redundant because a stricter one for its reasons is in force whenever it is.", OURS),
     warn("K-39", "Windows that allow 0 disruptions do not cover all of the time.", OURS),
+    warn("K-40", "A budget has no time zone: schedules are in UTC.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""
@@ -212,6 +214,7 @@ def _findings(document: JsonObject, old: JsonObject | None) -> Iterator[Finding]
     reading = read_object(NodePool, document, SHAPE_RULES)
     yield from reading.errors
     yield from validate_old_places(document)
+    yield from warn_about_time_zones(document)
     if reading.view is not None and len(reading.errors) < _MOST_FINDINGS:
         spec = reading.view.spec
         yield from reading.trusted(validate_spec(spec, SPEC))
@@ -266,6 +269,16 @@ def validate_old_places(document: JsonObject) -> Iterator[FieldWarning]:
     if value_at(document, kubelet) is not None:
         message = "is no longer a field of NodePool and is dropped. Set it in the node class"
         yield FieldWarning(kubelet, message, "K-36")
+
+
+def warn_about_time_zones(document: JsonObject) -> Iterator[FieldWarning]:
+    """Warn about ``timeZone``, which a CronJob has and a budget has not."""
+    budgets = value_at(document, BUDGETS)
+    for index, budget in enumerate(budgets if isinstance(budgets, list) else ()):
+        value = budget.get("timeZone") if isinstance(budget, dict) else None
+        if value is not None:
+            message = f"{quote(value)} is not a field of a budget and is dropped. Schedules are in UTC"
+            yield FieldWarning(BUDGETS / index / "timeZone", message, "K-40")
 
 
 def validate_labels(labels: dict[str, str], at: FieldPath) -> Iterator[FieldError]:

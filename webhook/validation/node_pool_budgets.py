@@ -35,10 +35,10 @@ class BudgetWarning(FieldWarning):
     """Warning about suspicious budgets.
 
     Args:
-        fix: The corrected list of budgets, as documents. None: unknown, because no correction is obvious.
+        readings: See `scorer.node_budgets.lints.Lint.readings`.
     """
 
-    fix: tuple[JsonObject, ...] | None = field(default=None, compare=False)
+    readings: tuple[tuple[str, tuple[JsonObject, ...]], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +116,15 @@ def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[
     for lint in lint_budgets(budgets):
         if not whole and len(lint.at) != _ONE_FIELD:
             continue
-        yield BudgetWarning(at.below(*lint.at), lint.message, lint.rule, lint.fix)
-        if lint.fix is not None:
-            yield BudgetHint(at, _hint(lint.fix, budgets, LONGEST_WARNING - len(str(at)) - 2), lint.rule)
+        yield BudgetWarning(at.below(*lint.at), lint.message, lint.rule, lint.readings)
+        for reading, fix in lint.readings:
+            yield BudgetHint(at, _hint(fix, reading, budgets, LONGEST_WARNING - len(str(at)) - 2), lint.rule)
 
 
-def _hint(fix: Sequence[JsonObject], budgets: Sequence[Budget], room: int) -> str:
+def _hint(fix: Sequence[JsonObject], reading: str, budgets: Sequence[Budget], room: int) -> str:
     """Return a correction of at most *room* characters: an addition, the whole list, or the command that prints it."""
     new = [budget for budget in fix if Budget.read(budget) not in budgets]
     added = len(fix) == len(budgets) + len(new)
     hint = f"add {flow_style(new)[1:-1]}" if added else f"write {flow_style(fix)}"
+    hint += f" for {reading}" if reading else ""
     return hint if len(hint) <= room else "harbormaster lint -f FILE prints the corrected budgets"

@@ -269,6 +269,25 @@ def test_which_reasons_a_finding_is_about(budgets, reasons):
     assert lint_budgets(budgets)[0].reasons == reasons
 
 
+def test_windows_of_one_number_have_two_readings():
+    """A cap of the same number would make the windows pointless."""
+    (lint,) = lint_budgets([budget("50%", "0 0 * * 6", "48h", ("Drifted",))])
+    assert (lint.rule, [(reading, flow_style(fix[1:])) for reading, fix in lint.readings]) == (
+        "K-31",
+        [
+            (
+                "0 outside",
+                '[{nodes: "0", reasons: [Drifted], schedule: "0 0 * * 1", duration: 120h}]',
+            ),
+            (
+                "the default of 10% outside",
+                '[{nodes: "10%", reasons: [Drifted], schedule: "0 0 * * 1", duration: 120h}]',
+            ),
+        ],
+    )
+    assert [lint_budgets(read(fix)) for _, fix in lint.readings] == [(), ()]
+
+
 def test_beside_a_budget_that_cannot_be_understood_only_single_ones_are_told():
     budgets = [*WEEKEND, budget("1", reasons=()), budget("x")]
     assert [lint.rule for lint in lint_budgets(budgets)] == ["K-34"]
@@ -353,8 +372,8 @@ def test_corrections_leave_fewer_findings(budgets):
     found = lint_budgets(budgets)
     rules = Counter(lint.rule for lint in found)
     for lint in found:
-        if lint.fix is not None:
-            after = Counter(each.rule for each in lint_budgets(read(lint.fix)))
+        for _, fix in lint.readings:
+            after = Counter(each.rule for each in lint_budgets(read(fix)))
             assert after <= rules - Counter([lint.rule])
 
 

@@ -431,6 +431,14 @@ def test_an_unchanged_invalid_spec_is_pointed_out():
             make_node_pool(node={"kubelet": {"maxPods": 10}}), f"{TEMPLATE}.kubelet", "node class", id="kubelet"
         ),
         pytest.param(
+            make_node_pool(
+                budgets=[{}, {"nodes": "0", "schedule": "@daily", "duration": "8h", "timeZone": "Europe/Berlin"}]
+            ),
+            "spec.disruption.budgets[1].timeZone",
+            '"Europe/Berlin" is not a field of a budget and is dropped. Schedules are in UTC',
+            id="time-zone",
+        ),
+        pytest.param(
             requiring("karpenter.sh/capacity-type", "In", "spot", "preemptible"),
             VALUES,
             '"preemptible" is not a known capacity type',
@@ -473,6 +481,16 @@ STEPS = [
             id="seed-002-step-wise-increase",
         ),
         pytest.param(
+            WEEKEND[:1],
+            [
+                "spec.disruption.budgets: outside the windows, disruption is unlimited: every budget has a schedule",
+                'spec.disruption.budgets: add {nodes: "0", schedule: "0 0 * * 1", duration: 120h} for 0 outside',
+                'spec.disruption.budgets: add {nodes: "10%", schedule: "0 0 * * 1", duration: 120h} '
+                "for the default of 10% outside",
+            ],
+            id="a-weekend-with-two-readings",
+        ),
+        pytest.param(
             [{"nodes": "0", "schedule": "0 9 * * 1-5", "duration": "8h"}],
             [
                 "spec.disruption.budgets: outside the windows, disruption is unlimited: every budget has a schedule",
@@ -499,7 +517,7 @@ def test_who_writes_such_budgets_is_told_in_full(budgets, told):
 def test_a_correction_can_be_read_by_machines():
     found = warnings(make_node_pool(budgets=WEEKEND))
     assert [type(warning) for warning in found] == [BudgetWarning, BudgetHint]
-    assert found[0].fix == ({"nodes": "50%"}, {"nodes": "0", "schedule": "0 0 * * 1", "duration": "120h"})
+    assert found[0].readings == (("", ({"nodes": "50%"}, {"nodes": "0", "schedule": "0 0 * * 1", "duration": "120h"})),)
 
 
 def test_beside_a_mistake_only_single_fields_are_warned_about():

@@ -19,7 +19,7 @@ import click
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import Budget
 from scorer.api.values.quoting import printable
-from scorer.node_budgets.lints import block_style
+from scorer.node_budgets.lints import FIRST_READING, OTHER_READING, block_style
 from webhook.cli.options.times import is_shown_twice
 from webhook.cli.text.output import is_terminal
 from webhook.settings.command_line import TerminalSettings
@@ -316,10 +316,12 @@ def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
 def _lint_notes(item: Mapping[str, Any]) -> Iterator[str]:
     for lint in item["lints"]:
         yield f"warning: {lint['at']}: {lint['message']}"
-        if "fix" in lint:
-            yield "  possible correction:"
-            yield "    budgets:"
-            yield from (f"    {line}" for line in block_style(lint["fix"]).splitlines())
+        readings = (FIRST_READING, OTHER_READING) if "alternative" in lint else ("",)
+        for key, reading in zip(("fix", "alternative"), readings, strict=False):
+            if key in lint:
+                yield f"  possible correction{reading and f' for {reading} the windows'}:"
+                yield "    budgets:"
+                yield from (f"    {line}" for line in block_style(lint[key]).splitlines())
 
 
 def describe_budget_row(position: int, document: JsonObject) -> str:

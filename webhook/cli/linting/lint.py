@@ -47,7 +47,7 @@ Errors are objects that admission would refuse, unknown fields, and files with o
 are objects that would be admitted with a warning, unknown fields of foreign kinds, such as NodePool, whose definition
 is not among the files, and workloads without harbormaster.dev/ignore-fields that are placed together with their
 HorizontalPodAutoscaler. Each finding has file, line, column, rule and field. If budgets of a NodePool do not have their
-apparent effect, the output includes corrected budgets, ready to paste.
+apparent effect, the output includes corrected budgets, ready to paste. If windows have two readings, it has both.
 
 \b
 Output:
@@ -94,8 +94,8 @@ class LintFinding:
         field: Path of the field, empty if the finding concerns no field.
         message: Reason of the finding.
         place: Line and column.
-        fix: The corrected budgets, as documents.
-        replacement: The corrected budgets as text that replaces the old ones, if their position is known.
+        fixes: The corrected budgets, each with the reading that it implements, which is empty if there is only one.
+        replacements: The corrected budgets as texts that replace the old ones, if their position is known.
     """
 
     about: Loaded | None
@@ -105,8 +105,8 @@ class LintFinding:
     field: str
     message: str
     place: TextRange
-    fix: tuple[JsonObject, ...] | None = None
-    replacement: Replacement | None = None
+    fixes: tuple[tuple[str, tuple[JsonObject, ...]], ...] = ()
+    replacements: tuple[Replacement, ...] = ()
 
     @property
     def object(self) -> str:
@@ -232,10 +232,9 @@ def _from_mistake(mistake: FileMistake, positions: Positions) -> LintFinding:
 
 def _from_warning(item: Loaded, warning: FieldWarning, positions: Positions) -> LintFinding:
     place = positions.place(item.source.written, warning.field)
-    fix = warning.fix if isinstance(warning, BudgetWarning) else None
-    if fix is not None and len(dump_json(list(fix))) > _LARGEST_FIX:
-        fix = None
-    replacement = None if fix is None else _replacement(item, fix, positions)
+    fixes = warning.readings if isinstance(warning, BudgetWarning) else ()
+    if any(len(dump_json(list(fix))) > _LARGEST_FIX for _, fix in fixes):
+        fixes = ()
     return LintFinding(
         item,
         item.source.written.file,
@@ -244,8 +243,8 @@ def _from_warning(item: Loaded, warning: FieldWarning, positions: Positions) -> 
         str(warning.field),
         warning.message,
         place,
-        fix,
-        replacement,
+        fixes,
+        tuple(_replacements(item, fixes, positions)),
     )
 
 
@@ -262,16 +261,19 @@ def _from_text(item: Loaded, text: str, positions: Positions) -> LintFinding:
     )
 
 
-def _replacement(item: Loaded, fix: Sequence[JsonObject], positions: Positions) -> Replacement | None:
-    """Return the corrected budgets in the YAML style of the old ones, or None if they cannot be replaced."""
-    value = None if item.source.rendered_by else positions.value(item.source, _BUDGETS)
+def _replacements(
+    item: Loaded, fixes: Sequence[tuple[str, Sequence[JsonObject]]], positions: Positions
+) -> Iterator[Replacement]:
+    """Yield the corrected budgets in the YAML style of the old ones. Nothing if they cannot be replaced."""
+    value = positions.value(item.source, _BUDGETS) if fixes and not item.source.rendered_by else None
     if value is None:  # a patch may have written what is rendered
-        return None
-    if value.is_json:
-        text = dump_json(list(fix)).decode()
-    else:
-        text = flow_style(fix) if value.is_flow else block_style(fix, indent=value.place.column - 1)
-    return Replacement(value.place, text, _REPLACES)
+        return
+    for reading, fix in fixes:
+        if value.is_json:
+            text = dump_json(list(fix)).decode()
+        else:
+            text = flow_style(fix) if value.is_flow else block_style(fix, indent=value.place.column - 1)
+        yield Replacement(value.place, text, f"For {reading} the windows. {_REPLACES}" if reading else _REPLACES)
 
 
 def _print(remarks: Sequence[LintFinding]) -> None:
@@ -281,9 +283,11 @@ def _print(remarks: Sequence[LintFinding]) -> None:
         place = f"{printable(remark.file)}:{remark.place.line}:{remark.place.column}"
         subject = f"{remark.rule} {remark.object}".rstrip()
         click.echo(f"{place}: {remark.severity} {subject}: {remark.text}")
-        if remark.fix is not None and (remark.about, remark.fix) not in printed_fixes:
-            printed_fixes.append((remark.about, remark.fix))
-            click.echo(f"  corrected:\n    budgets:\n    {block_style(remark.fix, indent=4)}")
+        for reading, fix in remark.fixes:
+            if (remark.about, fix) not in printed_fixes:
+                printed_fixes.append((remark.about, fix))
+                title = f"corrected for {reading} the windows" if reading else "corrected"
+                click.echo(f"  {title}:\n    budgets:\n    {block_style(fix, indent=4)}")
 
 
 def _item(remark: LintFinding) -> JsonObject:
@@ -296,7 +300,7 @@ def _item(remark: LintFinding) -> JsonObject:
         "rule": remark.rule,
         "field": remark.field,
         "message": remark.message,
-        **({} if remark.fix is None else {"budgets": list(remark.fix)}),
+        **{key: list(fix) for key, (_, fix) in zip(("budgets", "alternative"), remark.fixes, strict=False)},
     }
 
 
@@ -316,4 +320,4 @@ def _object_item(item: Loaded | None) -> JsonObject:
 def result_of(remark: LintFinding) -> SarifResult:
     """Return a finding in the form of SARIF."""
     message = f"{remark.object}: {remark.text}" if remark.about else remark.text
-    return SarifResult(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)
+    return SarifResult(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacements)

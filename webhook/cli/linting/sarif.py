@@ -45,7 +45,7 @@ class SarifResult:
         message: Human-readable message.
         file: The file as the user named it.
         place: Position of the finding.
-        replacement: The fix. None: unknown.
+        replacements: Alternative fixes.
     """
 
     rule: str
@@ -53,7 +53,7 @@ class SarifResult:
     message: str
     file: str
     place: TextRange
-    replacement: Replacement | None = None
+    replacements: tuple[Replacement, ...] = ()
 
 
 def sarif_log(
@@ -99,8 +99,8 @@ def _result(result: SarifResult, index: int, folder: Path) -> JsonObject:
         "message": {"text": shortened(result.message)},
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
     }
-    if result.replacement is not None:
-        finding["fixes"] = [_fix(result.replacement, artifact)]
+    if result.replacements:
+        finding["fixes"] = [_fix(replacement, artifact) for replacement in result.replacements]
     return finding
 
 

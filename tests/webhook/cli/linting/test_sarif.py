@@ -13,7 +13,7 @@ from webhook.cli.linting.sarif import Replacement, SarifResult, artifact_uri, sa
 FOLDER = Path("/work folder")
 FIX = Replacement(TextRange(3, 5, 4, 9), "- nodes: 1", "Write this.")
 RESULTS = [
-    SarifResult("K-30", "warning", "why", "pools/a b.yaml", TextRange(4, 7, 4, 12), FIX),
+    SarifResult("K-30", "warning", "why", "pools/a b.yaml", TextRange(4, 7, 4, 12), (FIX,)),
     SarifResult("K-18", "error", "no", "pools/a b.yaml", TextRange(1, 1, 1, 1)),
     SarifResult("K-30", "warning", "again", "/elsewhere/c.yaml", TextRange(9, 1, 9, 1)),
 ]
