@@ -1,7 +1,7 @@
 """Judgment of dropped clusters: which of them lose their content now, and what the others wait for.
 
 The judgment is net: a cluster that was picked in place of a dropped one reduces the loss. If only replacements that
-are not available yet make the loss acceptable, the removal waits for them.
+are not available yet make the loss acceptable, as many removals wait as replacements are missing.
 
 Source: docs/specifications/removal.md 2, 3 and 7.
 """
@@ -126,10 +126,10 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
     if facts.external:
         pending = _pending(unconfirmed_clusters, PendingReason.UPDATE_RUN, facts)
     elif unconfirmed_clusters and ConfirmationMode.CONFIRM in (loss_mode, present_mode):
-        is_asked = loss_mode is ConfirmationMode.CONFIRM
-        pending = _pending(
-            unconfirmed_clusters, PendingReason.CONFIRMATION if is_asked else PendingReason.REPLACEMENT, facts
-        )
+        if loss_mode is ConfirmationMode.CONFIRM:
+            pending = _pending(unconfirmed_clusters, PendingReason.CONFIRMATION, facts)
+        else:
+            pending = _pending(_unreplaced(unconfirmed_clusters, facts), PendingReason.REPLACEMENT, facts)
     names = {name_of(cluster.binding) for cluster in facts.dropped}
     ordered = frozenset(names - pending.keys())
     confirmed_names = frozenset(name_of(cluster.binding) for cluster in facts.dropped if cluster.cluster in confirmed)
@@ -155,6 +155,17 @@ def _mode(
     )
     modes = [facts.policy.many_clusters] if is_many else []
     return strictest([*modes, *([facts.policy.clusters] if net > 0 else [])])
+
+
+def _unreplaced(clusters: Iterable[DroppedCluster], facts: ClusterFacts) -> list[DroppedCluster]:
+    """Return the clusters whose removal waits for replacements: the last ones by name, one per missing replacement.
+
+    If all of them waited, they would use up the surge of the rollout, and no further replacement could be added: with
+    4 of 4 clusters replaced and a surge of 1, the first removal makes room for the second replacement.
+    """
+    by_name = sorted(clusters, key=lambda cluster: name_of(cluster.binding))
+    missing = sum(not is_available for is_available in facts.replacements.values())
+    return by_name[max(0, len(by_name) - missing) :]
 
 
 def _is_confirmed(dropped: DroppedCluster, facts: ClusterFacts) -> bool:

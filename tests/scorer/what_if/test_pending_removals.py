@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from scorer.api.meta import format_time
 from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import uid_of, with_metadata
@@ -75,7 +77,14 @@ def test_a_confirmation_releases_the_clusters_that_its_digests_name():
     assert entry["changed"]
 
 
-def test_clusters_that_are_replaced_are_removed_after_their_replacements():
+@pytest.mark.parametrize(
+    ("surge", "steps"),
+    [
+        pytest.param("100%", [(4, 0), (0, 4)], id="all-together"),
+        pytest.param("25%", [(1, 0), (0, 1), (1, 0), (0, 2), (2, 0), (0, 1)], id="one-by-one"),
+    ],
+)
+def test_clusters_that_are_replaced_are_removed_after_their_replacements(surge, steps):
     fleet = [cluster(name) for name in NODE_COUNTS] + [
         cluster(name, labels={"new": "yes"}) for name in ("porto", "split", "turku", "varna")
     ]
@@ -88,13 +97,10 @@ def test_clusters_that_are_replaced_are_removed_after_their_replacements():
         }
     }
     policy = {"placementType": "PickN", "numberOfClusters": 4, "affinity": required}
-    surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%"}}
-    wanted = placement("web", policy, strategy=surging)
-    found = rollout(state, wanted)
-    steps = [(set(step["bind"]), set(step["remove"])) for step in found["steps"]]
-    assert set().union(*(bound for bound, _ in steps)) == {"porto", "split", "turku", "varna"}
-    assert set().union(*(gone for _, gone in steps)) == set(NODE_COUNTS)
-    first_removal = next(at for at, (_, gone) in enumerate(steps) if gone)
-    last_bind = max(at for at, (bound, _) in enumerate(steps) if bound)
-    assert first_removal > last_bind
+    surging = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}}
+    found = rollout(state, placement("web", policy, strategy=surging))
+    assert [(len(step["bind"]), len(step["remove"])) for step in found["steps"]] == steps
+    assert {cluster for step in found["steps"] for cluster in step["bind"]} == {"porto", "split", "turku", "varna"}
+    assert set(removed(found)) == set(NODE_COUNTS)
     assert {one["reason"] for one in found["removals"]} == {"ReplacementNotAvailable"}
+    assert found["blocked"] is None

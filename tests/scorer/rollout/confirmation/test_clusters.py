@@ -114,6 +114,22 @@ def test_replacements_count_once_they_are_available(losses, remaining, replaceme
     assert reasons == ({reason} if reason else set())
 
 
+@pytest.mark.parametrize(
+    ("losses", "replacement_count", "available", "ordered"),
+    [
+        pytest.param(4, 4, 0, [], id="none-is-replaced"),
+        pytest.param(4, 4, 1, ["shop-m00"], id="one-is-replaced"),
+        pytest.param(6, 4, 0, ["shop-m00", "shop-m01"], id="fewer-than-before"),
+        pytest.param(4, 6, 1, [], id="more-than-before"),
+    ],
+)
+def test_each_available_replacement_releases_a_cluster(losses, replacement_count, available, ordered):
+    """At any time, as many clusters have content as in the end."""
+    names = cluster_names(replacement_count, 20)
+    judgement = judge(cluster_names(losses), replacements=names, available=names[:available])
+    assert sorted(judgement.ordered) == ordered
+
+
 def test_a_loop_over_members_is_one_accident():
     assert not judge(["m10"], 6, largest=9).pending, "three of nine within the window"
     assert judge(["m10"], 3, largest=7).pending, "four of seven within the window"
@@ -307,8 +323,8 @@ def test_no_order_takes_a_placement_below_the_thresholds(losses, remaining, repl
     names = cluster_names(replacement_count, 100)
     judgement = judge(cluster_names(losses), remaining, replacements=names, available=names[:available])
     if judgement.ordered:
-        running = remaining + min(available, replacement_count)
-        net = losses - min(available, replacement_count)
+        running = remaining + min(available, replacement_count) + len(judgement.pending)
+        net = losses + remaining - running
         assert running
         assert net <= 10
         assert net < 3 or 2 * net <= losses + remaining

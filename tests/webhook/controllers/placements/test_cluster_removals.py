@@ -95,6 +95,16 @@ async def test_the_old_cluster_keeps_its_content_while_the_new_one_fails():
         assert await on_members(world, STATEFUL_SET, "db", members=("fish",)) == ["fish"]
 
 
+async def test_all_clusters_are_replaced_one_by_one_within_the_surge():
+    """The removals wait for replacements, and the limit of the surge makes the replacements wait for removals."""
+    old, new = ("m1", "m2", "m3", "m4"), ("n1", "n2", "n3", "n4")
+    async with confirming(*old, *new, placement=make_placement(policy=fixed(*old))) as world:
+        await world.change(PLACEMENT, "shop", policy=fixed(*new))
+        await world.until(lambda: tuple(bindings(world)) == new)
+        assert not world.events("RemovalPending")
+        assert await on_members(world, STATEFUL_SET, "db", members=(*old, *new)) == list(new)
+
+
 async def test_a_member_that_leaves_is_never_pending():
     async with confirming(placement=make_placement(policy=fixed("fish"))) as world:
         await world.store.delete(MEMBER_CLUSTER, Key("fish"))
