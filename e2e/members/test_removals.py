@@ -19,7 +19,9 @@ from e2e.fleet.objects import (
 )
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import BINDING, KINDS, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT, WORK, Kind
-from scorer.api.names import FORGET_WORKS
+from scorer.api.meta import JsonObject
+from scorer.api.names import FORGET_WORKS, PARENT_PLACEMENT
+from scorer.api.unstructured.documents import labels_of
 
 EVENTS = KINDS["events.k8s.io", "Event"]
 FINALIZER = "example.com/hold"
@@ -181,16 +183,21 @@ def test_a_binding_that_is_unscheduled_by_hand_is_restored_and_its_member_is_not
 ) -> None:
     wait_until("the placement is available", available(joined, held))
     before = {kind: joined.in_member.get(kind, *key)["metadata"] for kind, key in contents(held)}
-    (binding,) = joined.on_hub.all(BINDING)
+    binding = binding_of(joined, held)
     joined.on_hub.patch(BINDING, binding["metadata"]["name"], {"spec": {"state": "Unscheduled"}})
     wait_until("an Event says so", lambda: "" if notes(joined, "BindingsRestored", held) else "there is none")
     wait_until("the placement is available", available(joined, held))
-    (restored,) = joined.on_hub.all(BINDING)
+    restored = binding_of(joined, held)
     assert (restored["metadata"]["uid"], restored["spec"]) == (binding["metadata"]["uid"], binding["spec"])
     after = {kind: joined.in_member.get(kind, *key)["metadata"] for kind, key in contents(held)}
     assert {kind: found["resourceVersion"] for kind, found in after.items()} == {
         kind: found["resourceVersion"] for kind, found in before.items()
     }
+
+
+def binding_of(pair: Pair, placement: str) -> JsonObject:
+    (binding,) = (item for item in pair.on_hub.all(BINDING) if labels_of(item).get(PARENT_PLACEMENT) == placement)
+    return binding
 
 
 def contents(name: str) -> list[tuple[Kind, tuple[str, ...]]]:

@@ -123,7 +123,7 @@ def test_a_restored_hub_says_so_on_the_placement_with_the_next_step(joined: Pair
         condition_of(placement, "ClusterResourcePlacementApplied"),
         condition_of({"status": entry(joined)}, "Applied"),
     ):
-        assert "hub restored" in said["message"]
+        assert "hub restored" in said["message"].lower()
         assert ACCEPT_OLDER_UNTIL in said["message"]
     until = {ACCEPT_OLDER_UNTIL: format_time(datetime.now(UTC) + timedelta(hours=1))}
     joined.on_hub.patch(MEMBER_CLUSTER, MEMBER, {"metadata": {"annotations": until}})
