@@ -28,7 +28,7 @@ from scorer.api.values.quoting import quote
 TABLE: Final = "instanceTypes"
 ON_DEMAND: Final = "on-demand"
 MOST_MISTAKES: Final = 20
-"""Most mistakes that are listed per file."""
+"""Maximum number of errors that are listed per file."""
 
 _NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _FIELDS: Final = ("updatedAt", "prices", "regions")
@@ -56,7 +56,7 @@ class InvalidPricesError(ValueError):
 def first_mistakes(messages: Sequence[str]) -> list[str]:
     """Return the first messages, plus one with the number of the others."""
     more = len(messages) - MOST_MISTAKES
-    return [*messages[:MOST_MISTAKES], *([f"and {more} more mistakes"] if more > 0 else ())]
+    return [*messages[:MOST_MISTAKES], *([f"and {more} more errors"] if more > 0 else ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class PriceList:
 
 
 def price_of(value: object) -> float:
-    """Read a price per hour. Raises `ValueError` with a message for people."""
+    """Read a price per hour. Raises `ValueError` with a human-readable message."""
     try:
         is_number = not isinstance(value, bool) and _NUMBER.fullmatch(str(value).strip())
         price = float(str(value)) if is_number else math.nan

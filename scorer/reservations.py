@@ -199,7 +199,8 @@ def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) ->
     content = orjson.dumps([_entry(reservation) for reservation in reservations])
     if len(content) > MOST_BYTES:
         raise TooManyReservationsError(
-            f"the reservations would take {len(content)} bytes, and a Lease holds {MOST_BYTES}. Release some first"
+            f"the reservations would need {len(content)} bytes, but a Lease holds at most {MOST_BYTES}. Release some "
+            f"first"
         )
     metadata = lease["metadata"]
     annotations = {**(metadata.get("annotations") or {}), RESERVATIONS: content.decode()}

@@ -88,7 +88,7 @@ def _read_property(expression: PropertySelectorRequirement, path: str) -> Proper
     if error := property_name_error(expression.name):
         raise InvalidPolicyError(f"{path}.name: {expression.name[:64]!r} {error}")
     if expression.operator not in OPERATORS:
-        raise InvalidPolicyError(f"{path}.operator: {expression.operator[:64]!r} is none of Gt, Ge, Lt, Le, Eq, Ne")
+        raise InvalidPolicyError(f"{path}.operator: {expression.operator[:64]!r} is not one of Gt, Ge, Lt, Le, Eq, Ne")
     if len(expression.values) != 1:
         raise InvalidPolicyError(f"{path}.values: {len(expression.values)} values, exactly one is needed")
     try:

@@ -52,7 +52,7 @@ def test_hooks_that_are_opened_or_taken_away_are_reported(bare_hub, replica):
     wait_until("open hooks are reported", lambda: untold(bare_hub, "WebhooksFailOpen", "is Ignore, not Fail"))
     wait_until("the metric follows", lambda: differs(replica, 0, 1))
     register(replica)
-    wait_until("their end is reported", lambda: untold(bare_hub, "WebhooksEnforced", "as it should be again"))
+    wait_until("their end is reported", lambda: untold(bare_hub, "WebhooksEnforced", "is correct again"))
     bare_hub.request("DELETE", f"{VALIDATING}/{NAME}")
     wait_until("the deletion is reported", lambda: untold(bare_hub, "WebhookConfigurationMissing", "does not exist"))
     replica.program.stop()

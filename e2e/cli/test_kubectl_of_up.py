@@ -186,7 +186,7 @@ def test_kubectl_explains_every_field(kubectl):
     assert "a percentage of the wanted number, rounded up. Default: 25%." in surge
     assert "Default: 4. 1 to 24." in " ".join(done(kubectl("explain", "cmwin.spec")).split())
     assert "spec\t<Object> -required-" in done(kubectl("explain", "rp", "--recursive", "--api-version", f"{GROUP}/v1"))
-    assert "takes any content" in " ".join(done(kubectl("explain", "deploy")).split())
+    assert "accepts any content" in " ".join(done(kubectl("explain", "deploy")).split())
     assert 'field "polici" does not exist' in kubectl("explain", "crp.spec.polici").stderr
 
 

@@ -236,7 +236,7 @@ def test_a_crash_after_any_write_of_either_command_is_repaired_by_the_next_run(p
         pytest.param(["--member-context=none"], "has no context 'none', available: hub, member", id="no-member"),
         pytest.param(
             ["--context=member", "--member-context=hub"],
-            "hub (context 'member'): does not know MemberClusters; install harbormaster there first",
+            "hub (context 'member'): does not serve MemberClusters. Install harbormaster there first",
             id="no-definitions-on-the-hub",
         ),
         pytest.param(
@@ -245,7 +245,7 @@ def test_a_crash_after_any_write_of_either_command_is_repaired_by_the_next_run(p
         pytest.param(["--label=region"], "--label 'region': must be KEY=VALUE", id="no-label"),
         pytest.param(["--label=a b=c"], 'metadata.labels: Invalid value: "a b"', id="label-that-the-hub-refuses"),
         pytest.param(["--hub-server=nowhere"], "--hub-server 'nowhere'", id="no-address"),
-        pytest.param(["--apply=roles"], "--apply 'roles': placing roles takes more rights", id="roles"),
+        pytest.param(["--apply=roles"], "--apply 'roles': placing roles requires more rights", id="roles"),
         pytest.param(["--namespace=A"], "namespace: 'A'", id="namespace"),
     ],
 )
@@ -508,7 +508,7 @@ def test_a_name_that_another_cluster_has_is_refused(pair_with_loop: Pair) -> Non
     # The hub itself knows nothing of being this member; it has been one some time ago.
     pair.on_hub.create(make_config_map("harbormaster-member", SYSTEM))
     said = only_error(pair.run("join", "--timeout=0", "--member-context=hub"))
-    assert f"member {MEMBER} has joined already, and member (context 'hub') does not know of it" in said
+    assert f"member {MEMBER} has already joined, but member (context 'hub') has no record of it" in said
     pair.on_hub.delete(CONFIG_MAP, "harbormaster-member", SYSTEM)
     assert pair.everything().keys() == before.keys()
 

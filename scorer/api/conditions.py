@@ -14,7 +14,7 @@ from pydantic import Field
 from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, Int64, JsonObject, Time, format_time
 
 LONGEST_MESSAGE: Final = 1024
-"""Longest error message, in characters. It may quote any text of a user from the object."""
+"""Maximum length of an error message, in characters. It may quote any text of a user from the object."""
 
 
 ConditionStatus = Literal["True", "False", "Unknown"]
@@ -44,12 +44,12 @@ class Condition(ApiModel):
     )
     """Reason as one word in CamelCase, for programs."""
     message: str = Field(default="", json_schema_extra={**ALWAYS_WRITTEN, "maxLength": MOST_MESSAGE_CHARACTERS})
-    """Reason as a sentence for people, may be empty."""
+    """Human-readable message. May be empty."""
     observed_generation: Int64 = Field(default=0, json_schema_extra={"minimum": 0})
     """Generation of the object (``metadata.generation``) that the condition is about. A condition of an older
     generation does not count. Absent: 0."""
     last_transition_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
-    """When the status last changed from one value to another, as an RFC 3339 instant."""
+    """Time when the status last changed from one value to another, as an RFC 3339 instant."""
 
 
 Conditions = Annotated[

@@ -179,9 +179,9 @@ class ObjectMeta(ApiModel):
     owner_references: tuple[OwnerReference, ...] = ()
     """Owners of the object. It is deleted when all of them are deleted."""
     creation_timestamp: Time | None = None
-    """When the object was created, set by the server."""
+    """Time when the object was created, set by the server."""
     deletion_timestamp: Time | None = None
-    """When its deletion was requested. Absent before that."""
+    """Time when its deletion was requested. Absent until then."""
 
 
 class ApiObject(ApiModel):

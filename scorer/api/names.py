@@ -67,7 +67,7 @@ removes nothing that the Work lacks."""
 WRITTEN = OURS + "written"
 """On a Work: when the hub last wrote it, so that a Work restored from a backup can be recognized."""
 TOO_LARGE = OURS + "too-large"
-"""On a Work: the objects whose present content does not fit into it, for people. Absent: none."""
+"""On a Work: human-readable list of the objects whose present content does not fit into it. Absent: none."""
 LEFT_OUT = OURS + "left-out"
 """On a master resource snapshot: the identities of selected objects that are too large for it, as JSON. Absent: none. A
 cluster that has one keeps it."""

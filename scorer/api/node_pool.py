@@ -26,7 +26,7 @@ DEFAULT_CONSOLIDATE_AFTER: Final = "0s"
 DEFAULT_BUDGET_NODES: Final = "10%"
 
 LONGEST_LIST: Final = 100
-"""Largest number of requirements, and of template labels."""
+"""Maximum number of requirements, and of template labels."""
 MOST_BUDGETS: Final = 50
 MOST_REASONS: Final = 50
 MOST_MIN_VALUES: Final = 50
@@ -35,7 +35,7 @@ LONGEST_KEY: Final = 316
 LONGEST_NODES: Final = 256
 """Characters of a budget's ``nodes``."""
 LONGEST_SCHEDULE: Final = 512
-"""Longest schedule, in characters. One that lists every minute, hour, day and month has 413."""
+"""Maximum length of a schedule, in characters. One that lists every minute, hour, day and month has 413."""
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
@@ -126,7 +126,7 @@ class Requirement(ApiModel):
     values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})], ...] = ()
     """Values to compare with. At least one for In, exactly one number for Gt, Gte, Lt and Lte. Absent: no values."""
     min_values: Int64 | None = Field(default=None, ge=1, le=MOST_MIN_VALUES)
-    """How many different values of the label the pool must be able to choose from. Absent: one is enough."""
+    """Minimum number of different values of the label that the pool can choose from. Absent: 1."""
 
 
 class NodeTaint(ApiModel):
@@ -142,9 +142,9 @@ class NodeTaint(ApiModel):
     value: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
     )
-    """Value of the taint. Absent: none. An empty text is refused."""
+    """Value of the taint. Absent: none. An empty string is refused."""
     time_added: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
-    """When the taint was added, as an RFC 3339 instant such as ``2026-03-01T10:00:00Z``. Absent: unknown."""
+    """Time when the taint was added, as an RFC 3339 instant such as ``2026-03-01T10:00:00Z``. Absent: unknown."""
 
 
 class NodeClassReference(ApiModel):
@@ -180,13 +180,13 @@ class NodeTemplateSpec(ApiModel):
     """``spec.template.spec``: what a node of the pool is."""
 
     node_class_ref: NodeClassReference
-    """The provider's object that defines how its machines are made."""
+    """The provider's object that defines the machines."""
     requirements: tuple[Requirement, ...] = Field(max_length=LONGEST_LIST)
     """Conditions on the labels of the nodes, which must all hold. An empty list sets none."""
     taints: tuple[NodeTaint, ...] = ()
     """Taints that nodes keep. Pods must tolerate them. Absent: none."""
     startup_taints: tuple[NodeTaint, ...] = ()
-    """Taints that nodes start with and that something on the node removes. Pods need not tolerate them. Absent: none.
+    """Taints of new nodes, which a component on the node removes. Pods need not tolerate them. Absent: none.
     """
     expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra=_lifetime)
     """Age at which a node is replaced, a duration in hours, minutes and seconds such as ``720h``, or Never. Absent:
@@ -194,8 +194,8 @@ class NodeTemplateSpec(ApiModel):
     termination_grace_period: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": DURATION_PATTERN}
     )
-    """How long a node may be drained before its pods are ended by force, a duration such as ``1h30m``. Absent: without
-    limit."""
+    """Maximum duration of the drain of a node, such as ``1h30m``. Its remaining pods are then terminated forcibly.
+    Absent: unlimited."""
 
 
 class NodeTemplate(ApiModel):
@@ -208,7 +208,7 @@ class NodeTemplate(ApiModel):
 
 
 class Budget(ApiModel):
-    """Most concurrent disruptions, with their reasons and windows.
+    """Maximum number of concurrent disruptions, with their reasons and windows.
 
     ``reasons`` None means every reason, an empty list means no reason (nodepool-disruption.md 4.3).
     """
@@ -216,8 +216,8 @@ class Budget(ApiModel):
     nodes: str = Field(
         default=DEFAULT_BUDGET_NODES, json_schema_extra={"maxLength": LONGEST_NODES, "pattern": BUDGET_NODES_PATTERN}
     )
-    """Most concurrent disruptions of the pool's nodes, as a count such as ``5`` or a percentage such as ``10%``,
-    rounded up. ``0`` allows none."""
+    """Maximum number of concurrent disruptions of the pool's nodes, as a count such as ``5`` or a percentage such as
+    ``10%``, rounded up. ``0`` allows none."""
     reasons: tuple[ReasonWord, ...] | None = Field(
         default=None, max_length=MOST_REASONS, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
@@ -243,13 +243,13 @@ class Disruption(ApiModel):
     """
 
     consolidation_policy: ConsolidationPolicy = ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED
-    """Which nodes may be removed or replaced to save cost. WhenEmpty: those without pods. WhenEmptyOrUnderutilized:
+    """Nodes that may be removed or replaced to reduce cost. WhenEmpty: those without pods. WhenEmptyOrUnderutilized:
     also those whose pods fit elsewhere. Balanced: the latter only where the gain outweighs the disruption."""
     consolidate_after: str = Field(
         default=DEFAULT_CONSOLIDATE_AFTER,
         json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": DURATION_OR_NEVER_PATTERN},
     )
-    """How long the pods of a node must have been unchanged before it may be consolidated, a duration such as ``30s`` or
+    """Minimum time without changes to the pods of a node before it may be consolidated, a duration such as ``30s`` or
     ``5m``, or Never."""
     budgets: tuple[Budget, ...] = Field(
         default=(Budget(),),
@@ -260,7 +260,7 @@ class Disruption(ApiModel):
     expire_after: Any = Field(
         default=None, deprecated=True, json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
     )
-    """Deprecated, the former place of the duration ``template.spec.expireAfter``. Absent: nothing to take over."""
+    """Deprecated, the former place of the duration ``template.spec.expireAfter``. Absent: nothing is copied."""
 
 
 class NodePoolSpec(ApiModel):
@@ -271,12 +271,12 @@ class NodePoolSpec(ApiModel):
     disruption: Disruption = Field(
         default_factory=Disruption, json_schema_extra={"default": {"consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}}
     )
-    """When nodes may be removed or replaced, and how many concurrently."""
+    """Times at which nodes may be removed or replaced, and the number of concurrent disruptions."""
     limits: dict[str, ResourceAmount] = Field(default_factory=dict)
-    """Largest sums over all nodes of the pool, by resource name, as quantities, such as ``cpu: 1000``. ``nodes`` limits
+    """Maximum sums over all nodes of the pool, by resource name, as quantities, such as ``cpu: 1000``. ``nodes`` limits
     their number. Absent: no limit."""
     weight: Int32 | None = Field(default=None, ge=1, le=100)
-    """Which pool is preferred when several fit a pod: the one with the largest weight. Absent: 0, the last one. Not for
+    """Preference among pools that fit a pod: the largest weight is preferred. Absent: 0, the least preferred. Not for
     static pools."""
     replicas: Int64 | None = Field(default=None, ge=0)
     """Number of nodes that a static pool keeps, regardless of pods. Absent: nodes are added and removed with the pods.
@@ -300,7 +300,7 @@ class NodePool(ApiObject):
     """A kind of nodes of one cluster, with the rules of their disruption."""
 
     spec: NodePoolSpec
-    """Properties of the pool's nodes, and how freely they may be disrupted."""
+    """Properties of the pool's nodes, and limits on their disruption."""
     status: NodePoolStatus = Field(default_factory=NodePoolStatus)
     """Present state of the pool, written by controllers."""
 

@@ -51,7 +51,7 @@ class Obstacle(Enum):
 
 
 class Judge:
-    """Judges nodes for one pod.
+    """Evaluates nodes for one pod.
 
     Args:
         pod: The pod to schedule.
@@ -96,7 +96,7 @@ class Judge:
         return Obstacle.POOL_DELETED if node.pool in self._around.leaving_pools else None
 
     def _clusters(self) -> list[Obstacle | None]:
-        """Judge every member cluster. The additional last entry is for clusters that do not exist."""
+        """Evaluate every member cluster. The additional last entry is for clusters that do not exist."""
         checks = list(self._checks())
         verdicts = [None, *(obstacle for obstacle, _ in checks)]
         codes = np.select([failed for _, failed in checks], range(1, len(verdicts)), 0)
@@ -130,7 +130,7 @@ class Judge:
         return all(self._pod.tolerates(ExtenderTaint(taint.key, taint.value, taint.effect)) for taint in taints)
 
     def _policy(self, placement: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
-        """Judge by the present policy.
+        """Evaluate by the present policy.
 
         If a cluster has two obstacles, the one that evictions cannot remove is reported: evictions help only if free
         capacity is the only obstacle.

@@ -20,7 +20,7 @@ RETRY_INTERVAL: Final = timedelta(seconds=10)
 
 
 class MemberReason(StrEnum):
-    """The answer in one word: allowed, nothing left to do, or the first obstacle."""
+    """Verdict: allowed, nothing left to do, or the first obstacle."""
 
     ALLOWED = "Allowed"
     NOTHING_TO_DO = "NothingToDo"
@@ -60,7 +60,7 @@ PENDING_REASONS: Final = frozenset(
         MemberReason.PLACEMENT_GUARD,
     }
 )
-"""Reasons why a member whose turn it is has to wait, as its run records them."""
+"""Reasons why a member that is next must wait, as its run records them."""
 
 
 class HeldBy(TypedDict):
@@ -90,7 +90,7 @@ class MemberDetail(TypedDict):
     approvalRequest: NotRequired[str]
     """The approval request that an approver has to approve."""
     gate: NotRequired[str]
-    """The ClusterUpgradeGate that is not done."""
+    """The ClusterUpgradeGate that is not finished."""
     expectedAt: NotRequired[Instant]
     """When the plan of the run reaches the cluster."""
     busyWith: NotRequired[str]

@@ -42,7 +42,7 @@ class Hold:
     Args:
         kind: The disruption in progress. None: unknown, every kind waits for it.
         by: The holder of the reservation, such as ``eviction/off-bravelion``, or the object that disrupts the member.
-        message: The member and the disruption, for people.
+        message: Human-readable message with the member and the disruption.
         until: End of the hold. None: unknown, the hold ends with the disruption.
     """
 

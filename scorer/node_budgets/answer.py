@@ -46,7 +46,7 @@ class NodeBlocker(TypedDict):
     source: str
     """Object that blocks it, such as `Node`, `NodePoolTemplate` or `Pod shop/cart-0`."""
     until: NotRequired[Instant]
-    """When it ends without intervention, if known."""
+    """Time when it ends without intervention, if known."""
 
 
 class NodeInQuestion(TypedDict):
@@ -66,7 +66,7 @@ class GateAnswer(TypedDict):
     granted: list[str] | int
     """Names of the granted nodes, or their number if the question names none."""
     limit: int
-    """Most concurrent disruptions for this reason. 2147483647 means unlimited."""
+    """Maximum number of concurrent disruptions for this reason. 2147483647 means unlimited."""
     disrupting: int
     """Number of nodes being disrupted, including reserved ones."""
     remaining: int
@@ -80,14 +80,14 @@ class GateAnswer(TypedDict):
     nodes: list[NodeInQuestion]
     verdict: Annotated[str, one_of(*GateVerdict)]
     nextOpen: Instant | None
-    """When as many nodes may be disrupted, with the present nodes and without expired reservations.
+    """Time when as many nodes may be disrupted, with the present nodes and without expired reservations.
 
     Null if unknown or never.
     """
     retryAfterSeconds: int
-    """When to retry."""
+    """Earliest time to retry."""
     message: str
-    """The deciding budget, the nodes and the time, in words."""
+    """Human-readable message with the deciding budget, the nodes and the time."""
     searchedUntil: NotRequired[Instant]
     """Where the search for an opening ended without a result."""
     reservation: NotRequired[ReservationGrant]

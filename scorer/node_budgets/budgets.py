@@ -49,7 +49,7 @@ class NodeCounts:
     def __post_init__(self) -> None:
         if min(self.total, self.deleting, self.not_ready) < 0 or self.deleting + self.not_ready > self.total:
             raise ValueError(
-                f"total {self.total} does not hold deleting {self.deleting} and notReady {self.not_ready} besides it"
+                f"total {self.total} must not be less than deleting {self.deleting} plus notReady {self.not_ready}"
             )
 
     def disrupting(self, reason: str) -> int:

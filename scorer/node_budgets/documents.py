@@ -25,12 +25,14 @@ from scorer.node_budgets.outlook import Outlook, Prospect, outlook
 from scorer.windows.cron import MINUTE
 
 LONGEST_DAYS: Final = 400
-"""Longest calendar in days, equal to the horizon of the search for an opening (nodepool-disruption.md 14.3)."""
+"""Maximum calendar in days, equal to the horizon of the search for an opening (nodepool-disruption.md 14.3)."""
 REASONS: Final = tuple(DisruptionReason)
 MOST_POOL_DAYS: Final = 1400
-"""Most days of all pools of one calendar together: a hundred pools for a fortnight, or three for a year."""
+"""Maximum number of days of all pools of one calendar together: a hundred pools for a fortnight, or three for a
+year."""
 MOST_SPANS: Final = 100_000
-"""Most spans of one calendar. A budget that opens and closes every other minute makes half of that in two weeks."""
+"""Maximum number of spans of one calendar. A budget that opens and closes every other minute makes half of that in
+two weeks."""
 
 
 Reason = Annotated[str, one_of(*REASONS)]
@@ -55,7 +57,7 @@ class WrittenBudget(TypedDict):
     """A budget as written."""
 
     nodes: str
-    """Most concurrent disruptions, as a number or a percentage of all nodes."""
+    """Maximum number of concurrent disruptions, as a number or a percentage of all nodes."""
     reasons: NotRequired[list[str]]
     """Omitted for every reason."""
     schedule: NotRequired[str]
@@ -104,7 +106,7 @@ class BudgetState(TypedDict):
     pool: str
     reason: Reason
     limit: Limit
-    """Most concurrent disruptions. 2147483647 means unlimited."""
+    """Maximum number of concurrent disruptions. 2147483647 means unlimited."""
     unlimited: bool
     """Whether no budget applies."""
     disrupting: int
@@ -117,7 +119,7 @@ class BudgetState(TypedDict):
     binding: list[int]
     """Positions of the budgets whose value is the limit."""
     nextOpen: Instant | None
-    """When one more node may be disrupted, with the present nodes. Null if unknown."""
+    """Time when one more node may be disrupted, with the present nodes. Null if unknown."""
     neverOpens: bool
     """Within 400 days no node may be disrupted, even after the present disruptions have ended."""
     searchedUntil: NotRequired[Instant]
@@ -141,7 +143,7 @@ class BudgetSpan(TypedDict):
     end: Instant
     """End, exclusive."""
     limit: Limit
-    """Most concurrent disruptions. 2147483647 means unlimited."""
+    """Maximum number of concurrent disruptions. 2147483647 means unlimited."""
     unlimited: bool
     binding: list[int]
     """Positions of the budgets whose value is the limit."""

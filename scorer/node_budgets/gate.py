@@ -200,7 +200,7 @@ class _Case:
                 return f"{message}{disruptions}. Nothing changes until the budgets or the nodes of the pool change"
 
     def _budgets_text(self, positions: Sequence[int]) -> str:
-        """Return budgets in words, or the pool without any."""
+        """Return a description of budgets, or of the pool without any."""
         budgets = ", ".join(
             describe_budget(position, self.pool.budgets[position]) for position in positions[:MOST_NAMED]
         )
@@ -208,7 +208,7 @@ class _Case:
         return f"{budgets}{more}" or f"NodePool {self.pool.name}"
 
     def _disruptions_text(self) -> str:
-        """Return in words the nodes that count against the budgets, as part of a sentence."""
+        """Return the nodes that count against the budgets, as part of a sentence."""
         count = self.allowed.disrupting
         if count == 0:
             return ""

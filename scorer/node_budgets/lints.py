@@ -30,7 +30,7 @@ REASONS: Final = tuple(reason.value for reason in DisruptionReason)
 
 _NAMED_BUDGETS: Final = 5
 _MOST_BLOCKS: Final = 3
-"""Most windows that a correction may use to close the rest of the week."""
+"""Maximum number of windows that a correction may use to close the rest of the week."""
 _DAY: Final = timedelta(days=1)
 _SOME_DAY: Final = date(2001, 1, 1)
 _ALL_CALENDARS: Final = 29 * 365 + 8
@@ -38,7 +38,7 @@ _ALL_CALENDARS: Final = 29 * 365 + 8
 FIRST_READING: Final = "0 outside"
 OTHER_READING: Final = f"the default of {DEFAULT_BUDGET_NODES} outside"
 _MOST_FIXES: Final = 5
-"""Most suggested corrections. A user with more findings fixes these first."""
+"""Maximum number of suggested corrections. A user with more findings fixes these first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Lint:
     Args:
         rule: Id of the admission rule, such as ``K-30``.
         at: Path relative to the list of budgets, empty for the list as a whole.
-        message: Explanation in words that follow the path.
+        message: Human-readable explanation that follows the path.
         reasons: Affected reasons, in the order of `DisruptionReason`.
         fix: The corrected list of budgets, as documents. None: unknown, no correction is obvious.
         alternative: The correction by the other reading, `OTHER_READING`, where *fix* is that of `FIRST_READING`. None:

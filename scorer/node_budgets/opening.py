@@ -25,7 +25,7 @@ from scorer.windows.windows import LAST_YEARS, WEEK_MINUTES, WHOLE_WEEK, BudgetW
 HORIZON: Final = timedelta(days=400)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _STEPS: Final = 24
-"""Most steps from one window's end to the next before the search uses bits."""
+"""Maximum number of steps from one window's end to the next before the search uses bits."""
 _LOOKS: Final = (2, 30, 400)
 """Horizon of each attempt, in days from now. Most searches end in the first."""
 

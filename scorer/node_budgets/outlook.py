@@ -19,7 +19,7 @@ from scorer.windows.fires import next_fire
 from scorer.windows.windows import epoch_seconds
 
 LONGEST_MINUTES: Final = 240
-"""Longest validity of an outlook. It is limited because the end of its search for an opening advances with time."""
+"""Maximum validity of an outlook. It is limited because the end of its search for an opening advances with time."""
 
 
 @dataclass(frozen=True, slots=True)

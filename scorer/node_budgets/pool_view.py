@@ -23,7 +23,7 @@ from scorer.node_budgets.wording import shortened
 from scorer.reservations import Reservation, held_nodes, in_force
 
 _MOST_ENDS: Final = 32
-"""Most ends of reservations that the search for an opening tries: the first ones, and the last."""
+"""Maximum number of ends of reservations that the search for an opening tries: the first ones, and the last."""
 
 
 @dataclass(frozen=True, slots=True)

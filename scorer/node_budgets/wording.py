@@ -1,4 +1,4 @@
-"""Budgets, reservations and numbers of nodes in words, for the messages of the gate."""
+"""Budgets, reservations and numbers of nodes as text, for the messages of the gate."""
 
 from typing import Final
 
@@ -7,12 +7,12 @@ from scorer.api.node_pool import Budget
 from scorer.reservations import Reservation
 
 MOST_NAMED: Final = 3
-"""Most budgets, nodes or reservations that a message names."""
+"""Maximum number of budgets, nodes or reservations that a message names."""
 _LONGEST_QUOTED: Final = 64
 
 
 def describe_budget(position: int, budget: Budget) -> str:
-    """Return a budget in words: ``budgets[2] (nodes "0", schedule "0 9 * * 1-5", duration 8h)``."""
+    """Return a description of a budget: ``budgets[2] (nodes "0", schedule "0 9 * * 1-5", duration 8h)``."""
     parts = [f'nodes "{shortened(budget.nodes)}"']
     if budget.reasons is not None:
         parts.append(f"reasons {', '.join(budget.reasons) or 'none'}")
@@ -32,7 +32,7 @@ def describe_reservation(reservation: Reservation) -> str:
 
 
 def format_node_count(count: int) -> str:
-    """Return a number of nodes in words."""
+    """Return a number of nodes as text."""
     return "1 node" if count == 1 else f"{count} nodes"
 
 

@@ -41,7 +41,7 @@ class PropertyObservation(TypedDict):
     expired: NotRequired[Literal[True]]
     """There was an external score, and it has expired."""
     lastValue: NotRequired[str]
-    """Its last value."""
+    """Last value."""
     expiredFor: NotRequired[DurationText]
     """Since when it does not count."""
 

@@ -14,12 +14,12 @@ from scorer.selectors import match_labels
 
 
 def filter_advice(rejection: FilterRejection | None) -> str:
-    """Return a text about the change with which a rejected cluster would pass the filter. Empty: no simple change."""
+    """Return a message about the change that would let a rejected cluster pass the filter. Empty: no simple change."""
     return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
 
 
 def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, border: Scored, rank: int) -> str:
-    """Return a text about the change that would get a losing candidate picked. Empty: no simple change.
+    """Return a message about the change that would get a losing candidate picked. Empty: no simple change.
 
     Args:
         run: The decision.
@@ -45,7 +45,7 @@ def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, 
 
 
 def _better_reading(term: PreferredTerm, run: ScheduleResult, row: int, missing: int) -> str:
-    """Return a text about the reading of a property that is worth *missing* more points. Empty: no such reading.
+    """Return a message about the reading of a property that is worth *missing* more points. Empty: no such reading.
 
     The reading is within the present range of the property.
     """

@@ -54,7 +54,7 @@ class PastRun(TypedDict):
     snapshot: str
     """The policy snapshot it was made under."""
     wanted: int | None
-    """Number of wanted clusters. Null: all."""
+    """Number of requested clusters. Null: all."""
     found: int
     satisfied: bool
     fleetSize: int | None
@@ -237,7 +237,7 @@ def changes(
 
 
 def difference(old_run: RecordedDecision | None, new_run: RecordedDecision) -> list[str]:
-    """Return texts about the differences between two runs: which cluster replaced which, and why."""
+    """Return messages about the differences between two runs: which cluster replaced which, and why."""
     if old_run is None:
         return ["the first recorded decision"]
     notes = []
@@ -263,7 +263,7 @@ def _cut(notes: Sequence[str]) -> list[str]:
 
 
 def _swap(new: RecordedClusterDecision, old: RecordedClusterDecision, run: RecordedDecision) -> str:
-    """Return a text about the replacement of *old* by *new*, with the reason."""
+    """Return a message about the replacement of *old* by *new*, with the reason."""
     now = next((decision for decision in run.others if decision.cluster == old.cluster), None)
     words = f"{new.cluster} instead of {old.cluster}"
     if now is None:
@@ -301,7 +301,7 @@ def _loss_reason(old: RecordedClusterDecision, run: RecordedDecision) -> str:
 
 
 def _moves(old_run: RecordedDecision, new_run: RecordedDecision) -> Iterable[str]:
-    """Yield texts about the clusters in both runs whose recorded scores differ."""
+    """Yield messages about the clusters in both runs whose recorded scores differ."""
     old_clusters = old_run.clusters
     for decision in new_run.picked:
         old = old_clusters.get(decision.cluster)

@@ -110,7 +110,7 @@ def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str,
 
 
 def decision_text(schedule: ScheduleResult) -> str:
-    """Return a text about the clusters that a run adds and drops, and the resulting condition. Empty: no changes."""
+    """Return a message about the clusters that a run adds and drops, and the resulting condition. Empty: no changes."""
     old_clusters = {binding.cluster for binding in (*schedule.holdings.obsolete, *schedule.holdings.taken)}
     new_picks = [pick for pick in schedule.picked if pick.cluster not in old_clusters]
     dropped_clusters = sorted(binding.cluster for binding in schedule.dropped)

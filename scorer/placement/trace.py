@@ -113,7 +113,7 @@ def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[Exp
         names: Only these clusters, None for all.
 
     Returns:
-        One object per cluster as in scheduling.md 22, with the texts ``summary``, ``reason`` and ``help``.
+        One object per cluster as in scheduling.md 22, with the strings ``summary``, ``reason`` and ``help``.
     """
     selected = None if names is None else set(names)
     traces = cluster_traces(run)
@@ -245,7 +245,7 @@ def _is_unlisted(run: ScheduleResult, cluster: str) -> bool:
 
 
 def _warnings(item: ExplainedCluster) -> list[str]:
-    """Return texts about the stale or expired readings among the shown ones."""
+    """Return messages about the stale or expired readings among the shown ones."""
     checks = (check for check in item.get("filters", ()) if check["name"] == "affinity")
     required = (term for check in checks for term in check.get("terms", ()))
     readings: list[PropertyObservation] = [entry for term in required for entry in term.get("properties", ())]

@@ -23,7 +23,7 @@ from scorer.api.values.int_or_percent import scaled_down
 from scorer.member_gate.answer import MemberAnswer, MemberDetail, MemberReason
 
 _LONGEST_WAIT: Final = timedelta(hours=2562047)
-"""Largest duration in 64 bits of nanoseconds, as in Go."""
+"""Maximum duration in 64 bits of nanoseconds, as in Go."""
 
 
 def has_ended(run: ClusterStagedUpdateRun) -> bool:
@@ -118,7 +118,7 @@ def _in_stage(
             f"{', '.join(busy[:3])}"
         )
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail)
-    return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of stage {stage_place} of run {name}", detail)
+    return MemberAnswer(MemberReason.ALLOWED, f"stage {stage_place} of run {name} is next", detail)
 
 
 def _approval(request: str, position: str, detail: MemberDetail) -> MemberAnswer:

@@ -11,10 +11,11 @@ from typing import Final
 from scorer.api.values.quoting import printable
 
 MOST_NAMED: Final = 20
-"""Most members that a message names."""
+"""Maximum number of members that a message names."""
 
 LONGEST_MESSAGE: Final = 240
-"""Longest message of a member, in characters. The status of a run with 1,000 members must fit into one object."""
+"""Maximum length of a message of a member, in characters. The status of a run with 1,000 members must fit into one
+object."""
 LONGEST_FAILURE: Final = 112
 """Longest reason and message of a failed member together. Its entry has both twice, and more timestamps than others."""
 LONGEST_REASON: Final = 40

@@ -164,9 +164,9 @@ class RunFailurePolicy(TypedDict):
 
     onFailure: Annotated[str, one_of(*OnFailure)]
     maxFailures: int
-    """Most failed clusters of one stage."""
+    """Maximum number of failed clusters of one stage."""
     clusterDeadline: DurationText
-    """Longest time that a cluster may take before it counts as failed."""
+    """Maximum time that a cluster may take before it counts as failed."""
 
 
 _RunCluster = TypedDict(
@@ -211,7 +211,7 @@ class RunStage(TypedDict):
     name: str
     progress: Annotated[str, one_of("Done", "UnderWay", "ToCome")]
     atOnce: int
-    """Most clusters in flight."""
+    """Maximum number of clusters in flight."""
     sortedBy: str
     """The label that sorts its clusters. Empty: by name."""
     clusters: list[RunCluster]

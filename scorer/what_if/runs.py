@@ -52,7 +52,7 @@ from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKe
 
 NO_CHANGES: Final = HypotheticalChanges()
 MOST_NAMED: Final = 10
-"""Most clusters that a sentence names."""
+"""Maximum number of clusters that a sentence names."""
 BROKEN_BINDING: Final = "broken-binding"
 """Finding if the scheduler cannot process the placement. The run waits until a user has repaired the binding."""
 

@@ -25,7 +25,7 @@ def test_every_command_has_one():
         pytest.param("harbormaster.1", "\\fBharbormaster\\-up(1)\\fR", id="commands-of-the-program"),
         pytest.param(
             "harbormaster-up.1",
-            "harbormaster\\-up \\- Run a hub with simulated members, all in this one process",
+            "harbormaster\\-up \\- Run a hub with simulated members in one process",
             id="name",
         ),
         pytest.param("harbormaster-up.1", "\\fB\\-\\-once\\fR", id="option"),

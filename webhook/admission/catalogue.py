@@ -77,7 +77,7 @@ CHANGE_RULES: Final = (
     allow("U-06", "A stored invalid object can be repaired: see X-21.", on=UPDATE),
     allow(
         "X-21",
-        "An update is refused only for the fields that it changes. A stored mistake in other fields gets a warning.",
+        "An update is refused only for the fields that it changes. A stored error in other fields causes a warning.",
         on=UPDATE,
     ),
 )

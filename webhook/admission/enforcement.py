@@ -362,7 +362,7 @@ def _explain(disruption: _Disruption, pool: PoolView, allowed: Allowance, now: d
     if opening.instant is not None:
         return f"{message}. The next disruption is allowed at {format_time(opening.instant)}"
     if allowed.limit:
-        return f"{message}. The next disruption is allowed when one of them is done"
+        return f"{message}. The next disruption is allowed when one of them has finished"
     return f"{message}. This does not change by itself: change the budget"
 
 

@@ -103,7 +103,7 @@ class RunHistory:
             self._weight -= sum(map(_weight, past.runs))
 
     def _on_binding(self, family: Family, change: ObjectDelta) -> None:
-        """Record the deletion of a binding that is still wanted: an eviction, as the scheduler deletes all others.
+        """Record the deletion of a binding that is still needed: an eviction, as the scheduler deletes all others.
 
         The bindings of the initial list date the recorded decisions.
         """

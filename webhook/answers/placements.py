@@ -1,4 +1,4 @@
-"""Placements as in ``GET /v1/placements``: wanted and current clusters of each, and its problems."""
+"""Placements as in ``GET /v1/placements``: requested and current clusters of each, and its problems."""
 
 from collections.abc import Container, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
@@ -75,7 +75,7 @@ class PlacedCluster(TypedDict):
 
 
 class Placement(TypedDict):
-    """Wanted and current clusters of a placement, and the reason for its state."""
+    """Requested and current clusters of a placement, and the reason for its state."""
 
     ref: str
     """`crp/<name>` or `rp/<namespace>/<name>`."""
@@ -92,14 +92,14 @@ class Placement(TypedDict):
     availableOld: int
     """Number of other clusters with an earlier release available, until their turn in the rollout."""
     satisfied: bool
-    """Whether it has all the clusters it wants, and is neither failed, nor invalid, nor stalled, nor being removed."""
+    """Whether it has all requested clusters, and is neither failed, nor invalid, nor stalled, nor being removed."""
     judgedAgain: bool
     """Whether it changed since the last decision: clusters and states are the last known."""
     stalledSince: Instant | None
     """Time of the last progress of a stalled rollout, else null."""
     state: PlacementState
     why: str
-    """Reason of the state, such as removals that wait for confirmation. Empty otherwise."""
+    """Reason for the state, such as removals that wait for confirmation. Empty otherwise."""
     generation: int
     labels: dict[str, str]
     clusters: list[PlacedCluster]
@@ -107,9 +107,10 @@ class Placement(TypedDict):
     advisories: list[str]
     """Warnings of admission that hold for it now, at most ten: the id of the rule, the field and the text."""
     removalPendingSince: Instant | None
-    """When removals of its content started to wait for confirmation. Null: no pending removals."""
+    """Time when removals of its content started to wait for confirmation. Null: no pending removals."""
     decidedAt: Instant | None
-    """When the decision last changed. Null before the first decision, and until a changed placement is decided again.
+    """Time when the decision last changed. Null before the first decision, and until a changed placement is decided
+    again.
     """
 
 
@@ -125,7 +126,7 @@ class PlacementDetail(Placement, TypedDict):
 
 
 def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placement:
-    """Return one placement: wanted clusters, current clusters, and problems."""
+    """Return one placement: requested clusters, current clusters, and problems."""
     ref = family.ref(document)
     spec, status = document["spec"], status_of(document)
     policy = spec.get("policy") or {}

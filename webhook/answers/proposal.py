@@ -94,7 +94,7 @@ class Proposal:
 
 
 class Misfit(NamedTuple):
-    """One part of a proposal that does not fit the hub: JSON Pointer, kind of mistake, message."""
+    """One part of a proposal that does not fit the hub: JSON Pointer, kind of error, message."""
 
     pointer: str
     code: str
@@ -102,7 +102,7 @@ class Misfit(NamedTuple):
 
 
 class ProposalError(Exception):
-    """A proposal that does not fit the hub. Lists every mistake."""
+    """A proposal that does not fit the hub. Lists every error."""
 
     def __init__(self, mistakes: Sequence[Misfit]) -> None:
         super().__init__("; ".join(f"{mistake.pointer}: {mistake.detail}" for mistake in mistakes))

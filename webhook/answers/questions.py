@@ -81,11 +81,11 @@ class PlacementVerdict:
 
 
 class InvalidQuestionError(Exception):
-    """The question cannot be answered as put.
+    """The request cannot be answered.
 
     Args:
         pointer: JSON Pointer to the invalid member of the request body.
-        detail: The mistake, with the offending value.
+        detail: The error, with the offending value.
     """
 
     def __init__(self, pointer: str, detail: str) -> None:
@@ -135,11 +135,11 @@ class Advisor(Protocol):
         ...
 
     def placement_refs(self) -> list[PlacementRef]:
-        """Return the references of all placements, sorted as texts."""
+        """Return the references of all placements, sorted as strings."""
         ...
 
     def pending_removal_refs(self) -> list[PlacementRef]:
-        """Return the references of placements with pending removals or orphaned content, sorted as texts."""
+        """Return the references of placements with pending removals or orphaned content, sorted as strings."""
         ...
 
     def removals(self, refs: Iterable[PlacementRef]) -> "list[PlacementRemovals]":

@@ -47,9 +47,10 @@ from webhook.validation.framework.context import Context
 
 UNCHANGED: Final = "Unchanged"
 LARGEST_ANSWER: Final = 32 * 1024 * 1024
-"""Most bytes of objects and differences in one answer."""
+"""Maximum number of bytes of objects and differences in one answer."""
 _MOST_LINE_PAIRS: Final = 16_000_000
-"""Most pairs of lines for which the smallest diff is searched. With many equal lines, that takes a second."""
+"""Maximum number of pairs of lines up to which the smallest diff is searched. With many equal lines, that takes a
+second."""
 _CONTEXT_LINES: Final = 3
 
 
@@ -219,7 +220,7 @@ class _Room:
         self._left -= len(dump_json(entry))
         if self._left < 0:
             size = f"{LARGEST_ANSWER // 1024 // 1024} MiB"
-            detail = f"the answer would have more than {size}; name fewer placements or clusters"
+            detail = f"the response would exceed {size}: request fewer placements or clusters"
             raise ProposalError([Misfit("/placements", "too-many", detail)])
         return entry
 

@@ -72,7 +72,7 @@ class ClusterUpkeep(TypedDict):
     windowOpen: NotRequired[bool]
     """Whether one of its maintenance windows is open. Absent: it has none."""
     windowUntil: NotRequired[Instant]
-    """When `windowOpen` changes."""
+    """Time when `windowOpen` changes."""
     upgrade: NotRequired[MemberUpgrade]
     windows: NotRequired[list[MemberWindow]]
     """All its windows. Only for a single cluster."""

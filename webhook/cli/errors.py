@@ -8,14 +8,14 @@ import click
 from scorer.api.values.quoting import shortened
 
 MOST_LINES = 20
-"""Maximum number of mistakes that are shown. The others are only counted."""
+"""Maximum number of errors that are shown. The others are only counted."""
 
 
 class UserError(click.ClickException):
-    """A mistake that the user can correct, reported with exit code 1 and without a traceback.
+    """An error that the user can correct, reported with exit code 1 and without a traceback.
 
     Args:
-        lines: One mistake each, with file, field and value if it has them.
+        lines: One error each, with file, field and value if it has them.
     """
 
     exit_code = 1
@@ -25,7 +25,7 @@ class UserError(click.ClickException):
         super().__init__("\n".join(self.lines))
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Write the mistakes to standard error, each on its line."""
+        """Write the errors to standard error, one per line."""
         for line in self.lines[:MOST_LINES]:
             complain(f"error: {line}", file)
         if len(self.lines) > MOST_LINES:

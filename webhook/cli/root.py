@@ -40,9 +40,7 @@ class _LazyCommand(NamedTuple):
 
 
 SECTIONS: Final = {
-    "Try it on this machine": (
-        _LazyCommand("up", "operating.up", "Run a hub with simulated members, all in this one process."),
-    ),
+    "Try it on this machine": (_LazyCommand("up", "operating.up", "Run a hub with simulated members in one process."),),
     "Work with a running hub": (
         _LazyCommand("apply", "objects.apply", "Create or update objects from files."),
         _LazyCommand("get", "objects.get", "Show objects."),

@@ -258,6 +258,6 @@ def _unknown(identifier: str) -> UnknownReservationError:
 
 def _held_message(cluster: str, kind: MemberDisruption, other: Reservation) -> str:
     return (
-        f"{kind} of the member cluster {cluster} has to wait: it is held for {other.purpose} by {other.holder} "
+        f"{kind} of the member cluster {cluster} must wait: it is reserved for {other.purpose} by {other.holder} "
         f"until {other.expires:%Y-%m-%dT%H:%M:%SZ}"
     )

@@ -70,7 +70,7 @@ WATCHED: Final = tuple(dict.fromkeys((*_OWN, *seen_in(tuple(MemberDisruption))))
 """All kinds that answers may depend on, with every kind of disruption in the setting ``gate_members``."""
 
 _MOST_NAMED: Final = 3
-"""Most reservations that a message names."""
+"""Maximum number of reservations that a message names."""
 
 _Object = TypeVar("_Object", bound=ApiObject)
 
@@ -376,7 +376,7 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
         assert plan.error is not None
         return MemberAnswer(MemberReason.BUDGET_USED_UP, f"the rollout of {ref} is stopped: {plan.error.message}")
     if plan.action is Action.WAIT_CLEANUP:
-        message = f"{ref} waits until a binding is gone whose cluster has been picked again"
+        message = f"{ref} waits until the old binding of a cluster that was picked again is deleted"
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, retry_after=after)
     for bindings, action in ((plan.update, "be updated"), (plan.bind, "be placed"), (plan.remove, "be removed")):
         if among(bindings):
@@ -384,7 +384,7 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
     if among(plan.blocked) or among(plan.deferred_removals):
         message = (
             f"{budget.ready} of {budget.target} clusters of {ref} are ready, so {detail['mayBeTakenAway']} may be "
-            f"removed and {detail['mayBeAdded']} added, and others come first"
+            f"removed and {detail['mayBeAdded']} added, and other clusters come first"
         )
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail, after)
     if plan.action is Action.NO_SNAPSHOT:

@@ -15,7 +15,7 @@ const TROUBLE = {
   clock: "The clocks of the provider and of this server differ too much. An administrator must correct one of them.",
   token: "The provider's token could not be verified. See the server log for details.",
   claims: "The provider's token does not identify you by the claims that this server is configured for. See the server log for details.",
-  email: "The provider has not verified your e-mail address.",
+  email: "The provider has not verified your email address.",
   groups: "You are in more groups than fit into a session. Configure the provider to send only the groups needed here.",
   busy: "Too many users are signing in at the same time. Try again in a moment.",
   settings: "This server cannot read a file that it needs to sign you in. See the server log for details.",

@@ -154,22 +154,22 @@ class Join:
     async def _check_hub(self) -> None:
         options, hub = self._options, self._hub
         if await hub.find(CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER.resource) is None:
-            raise JoinError(f"{hub}: does not know MemberClusters; install harbormaster there first")
+            raise JoinError(f"{hub}: does not serve MemberClusters. Install harbormaster there first")
         if await hub.find(NAMESPACE, options.hub_namespace) is None:
             raise JoinError(
-                f"{hub}: has no namespace {options.hub_namespace!r}; install harbormaster there first, or name its "
-                "namespace: --hub-namespace"
+                f"{hub}: has no namespace {options.hub_namespace!r}. Install harbormaster there first, or specify "
+                "its namespace with --hub-namespace"
             )
         member = await hub.find(MEMBER_CLUSTER, options.member)
         if member is None:
             return
         if is_deleting(member):
-            raise JoinError(f"{hub}: MemberCluster {options.member} is being deleted; wait until it is gone")
+            raise JoinError(f"{hub}: MemberCluster {options.member} is being deleted. Wait until it no longer exists")
         identity, ours = dict_at(spec_of(member), "identity"), identity_of(options.member, options.hub_namespace)
         if {**identity, "apiGroup": identity.get("apiGroup") or ""} != ours:
             raise JoinError(
                 f"{hub}: MemberCluster {options.member}: spec.identity is {_identity_text(identity)}, not "
-                f"{_identity_text(ours)}; set it to that if the member is to log in with a token that join makes"
+                f"{_identity_text(ours)}. Set it to that if the member is to log in with a token that join creates"
             )
 
     async def _check_cluster(self, uids: Uids) -> None:
@@ -184,24 +184,24 @@ class Join:
         except StoreError as error:
             raise cluster.error(f"get ConfigMap {options.namespace}/{RECORD}", error) from error
         if reason:
-            raise JoinError(f"{cluster}: {reason}; {_LEAVE_FIRST}")
+            raise JoinError(f"{cluster}: {reason}. {_LEAVE_FIRST}")
         access = await self._stored()
         if access is not None and (access.member, access.hub) != (options.member, hub_uid):
             stored_member = HubMember.named(access.member, access.hub)
             raise JoinError(
-                f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {stored_member}; {_LEAVE_FIRST}"
+                f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {stored_member}. {_LEAVE_FIRST}"
             )
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
         has_data = record is not None and record.get("data")  # the record of a member that has left has no data
         prices = None if access is not None or has_data else await self._hub.find(MEMBER_CLUSTER, options.member)
         if prices is not None and _is_joined(prices):
             raise JoinError(
-                f"{self._hub}: member {options.member} has joined already, and {cluster} does not know of it in "
+                f"{self._hub}: member {options.member} has already joined, but {cluster} has no record of it in "
                 f"namespace {options.namespace!r}: it is another cluster, or its agent is in another namespace "
                 "(--namespace)"
             )
         if reason := await other_cluster(self._hub, options.member, options.hub_namespace, cluster, uids.cluster):
-            raise JoinError(f"{reason}; let that leave first (harbormaster leave), or if it is lost, add --take-over")
+            raise JoinError(f"{reason}. Remove that one first (harbormaster leave), or if it is lost, add --take-over")
 
     async def _settle_all(self, uids: Uids, *, dry_run: bool, report: Report) -> bool:
         options, changed = self._options, False

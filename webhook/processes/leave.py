@@ -75,7 +75,7 @@ class Leave:
         if reason := await other_cluster(
             self._hub, options.member, options.hub_namespace, cluster, await cluster.uid()
         ):
-            raise JoinError(f"{reason}; if that cluster is lost, leave without --member-context")
+            raise JoinError(f"{reason}. If that cluster is lost, leave without --member-context")
         secret = await cluster.find(SECRET, HUB_SECRET, options.namespace)
         try:
             access = None if secret is None else HubAccess.read(secret)
@@ -149,12 +149,12 @@ class Leave:
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
         if record is not None and record.get("data"):
             remarks.append(
-                f"{cluster}: the agent has not let go of the cluster: AppliedWorks there keep their finalizers, and "
+                f"{cluster}: the agent has not released the cluster: AppliedWorks there keep their finalizers, and "
                 "another hub needs --take-over"
             )
         if await cluster.find(DEPLOYMENT, AGENT, options.namespace) is not None:
             remarks.append(
-                f"{cluster}: Deployment {options.namespace}/{AGENT} was not made by join; if Helm has, run: "
+                f"{cluster}: Deployment {options.namespace}/{AGENT} was not created by join. If Helm created it, run: "
                 f"helm uninstall {AGENT} --namespace {options.namespace} --kube-context {cluster.context}"
             )
         return remarks

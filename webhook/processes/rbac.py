@@ -501,7 +501,7 @@ def checked_applied(applied: SelectedResources) -> SelectedResources:
     apart = {RbacResource.of(kind) for kind in RBAC_KINDS}
     for resource in applied.resources:
         if resource in apart:
-            raise UnknownKindError(f"{resource.plural!r}: placing roles takes more rights: --apply-rbac")
+            raise UnknownKindError(f"{resource.plural!r}: placing roles requires more rights: --apply-rbac")
     return applied
 
 
@@ -517,7 +517,7 @@ def _touching(reason: str, verbs: tuple[str, ...], selected: SelectedResources) 
     secrets = RbacResource.of(SECRET)
     yield from _grouped(reason, verbs, [resource for resource in selected.resources if resource != secrets])
     if secrets in selected.resources:
-        yield PolicyRule(f"{reason} too: all Secrets; leave this rule out if none is placed", verbs, (secrets,))
+        yield PolicyRule(f"{reason} too: all Secrets. Omit this rule if no Secrets are placed", verbs, (secrets,))
 
 
 def _back_reporting(selected: SelectedResources) -> Iterator[PolicyRule]:

@@ -81,7 +81,7 @@ class Side:
         """Return the UID that identifies the cluster. Raises `JoinError`."""
         namespace = await self.find(NAMESPACE, "kube-system")
         if namespace is None:
-            raise JoinError(f"{self}: has no namespace kube-system, by whose uid it is recognized")
+            raise JoinError(f"{self}: has no namespace kube-system, whose uid identifies it")
         return text_at(namespace, "metadata", "uid")
 
     async def settle(self, desired: DesiredObject, *, dry_run: bool) -> WriteOutcome:

@@ -272,7 +272,7 @@ class Up:
         try:
             (self.data / _FORMER_FILE).unlink(missing_ok=True)
         except OSError as error:
-            raise DataFolderError(f"{self.data / _FORMER_FILE}: {error.strerror}; remove it") from error
+            raise DataFolderError(f"{self.data / _FORMER_FILE}: {error.strerror}. Remove it") from error
         for file in (self.token_file, self.data / "hook-secret", self.kubeconfig):
             check_file(file)
 

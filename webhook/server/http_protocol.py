@@ -250,7 +250,7 @@ class _Protocol(RequestHandler):
             fields = {"status": status, "remote": request.remote, "reason": type(exc).__name__ if exc else ""}
             _log.info("malformed request refused", extra=fields)
         if request.writer.output_size > 0:  # a second status line would look like a part of the first answer
-            raise ConnectionError("a part of the answer has been sent already")
+            raise ConnectionError("part of the response has already been sent")
         response = _Anonymous(status=status, text=f"{status} {HTTPStatus(status).phrase}\n")
         response.headers["X-Content-Type-Options"] = "nosniff"
         response.force_close()
@@ -282,5 +282,5 @@ def refuse_other_versions(server: web.Server) -> None:
 
 
 def protocol_of(server: web.Server, posts: Posts | None) -> RequestHandler:
-    """Make the protocol of a new connection to *server*, with the settings of its runner."""
+    """Create the protocol of a new connection to *server*, with the settings of its runner."""
     return _Protocol(server, posts)

@@ -26,7 +26,7 @@ class AccessSettings(InstallationSettings):
     )
     require_client_certificate: bool = Field(
         default=False,
-        description="Refuse reviews of callers without a client certificate for one of "
+        description="Refuse reviews from callers without a client certificate for one of "
         "`HARBORMASTER_ADMISSION_CLIENT_NAMES`.",
     )
     admission_client_names: Words = Field(
@@ -35,7 +35,7 @@ class AccessSettings(InstallationSettings):
     )
     plain_admission_paths: bool = Field(
         default=True,
-        description="Answer reviews of untrusted callers by the rules alone. `false`: refuse them.",
+        description="Evaluate reviews from untrusted callers with the rules alone. `false`: refuse them.",
     )
     client_ca: Path | None = Field(
         default=None,
@@ -54,10 +54,10 @@ class AccessSettings(InstallationSettings):
         description="Rate limit of invalid credentials per address. Previously accepted tokens are exempt.",
     )
     metrics_auth: bool = Field(
-        default=False, description="Serve `/metrics` over HTTPS too, to callers with the right to `get` that path."
+        default=False, description="Also serve `/metrics` over HTTPS, to callers that may `get` that path."
     )
     extender_allow_anonymous: bool = Field(
-        default=False, description="Answer schedulers that present no credentials to the extender."
+        default=False, description="Let schedulers call the extender without credentials."
     )
     token_audience: str = Field(
         default="",

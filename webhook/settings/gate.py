@@ -101,7 +101,7 @@ class NodeDisruptionSettings(GateSettings):
     )
     node_disruption_prices: Path | None = Field(
         default=None,
-        description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), "
+        description="File with instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), "
         "reloaded when it changes. Unset: nodes are not consolidated. Empty, drifted and expired nodes are "
         "still disrupted.",
     )

@@ -18,7 +18,7 @@ class ObservabilitySettings(Settings):
     """
 
     log_format: Literal["json", "text"] = Field(
-        default="json", description="Format of the log: `json` for machines, `text` for people."
+        default="json", description="Format of the log: `json`, or `text` for human readers."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Minimum level of log messages."

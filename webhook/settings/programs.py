@@ -128,7 +128,7 @@ def _described(name: str) -> str | None:
 
 
 class UpSettings(ServerSettings, ControllerSettings, NotificationSettings, DataSettings, ObservabilitySettings):
-    """``harbormaster up``: it stops at once, shows the page to this machine, and logs for people."""
+    """``harbormaster up``: it stops immediately, shows the page to this machine, and logs as text."""
 
     reads = (
         *_SERVER,

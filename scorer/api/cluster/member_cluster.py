@@ -35,7 +35,7 @@ class Identity(ApiModel):
     """API group of the kind. Absent or empty: ``rbac.authorization.k8s.io`` for User and Group, the core group for
     ServiceAccount."""
     namespace: Name = ""
-    """Namespace of a ServiceAccount. Absent: none, as users and groups have."""
+    """Namespace of a ServiceAccount. Absent: none, as for users and groups."""
 
 
 class Taint(ApiModel):
@@ -46,7 +46,7 @@ class Taint(ApiModel):
     value: LabelValue = ""
     """Value of the taint. Absent: the empty value."""
     effect: Literal["NoSchedule"]
-    """NoSchedule: no new placement is put on the member. Existing placements remain."""
+    """NoSchedule: the member gets no new placements. Existing placements remain."""
 
 
 class DeleteOptions(ApiModel):
@@ -70,7 +70,7 @@ class MemberClusterSpec(ApiModel):
     taints: tuple[Taint, ...] = Field(default=(), max_length=100)
     """Taints that keep new placements away unless they tolerate them. Absent: none."""
     delete_options: DeleteOptions | None = None
-    """How strictly a deletion of this object is checked. Absent: Strict."""
+    """Strictness of the check of a deletion of this object. Absent: Strict."""
 
 
 class PropertyValue(ApiModel):
@@ -79,20 +79,20 @@ class PropertyValue(ApiModel):
     value: str
     """The value, a Kubernetes quantity where it is an amount."""
     observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
-    """When it was observed on the member."""
+    """Time when it was observed on the member."""
 
 
 class ResourceUsage(ApiModel):
     """Sums over the nodes of the member: resource name to quantity text."""
 
     capacity: dict[str, Amount] = Field(default_factory=dict)
-    """Everything the nodes have, by resource name, as quantities."""
+    """Total capacity of the nodes, by resource name, as quantities."""
     allocatable: dict[str, Amount] = Field(default_factory=dict)
     """Amounts that pods may use, by resource name, as quantities."""
     available: dict[str, Amount] = Field(default_factory=dict)
     """Allocatable amounts that no pod has requested, by resource name, as quantities."""
     observation_time: Time | None = None
-    """When the sums were taken."""
+    """Time when the sums were taken."""
 
 
 class AgentStatus(ApiModel):
@@ -103,7 +103,7 @@ class AgentStatus(ApiModel):
     conditions: Conditions = ()
     """Conditions of the agent: Joined, Healthy."""
     last_received_heartbeat: Time | None = None
-    """When the agent last reported."""
+    """Time when the agent last reported."""
 
 
 class NamespaceContents(ApiModel):
@@ -116,7 +116,7 @@ class NamespaceContents(ApiModel):
     at_least: bool = False
     """There may be more than were counted."""
     observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
-    """When they were counted."""
+    """Time when they were counted."""
 
 
 class MemberClusterStatus(ApiModel):
@@ -133,7 +133,7 @@ class MemberClusterStatus(ApiModel):
     namespaces: dict[str, str] | None = None
     """Namespaces on the member, with the Work that placed each of them, or empty. Absent if they are not collected."""
     namespace_contents: dict[str, NamespaceContents] | None = None
-    """Counts of what the first 50 placed namespaces hold. A namespace without an entry has not been counted."""
+    """Counts of the contents of the first 50 placed namespaces. A namespace without an entry has not been counted."""
 
 
 class MemberCluster(ApiObject):

@@ -21,7 +21,7 @@ from scorer.api.unstructured.json_object import parse_time
 from scorer.api.values.quantity import parse_quantity
 
 LONGEST: Final = 1024
-"""Longest annotation that is parsed, in characters. No score needs more."""
+"""Maximum length of an annotation that is parsed, in characters. No score needs more."""
 
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII

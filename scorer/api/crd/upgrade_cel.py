@@ -27,7 +27,7 @@ _Rules: TypeAlias = Mapping[str, tuple[CelRule, ...]]
 def _name_rule(longest: int, rule_id: str) -> CelRule:
     return CelRule(
         f"self.metadata.name.size() <= {longest} && self.metadata.name.matches('{NAME_PATTERN}')",
-        f"the name must have at most {longest} characters, lower-case letters, digits and '-',"
+        f"the name must have at most {longest} characters, lowercase letters, digits and '-',"
         " and start and end with a letter or digit",
         (rule_id,),
     )

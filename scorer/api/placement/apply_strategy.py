@@ -19,19 +19,19 @@ class ApplyStrategy(ApiModel):
     """Rules for applying objects to a member cluster, including drift and objects with another owner."""
 
     type: Literal["ClientSideApply", "ServerSideApply", "ReportDiff"] = "ClientSideApply"
-    """How objects are written. ClientSideApply: as a three-way merge. ServerSideApply: with field ownership on the
-    member. ReportDiff: not at all, differences are only reported."""
+    """Method of writing objects. ClientSideApply: as a three-way merge. ServerSideApply: with field ownership on the
+    member. ReportDiff: nothing is written, and differences are reported."""
     comparison_option: Literal["PartialComparison", "FullComparison"] = "PartialComparison"
-    """Which fields are compared to find drift and differences. PartialComparison: those that the hub's object has.
+    """Fields that are compared to detect drift and differences. PartialComparison: those that the hub's object has.
     FullComparison: all of them."""
     when_to_apply: Literal["Always", "IfNotDrifted"] = "Always"
-    """Always: also over changes that others made on the member. IfNotDrifted: not to an object that was changed there.
+    """Always: changes on the member are overwritten. IfNotDrifted: an object that was changed there is not written.
     """
     when_to_take_over: Literal["Always", "IfNoDiff", "Never"] = "Always"
     """Handling of an object that already exists on the member. Always: take it over. IfNoDiff: only if it equals the
-    hub's. Never: do not touch it."""
+    hub's. Never: do not change it."""
     allow_co_ownership: bool = False
-    """Whether to apply objects that others own as well, beside their owner references. Absent: false, such an object is
-    reported as failed."""
+    """Whether to apply objects that also have other owners, and keep their owner references. Absent: false, such an
+    object is reported as failed."""
     server_side_apply_config: ServerSideApplyConfig | None = None
     """Options of server-side apply. Only with type ServerSideApply. Absent: conflicts are not forced."""

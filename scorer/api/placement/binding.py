@@ -50,8 +50,8 @@ class BindingSpec(ApiModel):
     """
 
     state: str = Field(json_schema_extra={"enum": [state.value for state in BindingState]})
-    """Scheduled: picked, the rollout has not got there. Bound: the cluster gets the objects. Unscheduled: the cluster
-    is no longer picked and loses them."""
+    """Scheduled: picked, but not reached by the rollout yet. Bound: the cluster gets the objects. Unscheduled: the
+    cluster is no longer picked and loses them."""
     resource_snapshot_name: str
     """First snapshot of the group of resource snapshots for the cluster. Empty until the state is Bound."""
     scheduling_policy_snapshot_name: str
@@ -72,11 +72,11 @@ class BindingStatus(ApiModel):
     """``status`` of both binding kinds, written by the work generator."""
 
     conditions: Conditions = ()
-    """How far the objects have got on this cluster, from RolloutStarted to Available."""
+    """Progress of the objects on this cluster, from RolloutStarted to Available."""
     failed_placements: tuple[FailedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that could not be applied or are not available. The first ones, if there are more than fit."""
+    """Objects that could not be applied or are not available. Not all, if too many."""
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that another client changed on the member. The first ones, if there are more than fit."""
+    """Objects that another client changed on the member. Not all, if too many."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
     """Objects on the member that harbormaster does not manage and that differ from the hub's. Not all, if too many."""
 

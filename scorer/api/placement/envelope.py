@@ -12,7 +12,7 @@ class ClusterResourceEnvelope(ApiObject):
     """Wraps cluster-scoped objects. The keys of ``data`` are free, by convention file names."""
 
     data: dict[str, AnyObject] = Field(min_length=1, max_length=50)
-    """The wrapped objects, each under a free key, by convention a file name."""
+    """The wrapped objects, each under an arbitrary key, by convention a file name."""
 
 
 class ResourceEnvelope(ClusterResourceEnvelope):

@@ -16,7 +16,7 @@ class EvictionSpec(ApiModel):
     placement_name: str = Field(max_length=255)
     """Name of the ClusterResourcePlacement."""
     cluster_name: str = Field(max_length=255)
-    """Name of the member cluster that is to lose it."""
+    """Name of the member cluster to evict it from."""
 
 
 class EvictionStatus(ApiModel):
@@ -41,11 +41,11 @@ class DisruptionBudgetSpec(ApiModel):
     max_unavailable: IntOrString | None = Field(
         default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS}
     )
-    """How many of the wanted clusters may be without an available placement after an eviction, as a count or a
-    percentage rounded up. Not together with ``minAvailable``. Absent: no such limit."""
+    """Maximum number of requested clusters without an available placement after an eviction, as a count or a
+    percentage rounded up. Not together with ``minAvailable``. Absent: unlimited."""
     min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS})
-    """How many clusters must keep an available placement after an eviction, as a count or a percentage rounded up. Not
-    together with ``maxUnavailable``. Absent: no such limit."""
+    """Minimum number of clusters with an available placement after an eviction, as a count or a percentage rounded
+    up. Not together with ``maxUnavailable``. Absent: unlimited."""
 
 
 class ClusterResourcePlacementDisruptionBudget(ApiObject):

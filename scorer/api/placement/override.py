@@ -46,8 +46,8 @@ class JsonPatchOverride(ApiModel):
     path: str = Field(max_length=LONGEST_PATH)
     """The field, as a JSON Pointer (RFC 6901) such as ``/spec/replicas``."""
     value: Annotated[Any, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = None
-    """The value to write, any JSON; required for add and replace, not taken by remove. In texts
-    ``${MEMBER-CLUSTER-NAME}`` stands for the member's name. Absent: none."""
+    """The value to write, any JSON; required for add and replace, forbidden for remove. In strings,
+    ``${MEMBER-CLUSTER-NAME}`` represents the member's name. Absent: none."""
 
 
 class OverrideRule(ApiModel):
@@ -67,7 +67,7 @@ class OverridePolicy(ApiModel):
     """Rules in the order of application."""
 
     override_rules: tuple[OverrideRule, ...] = Field(min_length=1, max_length=20)
-    """Rules in the order of application. A later one sees the changes of those before."""
+    """Rules in the order of application. Later rules see the changes of earlier ones."""
 
 
 class ClusterResourceOverrideSpec(ApiModel):

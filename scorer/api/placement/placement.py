@@ -63,18 +63,18 @@ class ResourceSelectorTerm(ApiModel):
 
 
 class PropertySelectorRequirement(ApiModel):
-    """One comparison of a property's observed amount with a wanted one."""
+    """Comparison of the observed value of a property with a required value."""
 
     name: PropertyName
     """Property of the member cluster, such as ``kubernetes-fleet.io/node-count``. A cluster that does not report it
     fails the comparison."""
     operator: str = Field(json_schema_extra={"enum": ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]})
-    """How the observed amount is compared with the wanted one: greater (Gt), greater or equal (Ge), less (Lt), less or
+    """Comparison of the observed value with the required one: greater (Gt), greater or equal (Ge), less (Lt), less or
     equal (Le), equal (Eq), not equal (Ne)."""
     values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_QUANTITY})], ...] = Field(
         json_schema_extra={"maxItems": 1}
     )
-    """The wanted amount as a Kubernetes quantity, such as ``8`` or ``16Gi``. Exactly one."""
+    """The required value as a Kubernetes quantity, such as ``8`` or ``16Gi``. Exactly one."""
 
 
 class PropertySelector(ApiModel):
@@ -90,7 +90,7 @@ class PropertySorter(ApiModel):
     name: PropertyName
     """Property of the member cluster to order by, such as ``resources.kubernetes-fleet.io/available-cpu``."""
     sort_order: str = Field(json_schema_extra={"enum": ["Ascending", "Descending"]})
-    """Which end is preferred. Descending: clusters with more of it. Ascending: clusters with less."""
+    """Preferred end of the order. Descending: clusters with higher values. Ascending: clusters with lower values."""
 
 
 class ClusterSelectorTerm(ApiModel):
@@ -130,7 +130,7 @@ class ClusterAffinity(ApiModel):
     """Clusters that qualify, and preferences among them."""
 
     required: ClusterSelector | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-    """Which clusters may be picked at all. Not evaluated again for picked clusters. Absent: all that are otherwise
+    """Clusters that may be picked. Not evaluated again for picked clusters. Absent: all that are otherwise
     eligible."""
     preferred: tuple[PreferredClusterSelector, ...] = Field(
         default=(), alias="preferredDuringSchedulingIgnoredDuringExecution", max_length=100
@@ -142,7 +142,7 @@ class Affinity(ApiModel):
     """``spec.policy.affinity``."""
 
     cluster_affinity: ClusterAffinity | None = None
-    """Required and preferred member clusters. Absent: no demand and no preference."""
+    """Required and preferred member clusters. Absent: no requirement and no preference."""
 
 
 class WhenUnsatisfiable(StrEnum):
@@ -156,7 +156,7 @@ class TopologySpreadConstraint(ApiModel):
     """Limit on the uneven spread of the placement over the values of a label."""
 
     max_skew: Int32 = Field(default=1, ge=1)
-    """Largest allowed difference between the numbers of picked clusters under any two values of the label."""
+    """Maximum allowed difference between the numbers of picked clusters under any two values of the label."""
     topology_key: LabelKey
     """Label of the MemberCluster whose values are the domains to spread over, such as a region."""
     when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
@@ -172,7 +172,7 @@ class Toleration(ApiModel):
     """
 
     key: LabelKey = ""
-    """Key of the taints to tolerate. Absent or empty: every key, which needs operator Exists."""
+    """Key of the taints to tolerate. Absent or empty: every key, which requires operator Exists."""
     operator: str = Field(default="Equal", json_schema_extra={"enum": ["Equal", "Exists"]})
     """Equal: key and value must be those of the taint. Exists: the key alone must match, and there must be no value."""
     value: LabelValue = ""
@@ -191,19 +191,19 @@ class PlacementPolicy(ApiModel):
     """
 
     placement_type: PlacementType = PlacementType.PICK_ALL
-    """How clusters are picked. Cannot be changed. PickAll: every eligible cluster. PickN: the best ones, as many as
+    """Method of picking clusters. Cannot be changed. PickAll: every eligible cluster. PickN: the best ones, as many as
     ``numberOfClusters``. PickFixed: those of ``clusterNames``."""
     cluster_names: tuple[ClusterName, ...] = Field(default=(), max_length=100)
     """Names of the member clusters to place on; PickFixed only. Absent: none."""
     number_of_clusters: Int32 | None = Field(default=None, ge=0)
-    """How many member clusters to place on. Required by PickN, absent for the other types."""
+    """Number of member clusters to pick. Required by PickN, absent for the other types."""
     affinity: Affinity | None = None
     """Eligible and preferred clusters, not with PickFixed. Absent: all, equally."""
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = Field(default=(), max_length=100)
-    """How evenly to spread over the values of labels; PickN only, all of them must be met. Absent: no demand."""
+    """Constraints on the spread over the values of labels. All must be met. Only with PickN. Absent: none."""
     tolerations: tuple[Toleration, ...] = Field(default=(), max_length=100)
-    """Taints of member clusters that do not keep this placement away. Not with PickFixed, and only ever extended.
-    Absent: every taint keeps it away."""
+    """Taints of member clusters that this placement tolerates. Not with PickFixed. They can only be extended.
+    Absent: no taint is tolerated."""
 
 
 class StrategyType(StrEnum):
@@ -220,15 +220,15 @@ class RollingUpdate(ApiModel):
         default=DEFAULT_MAX_UNAVAILABLE,
         json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": PERCENTS},
     )
-    """How many of the wanted clusters may be without an available placement during a rollout, as a count or a
-    percentage of the wanted number, rounded up."""
+    """Maximum number of requested clusters without an available placement during a rollout, as a count or a
+    percentage of the requested number, rounded up."""
     max_surge: IntOrString = Field(
         default=DEFAULT_MAX_SURGE, json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": PERCENTS}
     )
-    """How many clusters above the wanted number may hold the placement during a rollout, as a count or a percentage of
-    the wanted number, rounded up."""
+    """Maximum number of clusters above the requested number that may hold the placement during a rollout, as a count
+    or a percentage of the requested number, rounded up."""
     unavailable_period_seconds: int = Field(default=DEFAULT_UNAVAILABLE_PERIOD_SECONDS, ge=0, le=LONGEST_PERIOD_SECONDS)
-    """How long, in seconds, a cluster counts as unavailable after a change where the availability of the placed objects
+    """Time in seconds that a cluster counts as unavailable after a change if the availability of the placed objects
     cannot be tracked."""
 
 
@@ -258,7 +258,7 @@ class RolloutStrategy(ApiModel):
     rolling_update: RollingUpdate | None = None
     """Limits of a rolling update. Absent: the default of each limit."""
     apply_strategy: ApplyStrategy | None = None
-    """How objects are applied on the members, and what happens on drift. Absent: the default of each field."""
+    """Method of applying objects on the members, and the reaction to drift. Absent: the default of each field."""
     delete_strategy: DeleteStrategy | None = None
     """Handling of placed objects when the placement is deleted. Absent: they are deleted."""
     report_back_strategy: ReportBackStrategy | None = None
@@ -269,14 +269,14 @@ class PlacementSpec(ApiModel):
     """``spec`` of both placement kinds."""
 
     resource_selectors: tuple[ResourceSelectorTerm, ...] = Field(min_length=1, max_length=100)
-    """Which objects to place: those that at least one of the selectors picks."""
+    """Objects to place: those that match at least one of the selectors."""
     policy: PlacementPolicy | None = None
     """Number and choice of member clusters. It cannot be removed. Absent: all of them (PickAll)."""
     strategy: RolloutStrategy | None = None
-    """How changes are rolled out and applied. Absent: a rolling update with the default limits."""
+    """Method of rolling out and applying changes. Absent: a rolling update with the default limits."""
     revision_history_limit: Int32 = Field(default=DEFAULT_REVISION_HISTORY_LIMIT, ge=1, le=1000)
-    """How many versions of the policy and of the selected objects are kept, the current one included. With 1 there is
-    nothing to roll back to."""
+    """Number of versions of the policy and of the selected objects to keep, including the current one. With 1, no
+    rollback is possible."""
     status_reporting_scope: Literal["ClusterScopeOnly", "NamespaceAccessible"] = "ClusterScopeOnly"
     """NamespaceAccessible also copies the status into the one selected namespace, as a ClusterResourcePlacementStatus.
     Cannot be changed. No effect on a ResourcePlacement."""

@@ -27,7 +27,7 @@ class ClusterDecision(ApiModel):
     selected: bool
     """Whether it was picked."""
     reason: str
-    """Why it was picked or not, as a sentence."""
+    """Reason that it was picked or not, as a sentence."""
     cluster_score: ClusterScore | None = None
     """Its points. Absent if a filter rejected it before."""
 
@@ -36,7 +36,7 @@ class PolicySnapshotSpec(ApiModel):
     """``spec`` of both policy snapshot kinds, immutable (X-95)."""
 
     policy: PlacementPolicy | None = None
-    """The policy as it was. Absent: the placement had none, which means PickAll."""
+    """The policy at that time. Absent: the placement had none, which means PickAll."""
     policy_hash: Base64Text
     """SHA-256 of the policy without ``numberOfClusters``, to tell versions apart."""
 
@@ -49,7 +49,7 @@ class PolicySnapshotStatus(ApiModel):
     conditions: Conditions = ()
     """Whether the policy could be fulfilled (Scheduled), and if not, why."""
     target_clusters: tuple[ClusterDecision, ...] = Field(default=(), max_length=1000)
-    """Decision about each cluster, picked ones first. The first ones, if there are more than fit."""
+    """Decision about each cluster, picked ones first. Not all, if too many."""
 
 
 class ClusterSchedulingPolicySnapshot(ApiObject):
@@ -69,7 +69,7 @@ class ResourceSnapshotSpec(ApiModel):
     """``spec`` of both resource snapshot kinds, immutable (X-95)."""
 
     selected_resources: tuple[EmbeddedObject, ...]
-    """The objects as they were, without what only matters on the hub."""
+    """The objects at that time, without fields that matter only on the hub."""
 
 
 class ResourceSnapshotStatus(ApiModel):

@@ -29,7 +29,7 @@ class StageTask(ApiModel):
     """A task before or after a stage. Admission checks the grammar of the wait time (S-10)."""
 
     type: StageTaskType
-    """TimedWait: wait for ``waitTime``. Approval: wait until a person approves. Before a stage, only Approval is
+    """TimedWait: wait for ``waitTime``. Approval: wait until a user approves. Before a stage, only Approval is
     possible."""
     wait_time: str | None = Field(
         default=None,
@@ -38,7 +38,7 @@ class StageTask(ApiModel):
             "pattern": r"^(?:(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:s|m|h))+$",
         },
     )
-    """How long TimedWait waits, a duration in hours, minutes and seconds such as ``90s`` and ``1h30m``. Required there,
+    """Duration of a TimedWait, in hours, minutes and seconds such as ``90s`` and ``1h30m``. Required there,
     absent for an Approval."""
 
 
@@ -49,7 +49,7 @@ class StageConfig(ApiModel):
     """
 
     name: str = Field(max_length=63, json_schema_extra={"pattern": "^[a-z0-9]+$"})
-    """Name of the stage, lower-case letters and digits, unique in the strategy."""
+    """Name of the stage, lowercase letters and digits, unique in the strategy."""
     label_selector: LabelSelector | None = None
     """Picked clusters that belong to the stage, by the labels of their MemberCluster. Absent: none. An empty selector:
     all."""
@@ -59,8 +59,8 @@ class StageConfig(ApiModel):
     max_concurrency: IntOrString = Field(
         default=1, json_schema_extra={"maximum": LARGEST, "pattern": "^(100|[1-9][0-9]?)%$"}
     )
-    """Most concurrent updates of clusters in the stage, as a count or as a percentage of the stage, rounded down to at
-    least 1."""
+    """Maximum number of concurrent updates of clusters in the stage, as a count or as a percentage of the stage,
+    rounded down to at least 1."""
     before_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=1)
     """Tasks before the first cluster of the stage is updated. Absent: none."""
     after_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=2)
@@ -139,13 +139,13 @@ class StageUpdatingStatus(ApiModel):
     clusters: tuple[ClusterUpdatingStatus, ...]
     """The clusters of the stage in the order of their update."""
     before_stage_task_status: tuple[StageTaskStatus, ...] = Field(default=(), max_length=1)
-    """Progress of what has to happen before the stage."""
+    """Progress of the tasks before the stage."""
     after_stage_task_status: tuple[StageTaskStatus, ...] = Field(default=(), max_length=2)
-    """Progress of what has to happen after the stage."""
+    """Progress of the tasks after the stage."""
     start_time: Time | None = None
-    """When the stage started. Absent before that."""
+    """Time when the stage started. Absent until then."""
     end_time: Time | None = None
-    """When the stage ended. Absent before that."""
+    """Time when the stage ended. Absent until then."""
     conditions: Conditions = ()
     """Whether the stage is progressing, and has succeeded."""
 
@@ -154,9 +154,9 @@ class UpdateRunStatus(ApiModel):
     """``status`` of both run kinds: the plan fixed at initialization, and the progress through it."""
 
     policy_snapshot_index_used: str = ""
-    """Index of the policy snapshot that the plan is made from, counted from 0."""
+    """Index of the policy snapshot that the plan is based on, counted from 0."""
     policy_observed_cluster_count: int = 0
-    """How many clusters that policy has picked."""
+    """Number of clusters that the policy has picked."""
     resource_snapshot_index_used: str = ""
     """Index of the resource snapshot that the clusters get, counted from 0."""
     applied_strategy: ApplyStrategy | None = None
@@ -188,17 +188,17 @@ class ApprovalRequestSpec(ApiModel):
     """``spec`` of both approval kinds, immutable."""
 
     parent_stage_rollout: Name
-    """Name of the update run that asks."""
+    """Name of the requesting update run."""
     target_stage: Name
-    """Name of the stage that waits."""
+    """Name of the waiting stage."""
 
 
 class ApprovalRequestStatus(ApiModel):
-    """``status`` of both approval kinds: ``Approved`` by a person, ``ApprovalAccepted`` by the run."""
+    """``status`` of both approval kinds: ``Approved`` by a user, ``ApprovalAccepted`` by the run."""
 
     conditions: Conditions = ()
-    """Approved, set by a person for the current generation; ApprovalAccepted, the run's answer, after which a
-    withdrawal changes nothing."""
+    """Approved, set by a user for the current generation; ApprovalAccepted, the run's answer, after which a
+    withdrawal has no effect."""
 
 
 class ClusterApprovalRequest(ApiObject):

@@ -61,11 +61,11 @@ class DriftedResourcePlacement(ResourceIdentifier):
     """A placed object that another client changed on the member."""
 
     observation_time: Time
-    """When the drift was last seen."""
+    """Time when the drift was last seen."""
     target_cluster_observed_generation: Int64
     """Generation of the object on the member at that time."""
     first_drifted_observed_time: Time
-    """When this object was first seen drifted."""
+    """Time when this object was first seen drifted."""
     observed_drifts: tuple[PatchDetail, ...] = ()
     """The fields that differ. Long lists are truncated."""
 
@@ -74,11 +74,11 @@ class DiffedResourcePlacement(ResourceIdentifier):
     """An object on the member that harbormaster does not own and that differs from the hub's."""
 
     observation_time: Time
-    """When the difference was last seen."""
+    """Time when the difference was last seen."""
     target_cluster_observed_generation: Int64 | None = None
     """Generation of the object on the member at that time. Absent if the object does not exist."""
     first_diffed_observed_time: Time
-    """When a difference of this object was first seen."""
+    """Time when a difference of this object was first seen."""
     observed_diffs: tuple[PatchDetail, ...] = ()
     """The fields that differ. Long lists are truncated."""
 
@@ -93,7 +93,7 @@ class NamespacedName(ApiModel):
 
 
 class PerClusterPlacementStatus(ApiModel):
-    """The progress of the placement on one cluster. An entry without a name stands for a missing cluster."""
+    """The progress of the placement on one cluster. An entry without a name represents a missing cluster."""
 
     cluster_name: str = ""
     """The member cluster, empty for a desired cluster that could not be found."""
@@ -104,9 +104,9 @@ class PerClusterPlacementStatus(ApiModel):
     applicable_cluster_resource_overrides: tuple[str, ...] = ()
     """Names of the snapshots of ClusterResourceOverrides that change objects for this cluster."""
     failed_placements: tuple[FailedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that could not be applied or are not available. The first ones, if there are more than fit."""
+    """Objects that could not be applied or are not available. Not all, if too many."""
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that another client changed on the member. The first ones, if there are more than fit."""
+    """Objects that another client changed on the member. Not all, if too many."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
     """Objects on the member that harbormaster does not manage and that differ from the hub's. Not all, if too many."""
     conditions: tuple[Condition, ...] = ()
@@ -122,7 +122,7 @@ class PlacementStatus(ApiModel):
     """Index of the latest resource snapshot, counted from 0. With an External strategy only where all clusters report
     the same one."""
     placement_statuses: tuple[PerClusterPlacementStatus, ...] = ()
-    """Progress on each picked cluster, and an entry without a name for each wanted cluster that was not found."""
+    """Progress on each picked cluster, and an entry without a name for each requested cluster that was not found."""
     conditions: Conditions = ()
     """Progress of the whole placement. Each type starts with the name of the kind, as in
     ClusterResourcePlacementScheduled."""
@@ -134,4 +134,4 @@ class ClusterResourcePlacementStatus(ApiObject):
     source_status: PlacementStatus
     """Copy of the placement's status."""
     last_updated_time: Time
-    """When the copy was last brought up to date."""
+    """Time when the copy was last brought up to date."""

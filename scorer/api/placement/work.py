@@ -25,7 +25,7 @@ class WorkSpec(ApiModel):
     workload: Workload = Field(default_factory=Workload)
     """The objects to apply. Absent: none."""
     apply_strategy: ApplyStrategy | None = None
-    """How to apply them. Absent: the default of each field."""
+    """Apply strategy. Absent: the default of each field."""
     report_back_strategy: ReportBackStrategy | None = None
     """Whether to report the status of the objects. Absent: it is not reported."""
 
@@ -53,11 +53,11 @@ class DriftDetails(ApiModel):
     """Changes that another client made to a placed object on the member."""
 
     observation_time: Time
-    """When the drift was last seen."""
+    """Time when the drift was last seen."""
     observed_in_member_cluster_generation: Int64
     """Generation of the object on the member at that time."""
     first_drifted_observed_time: Time
-    """When this object was first seen drifted."""
+    """Time when this object was first seen drifted."""
     observed_drifts: tuple[PatchDetail, ...] = ()
     """The fields that differ. Long lists are truncated."""
 
@@ -66,11 +66,11 @@ class DiffDetails(ApiModel):
     """Differences between an object on the member that harbormaster does not own and the object on the hub."""
 
     observation_time: Time
-    """When the difference was last seen."""
+    """Time when the difference was last seen."""
     observed_in_member_cluster_generation: Int64 | None = None
     """Generation of the object on the member at that time. Absent if the object does not exist."""
     first_diffed_observed_time: Time
-    """When a difference of this object was first seen."""
+    """Time when a difference of this object was first seen."""
     observed_diffs: tuple[PatchDetail, ...] = ()
     """The fields that differ. Long lists are truncated."""
 
@@ -79,9 +79,9 @@ class BackReportedStatus(ApiModel):
     """The status of an object on the member, reported back to the hub."""
 
     observed_status: AnyObject | None = None
-    """The status of the object as it is on the member."""
+    """The status of the object on the member."""
     observation_time: Time
-    """When it was observed."""
+    """Time when it was observed."""
 
 
 class ManifestCondition(ApiModel):
@@ -125,7 +125,7 @@ class AppliedResource(ManifestIdentifier):
 
 
 class AppliedWorkSpec(ApiModel):
-    """``spec`` of an AppliedWork: the Work it stands for."""
+    """``spec`` of an AppliedWork: the Work it represents."""
 
     work_name: str
     """Name of the Work on the hub."""
@@ -144,6 +144,6 @@ class AppliedWork(ApiObject):
     """On the member, the owner of everything that one Work applied."""
 
     spec: AppliedWorkSpec
-    """The Work that it stands for."""
+    """The Work that it represents."""
     status: AppliedWorkStatus = Field(default_factory=AppliedWorkStatus)
     """Objects of the Work on the member, written by the agent."""

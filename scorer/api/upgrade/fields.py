@@ -18,9 +18,9 @@ from scorer.api.conditions import Conditions
 from scorer.api.meta import ApiModel, Int64
 
 LONGEST_NAME: Final = 50
-"""Longest name of a user's object, in characters. Names of generated objects are derived from it."""
+"""Maximum length of the name of a user's object, in characters. Names of generated objects are derived from it."""
 LONGEST_GENERATED_NAME: Final = 63
-"""Longest name of a gate or request, in characters."""
+"""Maximum length of the name of a gate or request, in characters."""
 MOST_NODE_IMAGES: Final = 50
 
 NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -130,7 +130,7 @@ class StrategyReference(ApiModel):
 
 
 class UpgradeError(ApiModel):
-    """An error, for programs and for people. Both fields are empty without an error."""
+    """An error code with a human-readable message. Both are empty without an error."""
 
     code: ReportedName = ""
     """Machine-readable error code, empty without an error."""

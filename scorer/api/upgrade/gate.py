@@ -45,7 +45,7 @@ class UpgradeGateSpec(ApiModel):
     index: Int32 = Field(ge=0, le=MOST_GATES - 1)
     """Position among the gates on this side, counted from 0."""
     type: GateType
-    """Approval: a person opens the gate. ScheduledStart: a day and time does."""
+    """Approval: a user opens the gate. ScheduledStart: it opens at a day and time."""
     display_name: str = Field(default="", max_length=100)
     """Question for the approver. Absent: empty."""
     scheduled_start: ScheduledStart | None = None
@@ -70,18 +70,18 @@ class Readiness(ApiModel):
 
 
 class UpgradeGateStatus(ApiModel):
-    """``status`` of a gate: a person sets ``Approved``, the run the rest."""
+    """``status`` of a gate: a user sets ``Approved``, and the run sets the rest."""
 
     state: GateState = GateState.PENDING
     """Pending: it holds the run. Completed: it has opened. Skipped: it has become irrelevant."""
     readiness: Readiness | None = None
     """Effect of opening the gate now, only of a pending Before gate."""
     conditions: Conditions = ()
-    """Approved, set by a person, with False to reject; ApprovalAccepted, the run's answer."""
+    """Approved, set by a user, with False to reject; ApprovalAccepted, the run's answer."""
 
 
 class ClusterUpgradeGate(ApiObject):
-    """Holds an upgrade run until a person approves it, or until a day and time."""
+    """Holds an upgrade run until a user approves it, or until a day and time."""
 
     spec: UpgradeGateSpec
     """The waiting run, and the gate's kind, immutable."""

@@ -128,6 +128,6 @@ class ClusterMaintenanceWindow(ApiObject):
     """Limits when upgrades of its members may start: while at least one of their windows is open."""
 
     spec: MaintenanceWindowSpec
-    """When the window is open, its members, and its upgrades."""
+    """Opening times of the window, its members, and its upgrades."""
     status: ObservedStatus = Field(default_factory=ObservedStatus)
     """Status of the window."""

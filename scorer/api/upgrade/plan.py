@@ -77,9 +77,9 @@ class MissedWindow(ApiModel):
     name: str
     """Name of the member."""
     turn: Time
-    """When its turn comes, just after its window has closed."""
+    """Time when its turn comes, just after its window has closed."""
     lost_seconds: Int64
-    """How long it then waits for the next opening, in seconds."""
+    """Time until the next opening, in seconds."""
 
 
 class ExposedPlacement(ApiModel):
@@ -92,7 +92,7 @@ class ExposedPlacement(ApiModel):
     clusters: Int32
     """Number of clusters that the placement is bound to."""
     in_upgrade: Int32
-    """Largest number of them in upgrade at one instant."""
+    """Maximum number of them in upgrade at one instant."""
     fully_exposed: bool = False
     """Whether at some instant all of them are in upgrade."""
 
@@ -123,7 +123,7 @@ class UpgradePlan(ApiModel):
     """Forecast of a run. If some member can never start, ``eta`` is absent, and the member's reason says why."""
 
     computed_at: Time | None = None
-    """When the forecast was made."""
+    """Time when the forecast was made."""
     eta: Time | None = None
     """Expected end of the run with usual durations. Absent if some member can never start."""
     eta_p90: Time | None = Field(default=None, alias="etaP90")
@@ -131,7 +131,7 @@ class UpgradePlan(ApiModel):
     members: tuple[PlannedMember, ...] = ()
     """The forecast for each member."""
     max_concurrent: Int32 = 0
-    """Largest number of members in upgrade at one instant."""
+    """Maximum number of members in upgrade at one instant."""
     exposure: Int32 = 0
     """Number of members whose upgrade starts before the first gate opens or the first wait starts. So many have a bad
     version before it can be noticed."""

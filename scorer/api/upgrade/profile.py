@@ -74,7 +74,7 @@ class UpgradeProfileSpec(ApiModel):
     )
     """Members that the runs upgrade, by label. Absent: all."""
     node_image: ProfileNodeImage | None = None
-    """Which node images members get. Absent: Consistent in channel NodeImage, else Latest."""
+    """Selection of node images. Absent: Consistent in channel NodeImage, else Latest."""
     target_kubernetes_version: str = Field(default="", json_schema_extra={"maxLength": 64, "pattern": _MINOR_OR_EMPTY})
     """The minor version to keep, such as ``1.31``. Required by channel TargetKubernetesVersion, not allowed for others.
     Absent: none."""
@@ -83,12 +83,12 @@ class UpgradeProfileSpec(ApiModel):
     disabled: bool = Field(default=False, json_schema_extra={"default": False})
     """Whether the profile creates no more runs. Existing ones continue."""
     auto_start: bool = True
-    """Whether runs start automatically. If false, they wait for a person to start them."""
+    """Whether runs start automatically. If false, they wait until a user starts them."""
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.QUEUE
     """Effect of a new trigger while a run of the profile is unfinished. Queue: waits for its end. Replace: stops it
     first. Allow: creates another one beside it."""
     run_history_limit: Int32 = Field(default=DEFAULT_RUN_HISTORY, ge=0)
-    """How many finished runs of the profile are kept. The oldest are deleted."""
+    """Number of finished runs of the profile to keep. The oldest are deleted."""
 
 
 class UpgradeProfileStatus(ApiModel):
@@ -97,11 +97,11 @@ class UpgradeProfileStatus(ApiModel):
     observed_generation: Int64 = 0
     """Generation of the profile (``metadata.generation``) that the status is about."""
     last_triggered_at: Time | None = None
-    """When the catalog last led to a run, or to the attempt to make one."""
+    """Time when the catalog last led to a run, or to an attempt to create one."""
     last_trigger_status: TriggerStatus | None = None
-    """How that ended."""
+    """Result of that attempt."""
     last_trigger_error: UpgradeError | None = None
-    """Why it failed. Absent after a success."""
+    """Reason for the failure. Absent after a success."""
     last_trigger_upgrade_versions: tuple[str, ...] = ()
     """The versions that the run upgrades to."""
     last_trigger_message: str = ""

@@ -23,7 +23,8 @@ from scorer.api.upgrade.fields import (
 )
 
 MOST_POOLS: Final = 500
-"""Most pools of a report. So many still fit into the annotation that stores a report. A longer list is accepted."""
+"""Maximum number of pools of a report. So many still fit into the annotation that stores a report. A longer list is
+accepted."""
 LONGEST_OPERATION_ID: Final = 512
 """``<run uid>/<member>/<attempt>`` is far shorter."""
 
@@ -59,7 +60,7 @@ class UpgradeRequestSpec(ApiModel):
     )
     """Images for nodes, one per family. Absent: no certain ones."""
     deadline: Time | None = None
-    """When the attempt counts as failed. Absent: never."""
+    """Time when the attempt counts as failed. Absent: never."""
     dry_run: bool = False
     """Whether to only check the upgrade. Absent: false."""
     cancel_requested: bool = False
@@ -92,7 +93,7 @@ class UpgradeRequestStatus(ApiModel):
     progress_percent: Int32 = Field(default=0, ge=0, le=100)
     """Progress in percent, as estimated by the upgrader."""
     message: ReportedText = ""
-    """Description of the progress, as a sentence for people."""
+    """Human-readable description of the progress."""
     error: UpgradeError | None = None
     """Why the attempt failed. Absent without a failure."""
     control_plane_version: ReportedVersion = ""
@@ -107,9 +108,9 @@ class UpgradeRequestStatus(ApiModel):
     )
     """Present versions of the member's node pools."""
     heartbeat_time: Time | None = None
-    """When the upgrader last reported, with or without progress."""
+    """Time when the upgrader last reported, with or without progress."""
     finished_time: Time | None = None
-    """When the attempt ended. Absent before that."""
+    """Time when the attempt ended. Absent until then."""
 
 
 class ClusterUpgradeRequest(ApiObject):

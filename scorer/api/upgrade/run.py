@@ -133,7 +133,7 @@ class Upgrade(ApiModel):
     """Version to upgrade to: ``1.31.2``, or ``1.31`` for its newest patch that is available to all members. Required,
     but absent for NodeImageOnly."""
     node_image: NodeImageChoice | None = None
-    """Which node images members get. Not allowed for ControlPlaneOnly. Absent: Latest."""
+    """Selection of node images. Not allowed for ControlPlaneOnly. Absent: Latest."""
 
 
 class SkipTarget(ApiModel):
@@ -154,13 +154,13 @@ class Timeouts(ApiModel):
     """Timeout of the upgrade of one member, in seconds. Afterwards it counts as failed. 0 sets no limit. Other values
     are at least 300."""
     pending_seconds: Int32 = Field(default=0, ge=0, json_schema_extra=_ZERO)
-    """How long a member may be Pending without a break, in seconds, before ``onPendingTimeout`` applies. 0 sets no
-    limit."""
+    """Maximum time that a member may be continuously Pending, in seconds, before ``onPendingTimeout`` applies. 0:
+    unlimited."""
     on_pending_timeout: OnPendingTimeout = OnPendingTimeout.WAIT
     """Handling of a member that has been Pending for too long: Wait continues to wait, Skip omits it, Fail counts it as
     failed."""
     gate_seconds: Int32 = Field(default=0, ge=0, json_schema_extra=_ZERO)
-    """How long a gate may hold the run, in seconds, before the run is stopped. 0 sets no limit."""
+    """Maximum time that a gate may hold the run, in seconds, before the run is stopped. 0: unlimited."""
     cancel_on_timeout: bool = Field(default=False, json_schema_extra=_FALSE)
     """Whether the upgrader is asked to cancel an attempt that has timed out."""
 
@@ -178,7 +178,8 @@ class WindowPolicy(ApiModel):
     """Use of the maintenance windows of members."""
 
     mode: WindowMode = WindowMode.RESPECT
-    """Respect: members start in their maintenance windows only. Ignore: at any time, which needs a right of its own."""
+    """Respect: members start in their maintenance windows only. Ignore: at any time, which requires a separate
+    right."""
     reservation: WindowReservation = WindowReservation.NONE
     """Strict reserves the last free slot for a member whose window opens soon. None does not."""
     tie_break: WindowTieBreak = WindowTieBreak.NAME
@@ -201,7 +202,7 @@ class UpgradeRunSpec(ApiModel):
     state: UpgradeRunState = UpgradeRunState.INITIALIZE
     """Initialize: fix the plan and wait. Run: execute it. Stop: start no more members. Run continues it."""
     restart_token: str = Field(default="", max_length=LONGEST_TOKEN)
-    """Any new text restarts a failed or stopped run. Absent: empty, which never does."""
+    """Any new value restarts a failed or stopped run. Absent: empty, which never does."""
     strategy_ref: StrategyReference | None = None
     """The strategy to follow, copied when the run starts. Not together with ``strategy``. Absent: ``strategy``, or else
     one member at a time."""
@@ -219,11 +220,11 @@ class UpgradeRunSpec(ApiModel):
     version_policy: VersionPolicy = Field(default_factory=VersionPolicy, json_schema_extra=_FILLED_IN)
     """Handling of members that cannot be upgraded in their present state. Absent: the default of each field."""
     window_policy: WindowPolicy = Field(default_factory=WindowPolicy, json_schema_extra=_FILLED_IN)
-    """How the maintenance windows of members are used. Absent: the default of each field."""
+    """Use of the maintenance windows of members. Absent: the default of each field."""
     placement_guard: PlacementGuard = Field(default_factory=PlacementGuard, json_schema_extra=_FILLED_IN)
     """Whether placements are protected from losing too many clusters concurrently. Absent: no."""
     ttl_seconds_after_finished: Int32 | None = Field(default=None, ge=0)
-    """How long the finished run is kept, in seconds. Absent: until a user deletes it."""
+    """Time to keep the finished run, in seconds. Absent: until a user deletes it."""
 
 
 class ResolvedVersions(ApiModel):
@@ -249,9 +250,9 @@ class MemberCounts(ApiModel):
     running: Int32 = 0
     """Members in upgrade."""
     pending: Int32 = 0
-    """Members at their turn that have to wait."""
+    """Members that are next but must wait."""
     not_started: Int32 = 0
-    """Members whose turn has not come."""
+    """Members that have not been reached."""
     stopped: Int32 = 0
     """Members that had not started when the run was stopped."""
 
@@ -264,9 +265,9 @@ class MemberStatus(ApiModel):
     state: UpgradeState
     """State of the member."""
     reason: str = ""
-    """Why it is in this state, as one word, may be empty."""
+    """Reason for the state, as one word. May be empty."""
     message: str = ""
-    """Why it is in this state, as a sentence."""
+    """Reason for the state, as a sentence."""
     attempt: Int32 = 0
     """Number of the latest attempt, 0 before the first."""
     operation_id: str = Field(default="", alias="operationID")
@@ -276,16 +277,16 @@ class MemberStatus(ApiModel):
     operation_open: bool = Field(
         default=False,
     )
-    """Whether the run has given the attempt up while its upgrader has not reported the end. No other upgrade of the
-    member starts until then, or until the run ends."""
+    """Whether the run has abandoned the attempt, although its upgrader has not reported its end. No other upgrade of
+    the member starts until then, or until the run ends."""
     start_time: Time | None = None
-    """When the latest attempt started. Absent before the first."""
+    """Time when the latest attempt started. Absent before the first."""
     completion_time: Time | None = None
-    """When the member reached its final state. Absent before that."""
+    """Time when the member reached its final state. Absent until then."""
     pending_since: Time | None = None
-    """Since when it has been Pending without a break. Absent otherwise."""
+    """Time since which it has been continuously Pending. Absent otherwise."""
     next_window_open: Time | None = None
-    """When its next maintenance window opens. Absent if it does not wait for one."""
+    """Time when its next maintenance window opens. Absent if it does not wait for one."""
     from_version: str = ""
     """Kubernetes version before the upgrade."""
     to_version: str = ""
@@ -306,13 +307,13 @@ class GateReport(ApiModel):
     gate: str = ""
     """Name of the ClusterUpgradeGate, empty until the run reaches the gate."""
     absolute_start_time: Time | None = None
-    """When a scheduled gate opens. Absent for an approval."""
+    """Time when a scheduled gate opens. Absent for an approval."""
     start_time: Time | None = None
-    """When the run reached the gate. Absent before that."""
+    """Time when the run reached the gate. Absent until then."""
     completion_time: Time | None = None
-    """When the gate opened or was skipped. Absent before that."""
+    """Time when the gate opened or was skipped. Absent until then."""
     message: str = ""
-    """Cause of its waiting, or who opened it, as a sentence."""
+    """Reason for the wait, or the user who opened it, as a sentence."""
 
 
 GateReports: TypeAlias = tuple[GateReport, ...]
@@ -326,9 +327,9 @@ class WaitStatus(ApiModel):
     state: UpgradeState
     """State of the wait."""
     start_time: Time | None = None
-    """When the wait started. Absent before that."""
+    """Time when the wait started. Absent until then."""
     completion_time: Time | None = None
-    """When the wait ended. Absent before that."""
+    """Time when the wait ended. Absent until then."""
 
 
 class GroupStatus(ApiModel):
@@ -344,17 +345,17 @@ class GroupStatus(ApiModel):
     """SkippedByUser as soon as the user skips the group, even while a member of it is still in upgrade. Otherwise
     empty."""
     start_time: Time | None = None
-    """When the group started. Absent before that."""
+    """Time when the group started. Absent until then."""
     completion_time: Time | None = None
-    """When the group ended. Absent before that."""
+    """Time when the group ended. Absent until then."""
     message: str = ""
-    """Why it is in this state, as a sentence."""
+    """Reason for the state, as a sentence."""
     failure_count: Int32 = 0
     """Number of its members that failed."""
     max_concurrency: Int32 = 0
-    """Most concurrent upgrades, as a number of members."""
+    """Maximum number of concurrent upgrades, as a number of members."""
     max_allowed_failures: Int32 = 0
-    """How many members may fail, as a number of members."""
+    """Maximum number of failed members."""
     before_gates: GateReports = ()
     """Progress of the gates before the group."""
     after_gates: GateReports = ()
@@ -376,17 +377,17 @@ class StageStatus(ApiModel):
     """SkippedByUser as soon as the user skips the stage, even while a member of it is still in upgrade. Otherwise
     empty."""
     start_time: Time | None = None
-    """When the stage started. Absent before that."""
+    """Time when the stage started. Absent until then."""
     completion_time: Time | None = None
-    """When the stage ended. Absent before that."""
+    """Time when the stage ended. Absent until then."""
     message: str = ""
-    """Why it is in this state, as a sentence."""
+    """Reason for the state, as a sentence."""
     failure_count: Int32 = 0
     """Number of its members that failed."""
     max_concurrency: Int32 = 0
-    """Most concurrent upgrades, as a number of members."""
+    """Maximum number of concurrent upgrades, as a number of members."""
     max_allowed_failures: Int32 = 0
-    """How many members may fail, as a number of members."""
+    """Maximum number of failed members."""
     before_gates: GateReports = ()
     """Progress of the gates before the stage."""
     after_gates: GateReports = ()
@@ -403,9 +404,9 @@ class UpgradeRunStatus(ApiModel):
     state: UpgradeState = UpgradeState.NOT_STARTED
     """State of the run."""
     start_time: Time | None = None
-    """When the run first started. Absent before that."""
+    """Time when the run first started. Absent until then."""
     completion_time: Time | None = None
-    """When the run ended. Absent before that."""
+    """Time when the run ended. Absent until then."""
     restarts: Int32 = 0
     """Number of restarts of the run."""
     observed_generation: Int64 = 0
@@ -427,7 +428,7 @@ class UpgradeRunStatus(ApiModel):
     failure_count: Int32 = 0
     """Number of members that failed."""
     next_wakeup: Time | None = None
-    """When the run next changes without an event. Absent if it does not."""
+    """Time of the next change without an event. Absent if none."""
     stages: tuple[StageStatus, ...] = ()
     """Progress of the stages, in order."""
     plan: UpgradePlan | None = None

@@ -20,9 +20,9 @@ from scorer.api.values.label_selector import LabelSelector
 
 MOST_STAGES: Final = 31
 MOST_GROUPS: Final = 50
-"""Most groups in one stage."""
+"""Maximum number of groups in one stage."""
 MOST_GATES: Final = 5
-"""Most gates in one position."""
+"""Maximum number of gates in one position."""
 LARGEST_STAGE_CONCURRENCY: Final = 50
 LONGEST_WAIT_SECONDS: Final = 30 * 24 * 3600
 
@@ -65,7 +65,7 @@ class GateConfiguration(ApiModel):
     """Holds progress before or after a stage or group. ``ScheduledStart`` is only allowed before."""
 
     type: GateType
-    """Approval: a person opens the gate. ScheduledStart: it opens at a day and time, only before a stage or group."""
+    """Approval: a user opens the gate. ScheduledStart: it opens at a day and time, only before a stage or group."""
     display_name: str | None = Field(default=None, min_length=1, max_length=100)
     """Question for the approver, such as ``canary healthy?``. Absent: no text."""
     scheduled_start: ScheduledStart | None = None
@@ -87,9 +87,10 @@ class Group(ApiModel):
     """Members of the group among those of the stage, by label. Absent: those whose label
     ``harbormaster.dev/upgrade-group`` is the group's name."""
     max_concurrency: IntOrString = Field(default=DEFAULT_GROUP_CONCURRENCY, json_schema_extra=_CONCURRENCY)
-    """Most concurrent upgrades in the group, as a count or as a percentage of the group, rounded down to at least 1."""
+    """Maximum number of concurrent upgrades in the group, as a count or as a percentage of the group, rounded down
+    to at least 1."""
     max_allowed_failures: IntOrString = Field(default=0, json_schema_extra=_FAILURES)
-    """How many members of the group may fail before it stops, as a count or as a percentage of the group, rounded up.
+    """Maximum number of failed members before the group stops, as a count or as a percentage of the group, rounded up.
     Absent: 0."""
     before_gates: Gates = ()
     """Gates that must open before the group starts. Absent: none."""
@@ -111,17 +112,18 @@ class StrategyStage(ApiModel):
         default=None,
         json_schema_extra={**_CONCURRENCY, "maximum": LARGEST_STAGE_CONCURRENCY},
     )
-    """Most concurrent upgrades in the stage, as a count or as a percentage of the stage, rounded down to at least 1.
+    """Maximum number of concurrent upgrades in the stage, as a count or as a percentage of the stage, rounded down
+    to at least 1.
     Absent: 50."""
     max_allowed_failures: IntOrString | None = Field(default=None, json_schema_extra=_FAILURES)
-    """How many members of the stage may fail before the run stops, as a count or as a percentage of the stage, rounded
+    """Maximum number of failed members before the run stops, as a count or as a percentage of the stage, rounded
     up. Absent: 0."""
     before_gates: Gates = ()
     """Gates that must open before the stage starts. Absent: none."""
     after_gates: Gates = ()
     """Gates that must open before the next stage starts. Absent: none."""
     after_stage_wait_seconds: Int32 = Field(default=0, ge=0, le=LONGEST_WAIT_SECONDS)
-    """How long to wait after the stage before the next one starts, in seconds. Absent: 0."""
+    """Wait after the stage before the next one starts, in seconds. Absent: 0."""
 
 
 class StrategySpec(ApiModel):

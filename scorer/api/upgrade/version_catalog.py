@@ -47,7 +47,7 @@ class CatalogImage(ApiModel):
     version: ImageVersion
     """Version of the image, such as ``202503.21.0``."""
     published_at: Time | None = None
-    """When it was published. Absent: unknown, and its age is not checked."""
+    """Time when it was published. Absent: unknown, and its age is not checked."""
 
 
 class CatalogFamily(ApiModel):

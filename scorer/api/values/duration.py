@@ -16,7 +16,8 @@ from typing import Final
 
 LONGEST_NANOSECONDS = 2**63 - 1
 LONGEST_DURATION = 256
-"""Longest duration, in characters. A longer text is not parsed, because its numbers could be of any size."""
+"""Maximum length of a duration, in characters. A longer text is not parsed, because its numbers could be of any
+size."""
 NEVER = "Never"
 
 _WAIT = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[smh])+", re.ASCII)
@@ -54,7 +55,7 @@ def parse_budget_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Write *duration* for people: ``2h``, ``1h 12m``, ``41s``, ``3d``. Only its two largest units, without zeros."""
+    """Format *duration* for messages: ``2h``, ``1h 12m``, ``41s``, ``3d``. Its two largest units, without zeros."""
     seconds = int(duration.total_seconds())
     sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
     parts = []

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 LONGEST_PART = 320
-"""Most characters of a member's name that are printed. A label key has at most 317."""
+"""Maximum number of characters of a member's name that are printed. A label key has at most 317."""
 
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 

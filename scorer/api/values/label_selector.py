@@ -28,7 +28,7 @@ class LabelSelectorRequirement(ApiModel):
     key: LabelKey
     """Key of the label, with its prefix if it has one."""
     operator: LabelValue
-    """How the label is compared. In and NotIn compare its value with ``values``. Exists and DoesNotExist check whether
+    """Comparison with the label. In and NotIn compare its value with ``values``. Exists and DoesNotExist check whether
     the object has the label at all. An object without the label satisfies NotIn."""
     values: tuple[LabelValue, ...] = ()
     """Values for In and NotIn, which need at least one. Exists and DoesNotExist have none. Absent: no values."""

@@ -63,7 +63,7 @@ def dns_subdomain_error(name: str) -> str:
     if not 0 < len(name) <= 253:
         return "must have 1 to 253 characters"
     if not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        return "must consist of lower-case letters, digits, '-' and '.', and start and end with a letter or digit"
+        return "must consist of lowercase letters, digits, '-' and '.', and start and end with a letter or digit"
     return ""
 
 
@@ -72,7 +72,7 @@ def dns_label_error(name: str) -> str:
     if not 0 < len(name) <= 63:
         return "must have 1 to 63 characters"
     if not _LABEL.fullmatch(name):
-        return "must consist of lower-case letters, digits and '-', and start and end with a letter or digit"
+        return "must consist of lowercase letters, digits and '-', and start and end with a letter or digit"
     return ""
 
 

@@ -34,7 +34,7 @@ _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LARGEST_BINARY = 2**63 - 1
 LONGEST_QUANTITY = 512
-"""Longest quantity, in characters. The largest number in a double has 309 digits."""
+"""Maximum length of a quantity, in characters. The largest number in a double has 309 digits."""
 LONGEST_REMEMBERED = 64
 """Longer quantities are not cached, so that a client cannot fill the memory with them."""
 _LARGEST_POWER = 400

@@ -94,7 +94,7 @@ class _Reading:
         if previous is not instance_type and (is_whole or name in self._whole):
             self._wrong(at / "name", f"{quote(name)} is listed twice")
         elif previous != instance_type:
-            self._wrong(at, f"{quote(name)} has other resources or labels than in the row before")
+            self._wrong(at, f"{quote(name)} has different resources or labels than in the previous row")
         if is_whole:
             self._whole.add(name)
 
@@ -172,7 +172,7 @@ class _Reading:
             self._wrong(at / key, "is missing")
             return ""
         if not isinstance(value, str) or not value:
-            self._wrong(at / key, f"{quote(value)} is not a text")
+            self._wrong(at / key, f"{quote(value)} is not a string")
             return ""
         return value
 

@@ -43,7 +43,7 @@ from scorer.node_disruption.scheduling.topology import (
     Terms,
 )
 
-CLOSED: Final = "node(s) take no more pods"
+CLOSED: Final = "node(s) accept no more pods"
 NO_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY: Final = "Too many pods"
 
@@ -364,7 +364,7 @@ def _requested_shapes(node_loads: Iterable[Load]) -> Iterator[PodShape]:
 
 
 _MOST_ROWS: Final = 32
-"""Most nodes cached per kind of pod. A derived state must differ in fewer nodes."""
+"""Maximum number of nodes cached per kind of pod. A derived state must differ in fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True)

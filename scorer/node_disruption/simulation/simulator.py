@@ -160,7 +160,7 @@ class _Simulation:
             claim = self._world.nodes[name].claim
             creation_text = format_time(claim.created) if claim is not None and claim.created is not None else "?"
             expire_after = claim.expire_after if claim is not None else None
-            self._record([name], EXPIRATION, EXPIRED, f"made {creation_text}, expires after {_hours(expire_after)}")
+            self._record([name], EXPIRATION, EXPIRED, f"created {creation_text}, expires after {_hours(expire_after)}")
             self._world.drain(name, self._now)
             self._held.release({name}, self._now)
 

@@ -27,8 +27,8 @@ SEVERAL: Final = 2
 class DeletionVerdict(Enum):
     """Verdict on the content of a deleted placement."""
 
-    REMOVED = "it is removed, or stays as the delete strategy says"
-    ABANDONED = "it stays: its namespace is being deleted, and cannot wait"
+    REMOVED = "it is removed, or remains according to the delete strategy"
+    ABANDONED = "it remains: its namespace is being deleted, and cannot wait"
     PENDING = "it waits for confirmation"
 
 

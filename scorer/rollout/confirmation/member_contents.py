@@ -24,7 +24,7 @@ NamespaceCounts = Mapping[str, Any]
 
 
 class MemberContents(TypedDict):
-    """What namespaces hold on members, beside the objects that were placed there."""
+    """Content of namespaces on members, besides the objects that were placed there."""
 
     volumeClaims: Count
     """PersistentVolumeClaims, on all clusters that have counted them."""
@@ -35,7 +35,7 @@ class MemberContents(TypedDict):
     unknownClusters: Count
     """On how many clusters it is unknown, because the agent has not counted all of these namespaces."""
     countedAt: Instant | None
-    """When the oldest count was made; null: it is unknown on all clusters."""
+    """Time of the oldest count. Null: the counts are unknown on all clusters."""
 
 
 def leaving_namespaces(placement: JsonObject, items: Iterable[RemovalItem]) -> frozenset[str]:
@@ -98,7 +98,7 @@ def _entry(counts: NamespaceCounts | None, namespace: str) -> tuple[int, int, bo
 
 
 def describe_contents(contents: MemberContents | None, now: datetime) -> str:
-    """Return what is deleted besides, in words. Empty: no namespace is deleted."""
+    """Return a message about the other content that is deleted. Empty: no namespace is deleted."""
     if contents is None:
         return ""
     unknown = contents["unknownClusters"]

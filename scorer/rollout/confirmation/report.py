@@ -122,11 +122,11 @@ def _effects(items: Sequence[RemovalItem]) -> Iterable[str]:
     objects = sum(item.objects for item in items if item.effect is RemovalEffect.OBJECT)
     clusters = sum(item.effect is RemovalEffect.CLUSTER for item in items)
     if objects:
-        yield f"{objects} object{'s' if objects > 1 else ''} stay{'' if objects > 1 else 's'} on the members"
+        yield f"{objects} object{'s' if objects > 1 else ''} remain{'' if objects > 1 else 's'} on the members"
     if clusters:
-        yield f"the content stays on {clusters} dropped cluster{'s' if clusters > 1 else ''}"
+        yield f"the content remains on {clusters} dropped cluster{'s' if clusters > 1 else ''}"
     if any(item.effect is RemovalEffect.PLACEMENT for item in items):
-        yield "the content of the deleted placement stays"
+        yield "the content of the deleted placement remains"
 
 
 def confirmation_problem(placement: JsonObject, now: datetime) -> str:
@@ -281,7 +281,7 @@ def _with_conditions(
 
 
 def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable[Event]:
-    """Yield an Event when the message about pending removals changes, and when a placement selects nothing any more."""
+    """Yield an Event when the message about pending removals changes, or a placement no longer selects anything."""
     old = {condition.get("type"): condition for condition in conditions_of(placement)}
     new = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     pending, previous = new.get(REMOVAL_PENDING_CONDITION), old.get(REMOVAL_PENDING_CONDITION)
@@ -299,8 +299,8 @@ def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable
 def orphaned_event(placement: JsonObject, clusters: Sequence[str]) -> Event:
     """Return the Event about content that remains because its namespace was deleted without a confirmation."""
     message = (
-        f"the content of ResourcePlacement {name_of(placement)} stays on {_name_list(clusters)}: "
-        "its removal was not confirmed: create the placement again to have it managed"
+        f"the content of ResourcePlacement {name_of(placement)} remains on {_name_list(clusters)}, "
+        "because its removal was not confirmed. To have it managed, create the placement again"
     )
     return Event(CONTENT_ORPHANED, message, "Warning")
 

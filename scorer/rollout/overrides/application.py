@@ -178,7 +178,7 @@ def _replace_variables(text: str, cluster: str, labels: Mapping[str, str]) -> st
         if brace is None:
             raise VariableError(f"a variable {LABEL_VARIABLE} lacks its closing brace")
         if key not in labels:
-            raise VariableError(f"cluster {cluster} has no label {_cut(key)}, which {_cut(match.group())} stands for")
+            raise VariableError(f"cluster {cluster} has no label {_cut(key)}, which {_cut(match.group())} refers to")
         return _inside_text(labels[key])
 
     return _LABEL.sub(label_value, text.replace(CLUSTER_NAME_VARIABLE, _inside_text(cluster)))

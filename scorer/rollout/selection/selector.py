@@ -279,7 +279,7 @@ def _takes_all(term: Mapping[str, Any]) -> bool:
 def _scope(term: Mapping[str, Any]) -> SelectionScope:
     text = term.get("selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
     if text not in SelectionScope.__members__.values():
-        raise _UserError(f"selectionScope {text!r} is none of {', '.join(SelectionScope)}")
+        raise _UserError(f"selectionScope {text!r} is not one of {', '.join(SelectionScope)}")
     return SelectionScope(text)
 
 

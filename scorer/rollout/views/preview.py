@@ -43,7 +43,7 @@ from scorer.rollout.planner import (
 )
 
 MOST_STEPS: Final = 100
-"""Most steps shown. A rollout of a thousand clusters, one by one, is truncated."""
+"""Maximum number of steps shown. A rollout of a thousand clusters, one by one, is truncated."""
 
 EXTERNAL: Final = "External"
 

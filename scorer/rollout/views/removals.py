@@ -48,15 +48,15 @@ class UnconfirmedRemoval(TypedDict):
     digest: str
     """Confirms it, in `harbormaster.dev/confirm-removal`. Empty: orphaned content, which no confirmation removes."""
     objects: Count
-    """How many objects each of the clusters loses."""
+    """Number of objects that each of the clusters loses."""
     clusters: list[str]
     """The first ten clusters that lose content, by name."""
     clusterCount: Count
-    """How many clusters lose content."""
+    """Number of clusters that lose content."""
     onMembers: MemberContents | None
-    """What is deleted with its namespaces besides; null: no namespace is deleted."""
+    """Other content that is deleted with its namespaces. Null: no namespace is deleted."""
     since: Instant | None
-    """When the oldest part of it became pending, or was orphaned. Null: unknown."""
+    """Time when the oldest part of it became pending, or was orphaned. Null: unknown."""
     ageSeconds: Count | None
     """Seconds since then."""
 

@@ -104,7 +104,7 @@ class TimelineBand(TypedDict):
     startedAt: Instant | None
     endedAt: Instant | None
     atOnce: int | None
-    """Most concurrent updates of clusters. Null without such a limit."""
+    """Maximum number of concurrent updates of clusters. Null without such a limit."""
     bars: list[TimelineBar]
     """In the order of the update."""
     marks: list[TimelineMark]

@@ -358,7 +358,7 @@ def _removal(works: Sequence[JsonObject]) -> str:
 
 
 def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
-    """Judge a bound binding: the first condition that is not True decides."""
+    """Evaluate a bound binding: the first condition that is not True decides."""
     last = (DIFF_REPORTED,) if reports_diff(binding) else (APPLIED, AVAILABLE)
     for kind in (OVERRIDDEN, WORK_SYNCHRONIZED, *last):
         condition = current_condition(binding, kind)

@@ -190,7 +190,7 @@ def judge(request: JsonObject, check: Check, observation: Observation, now: date
         new_status = _status_with(request, TRUE, "Met", f"{words}{suffix}", check, now)
         approval = _condition(request, APPROVED, TRUE, PASSED, f"{words}{suffix}", now)
         return CheckResult(_status(request, (new_status, approval)), approves=True)
-    message = f"{_aim(check)} since {format_time(since)}; that is approved at {format_time(since + _hold(check))}"
+    message = f"{_aim(check)} since {format_time(since)}. The stage is approved at {format_time(since + _hold(check))}"
     return _look(request, _status_with(request, TRUE, "Met", message, check, now), requeue_after=min(left, check.every))
 
 
@@ -292,7 +292,7 @@ def _mark(check: Check) -> str:
 
 
 def _success_time(request: JsonObject, check: Check) -> datetime | None:
-    """Return since when this check has been met, according to the request."""
+    """Return the time since which this check has been met, according to the request."""
     condition = current_condition(request, ANALYZED) or {}
     if condition.get("status") != TRUE or not text_at(condition, "message").endswith(_mark(check)):
         return None

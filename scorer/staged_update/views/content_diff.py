@@ -19,9 +19,9 @@ from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.snapshots.resources import is_envelope
 
 MOST_OBJECTS: Final = 100
-"""Most objects of one comparison that are listed."""
+"""Maximum number of objects of one comparison that are listed."""
 MOST_FIELDS: Final = 20
-"""Most fields of one object that are listed."""
+"""Maximum number of fields of one object that are listed."""
 REDACTED: Final = "(redacted)"
 _DEEPEST: Final = 64
 """Depth beyond which two values are only compared as wholes."""

@@ -21,7 +21,7 @@ from scorer.upgrade.back_ends.interface import Inventory, Pool
 OBSERVED: Final = OURS + "upgrade-observed"
 """Annotation of a MemberCluster: its inventory as JSON, in the shape of the status of a request."""
 LONGEST_OBSERVED: Final = 64 * 1024
-"""Longest annotation that is read, in characters."""
+"""Maximum length of an annotation that is read, in characters."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 

@@ -24,7 +24,8 @@ NOT_ACCEPTED_AFTER: Final = timedelta(minutes=15)
 STALE_AFTER: Final = timedelta(minutes=30)
 
 LONGEST_LABEL: Final = 63
-"""Longest value of a label, in characters. A request for a member with a longer name lacks `UPGRADED_MEMBER`."""
+"""Maximum length of the value of a label, in characters. A request for a member with a longer name lacks
+`UPGRADED_MEMBER`."""
 _HASH_DIGITS: Final = 8
 _VERSION: Final = "upgrade.harbormaster.dev/v1alpha1"
 _STATES: Final = {

@@ -15,7 +15,7 @@ from scorer.api.unstructured.documents import uid_of
 from scorer.upgrade.cluster_api.topology import ClusterApiObjects, operation_on
 
 FORGET_AFTER: Final = timedelta(minutes=30)
-"""Longest gap between two polls that still count as one sequence."""
+"""Maximum gap between two polls that still count as one sequence."""
 
 _FAILED: Final = frozenset({"ReconcileFailed", "TopologyReconcileFailed"})
 """Reasons of ``TopologyReconciled`` in the newer and in the older version of the API."""

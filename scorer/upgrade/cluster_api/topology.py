@@ -154,7 +154,7 @@ def class_of(cluster: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def control_plane_ref(cluster: Mapping[str, Any]) -> tuple[tuple[str, str], str]:
-    """Return group and kind of the control plane of a Cluster, and its name. It has the namespace of the Cluster."""
+    """Return the group, kind and name of the control plane of a Cluster. It has the namespace of the Cluster."""
     ref = dict_at(spec_of(cluster), "controlPlaneRef")
     group = text_at(ref, "apiGroup") or split_api_version(text_at(ref, "apiVersion"))[0]
     return (group, text_at(ref, "kind")), text_at(ref, "name")

@@ -29,11 +29,11 @@ PER_NODE: Final = timedelta(minutes=4)
 SPREAD: Final = 1.5
 """P90 as a multiple of P50 for small samples."""
 ENOUGH: Final = 10
-"""Smallest number of samples whose own 90th percentile is used."""
+"""Minimum number of samples whose own 90th percentile is used."""
 MOST_NODES: Final = 100_000
 """Upper bound for the nodes of one pool. A larger report is capped."""
 MOST_KEPT: Final = 50
-"""Most upgrades that are kept per member, the latest ones."""
+"""Maximum number of upgrades that are kept per member, the latest ones."""
 LONGEST: Final = timedelta(days=365)
 """Upper bound for an estimate, regardless of reported or assumed values."""
 

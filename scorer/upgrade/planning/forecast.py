@@ -30,7 +30,7 @@ from scorer.upgrade.versions.images import ImageTargets
 from scorer.windows.maintenance import MaintenanceWindow, WindowState
 
 HORIZON: Final = timedelta(days=90)
-"""Longest forecast."""
+"""Maximum forecast."""
 OVERRUN: Final = 4
 """An overdue upgrade is expected to take a quarter of its elapsed time longer."""
 

@@ -50,7 +50,7 @@ class Gates:
 
     @property
     def done(self) -> bool:
-        """Return whether no gate blocks any more."""
+        """Return whether no gate blocks the run any longer."""
         return all(gate.state in OVER for gate in self.reports)
 
     @property

@@ -11,7 +11,7 @@ from scorer.api.values.int_or_percent import percent, scaled_down, scaled_up
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """Most concurrent upgrades and most failures, as numbers."""
+    """Maximum number of concurrent upgrades and most failures, as numbers."""
 
     max_concurrency: int
     max_allowed_failures: int

@@ -12,7 +12,7 @@ _VERSION: Final = re.compile(
 )
 
 LONGEST_VERSION: Final = 64
-"""Longest Kubernetes version, in characters. A longer text is not a version."""
+"""Maximum length of a Kubernetes version, in characters. A longer text is not a version."""
 
 Pieces: TypeAlias = tuple[tuple[int, int, str], ...]
 """Sort key of a text: its parts, with numbers compared as numbers and before words, which compare alphabetically."""
@@ -40,7 +40,7 @@ class Version(NamedTuple):
 
     @property
     def line(self) -> tuple[int, int]:
-        """Return major and minor version. Releases of one line differ only in their patch."""
+        """Return the major and minor version. Releases of one line differ only in their patch."""
         return self.major, self.minor
 
 

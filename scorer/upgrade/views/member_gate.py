@@ -74,7 +74,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
         return answer
     if (answer := _slots(run, stage, group, detail)) is not None:
         return answer
-    return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of member {member} in run {name}", detail)
+    return MemberAnswer(MemberReason.ALLOWED, f"member {member} is next in run {name}", detail)
 
 
 def _turn(

@@ -30,7 +30,7 @@ class Measure:
     Args:
         kind: Quantity.
         seconds: Value.
-        labels: Type, back end and result of an upgrade, or the reason of a wait. Otherwise empty.
+        labels: Type, back end and result of an upgrade, or the reason for a wait. Otherwise empty.
     """
 
     kind: Measured

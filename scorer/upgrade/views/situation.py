@@ -33,9 +33,9 @@ _WINDOW_CLOSED: Final = "MaintenanceWindowClosed"
 _WAS_REJECTED: Final = " was rejected: "
 """Separator between the name of a gate and the reason of its rejection in a message."""
 _MOST_OPENINGS: Final = 3
-"""Most upcoming window openings that a message lists."""
+"""Maximum number of upcoming window openings that a message lists."""
 _MOST_NAMED: Final = 3
-"""Most members that a message names per reason."""
+"""Maximum number of members that a message names per reason."""
 
 
 class UpgradeWaitKind(StrEnum):

@@ -15,7 +15,7 @@ from scorer.rollout.views.timeline import Band, Bar, BarState, Mark, MarkKind, T
 from scorer.upgrade.state.record import FINISHED, OVER
 
 MOST_WINDOWS: Final = 20
-"""Most window openings shown per member."""
+"""Maximum number of window openings shown per member."""
 
 _BARS: Final[Mapping[UpgradeState, BarState]] = {
     UpgradeState.NOT_STARTED: BarState.NOT_REACHED,

@@ -34,7 +34,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("PlacementRolloutStalled", WARNING, "the rollout has made no progress for ten minutes"),
         Told("PlacementObjectsTooLarge", WARNING, "the present content of an object does not fit into etcd"),
         Told("AdvisoriesChanged", WARNING, "further warnings of admission hold for the placement"),
-        Told("AdvisoriesCleared", NORMAL, "no warning of admission holds for the placement any more"),
+        Told("AdvisoriesCleared", NORMAL, "no admission warning applies to the placement any longer"),
         Told("PlacementKindsNotRead", WARNING, "a selected namespace has kinds that the loop may not read"),
         Told(
             "InvalidReportBackStrategy", WARNING, "statuses would be mirrored, but the policy may pick several clusters"

@@ -123,7 +123,7 @@ ONE = stage("one", cluster("b"))
             "run spring is updating cluster b in stage two",
             id="under-way-whatever-comes-before",
         ),
-        pytest.param(run_of(ONE), "Allowed", "it is the turn of stage one of run spring", id="its-turn"),
+        pytest.param(run_of(ONE), "Allowed", "stage one of run spring is next", id="its-turn"),
     ],
 )
 def test_what_the_record_says_of_a_cluster(run, reason, message):
@@ -181,7 +181,7 @@ def test_the_detail_says_what_is_waited_for():
         pytest.param(
             after_one(cluster("a"), conditions=["Succeeded"]),
             "Allowed",
-            "it is the turn of stage two of run spring",
+            "stage two of run spring is next",
             id="nothing",
         ),
         pytest.param(
@@ -193,7 +193,7 @@ def test_the_detail_says_what_is_waited_for():
         pytest.param(
             run_of(stage("one", cluster("b")), stage("two", cluster("a"))),
             "Allowed",
-            "it is the turn of stage one of run spring",
+            "stage one of run spring is next",
             id="no-later-stage",
         ),
     ],
@@ -264,7 +264,7 @@ def test_a_wait_of_unknown_length_is_asked_about_soon(run):
 def test_no_more_than_the_limit_are_changed_at_once(limit, busy, most):
     clusters = [cluster(name, *(STARTED if name in busy else ())) for name in "abc"]
     run = run_of(stage("one", *clusters), plan=[{"name": "one", "maxConcurrency": limit}])
-    expected = ("Allowed", "it is the turn of stage one of run spring")
+    expected = ("Allowed", "stage one of run spring is next")
     if most:
         expected = (
             "BudgetUsedUp",

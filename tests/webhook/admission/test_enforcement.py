@@ -194,7 +194,7 @@ async def test_beyond_the_budget_the_refusal_names_the_budget_and_what_uses_it(h
     assert refused.message == (
         'deleting Node "n2" exceeds the disruption budgets of NodePool "a": budgets[1] (nodes "1") allows 1 of 3 '
         "nodes to be disrupted concurrently, and 1 are in flight: n1 (reserved). The next disruption is allowed "
-        "when one of them is done"
+        "when one of them has finished"
     )
 
 

@@ -102,7 +102,9 @@ async def test_the_tree_has_a_row_with_the_command():
         await delete(world, NAMESPACE, "shop")
         await world.until(lambda: pending(world))
         lines = list(plain_lines(make_nodes(Views(world).tree()), ascii_only=True))
-        [row] = [number for number, line in enumerate(lines) if line.startswith("|-- removal pending: 9 objects stay")]
+        [row] = [
+            number for number, line in enumerate(lines) if line.startswith("|-- removal pending: 9 objects remain")
+        ]
         assert digests(world)[0] in lines[row]
         assert lines[row + 1].endswith("harbormaster confirm crp/shop")
         assert digests(world)[0] not in lines[0]

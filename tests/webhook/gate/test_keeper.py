@@ -54,7 +54,7 @@ async def test_a_member_is_held_for_one_kind_of_disruption(gates, clock):
     with pytest.raises(MemberHeldError) as caught:
         await hold(gates, "oslo", MemberDisruption.EVICTION, "eviction-3")
     assert str(caught.value) == (
-        "Eviction of the member cluster oslo has to wait: it is held for Upgrade by run-7 until 2026-06-10T03:01:00Z"
+        "Eviction of the member cluster oslo must wait: it is reserved for Upgrade by run-7 until 2026-06-10T03:01:00Z"
     )
     await hold(gates, "oslo", MemberDisruption.UPGRADE, "run-8")
     await hold(gates, "bergen", MemberDisruption.EVICTION, "eviction-3")

@@ -161,7 +161,7 @@ async def test_nothing_is_allowed_while_an_old_binding_of_a_cluster_is_being_del
     await add(store, BINDING, "web-a-again", {"state": "Scheduled", "targetCluster": "a"}, labels=labels)
     answer = await ask_rollout(store, "b")
     assert (answer["reason"], answer["retryAfterSeconds"]) == ("BudgetUsedUp", 5)
-    assert answer["message"] == "crp/web waits until a binding is gone whose cluster has been picked again"
+    assert answer["message"] == "crp/web waits until the old binding of a cluster that was picked again is deleted"
 
 
 async def test_the_first_cluster_may_be_updated_and_the_second_waits_for_it(store):
@@ -173,7 +173,7 @@ async def test_the_first_cluster_may_be_updated_and_the_second_waits_for_it(stor
     assert first["detail"] == numbers
     assert second["reason"] == "BudgetUsedUp"
     assert second["message"] == (
-        "2 of 2 clusters of crp/web are ready, so 1 may be removed and 1 added, and others come first"
+        "2 of 2 clusters of crp/web are ready, so 1 may be removed and 1 added, and other clusters come first"
     )
     assert second["retryAfterSeconds"] == 10
 
@@ -459,7 +459,7 @@ async def test_when_the_member_is_not_to_be_had_the_placement_is_given_back(stor
     await add_rollout(store)
     async with life(store, *WATCHED) as process, life(store, *WATCHED) as behind:
         await Hub(process).upgrade("a")
-        with pytest.raises(MemberHeldError, match="held for Upgrade by run-7"):
+        with pytest.raises(MemberHeldError, match="reserved for Upgrade by run-7"):
             await reserve(Hub(behind).gate, "a")
         assert await lease_of(store, ROLLOUT, "crp/web") == []
         assert await lease_of(store, MEMBER, "a") == [("run-7", ("a",))]
@@ -516,7 +516,7 @@ async def test_a_renewal_brings_the_half_back_that_was_lost_unless_somebody_else
         assert await lease_of(store, MEMBER, "a") == [("tool", ("a",))]
         await store.delete(LEASE, Key(lease_name(MEMBER, "a"), "harbormaster-system"))
         await hub.upgrade("a")
-        with pytest.raises(UnknownReservationError, match="held for Upgrade by run-7"):
+        with pytest.raises(UnknownReservationError, match="reserved for Upgrade by run-7"):
             await hub.keeper.renew(held.id, "ann", 60)
         assert await lease_of(store, ROLLOUT, "crp/web") == []
 
@@ -636,7 +636,7 @@ async def add_staged(store, *stages, state="Run", said=("Initialized",), last=No
         pytest.param("WaitingForRun", "has not been initialized yet", [], {"said": ()}, id="new"),
         pytest.param("WaitingForRun", "waits for state Run", [], {"state": "Initialize"}, id="initialised"),
         pytest.param("WaitingForRun", "does not change cluster b", [stage("one", entry("a"))], {}, id="not-covered"),
-        pytest.param("Allowed", "it is the turn of stage one", [stage("one", entry("b"))], {}, id="its-turn"),
+        pytest.param("Allowed", "stage one of run", [stage("one", entry("b"))], {}, id="its-turn"),
         pytest.param("Allowed", "is updating cluster b", [stage("one", entry("b", "Started"))], {}, id="in-flight"),
         pytest.param("NothingToDo", "has updated cluster b", [stage("one", entry("b", *DONE))], {}, id="updated"),
         pytest.param("RunStopped", "is stopped", [stage("one", entry("b"))], {"state": "Stop"}, id="stopped"),
@@ -693,7 +693,7 @@ async def add_staged(store, *stages, state="Run", said=("Initialized",), last=No
         ),
         pytest.param(
             "Allowed",
-            "it is the turn of stage two",
+            "stage two of run",
             [
                 stage("one", entry("a", *DONE), done=True),
                 stage(

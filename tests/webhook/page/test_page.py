@@ -540,7 +540,7 @@ def removal(effect, digest, **more):
 
 async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(hub, open_page):
     states = {"bravelion": "available", "smartfish": "removal pending"}
-    why = "9 objects stay on the members until confirmed"
+    why = "9 objects remain on the members until confirmed"
     web = placement_item("crp/web", "PickN", states, wanted=1, state="removal pending", why=why)
     rolling = placement_item("crp/api", "PickN", {"bravelion": "applying"}, wanted=1, state="rolling out")
     quiet = placement_item("crp/quiet", "PickN", {"bravelion": "available"}, wanted=1)

@@ -94,7 +94,7 @@ async def test_a_token_that_a_former_release_has_left_is_removed(tmp_path):
 
 async def test_a_folder_that_is_called_like_a_former_token_is_named(tmp_path):
     (tmp_path / "client.json").mkdir()
-    assert re.search(r"client\.json: .*; remove it", await refusal(tmp_path))
+    assert re.search(r"client\.json: .*\. Remove it", await refusal(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["token", "hook-secret", "ca.crt", "kubeconfig"])

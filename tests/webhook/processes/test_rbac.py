@@ -218,7 +218,7 @@ class TestSelection:
         (role, _) = reconcile_roles(default_selection(secrets=True), "ns")
         (rule,) = (rule for rule in role.rules if any(each.plural == "secrets" for each in rule.resources))
         assert (len(rule.resources), rule.verbs) == (1, ("get", "list", "watch"))
-        assert "leave this rule out" in rule.why
+        assert "Omit this rule" in rule.why
 
     def test_words_are_read_as_people_write_them(self):
         found = parse_selection(["deploy", "Deployment", "configmaps", "ns", "boats.example.com"])

@@ -107,7 +107,7 @@ def test_allowed_kinds_are_the_only_ones():
     ("environment", "words"),
     [
         pytest.param({"ALLOWED_KINDS": "a/b/c/d"}, ["HARBORMASTER_ALLOWED_KINDS", "'a/b/c/d'"], id="allowed"),
-        pytest.param({"BLOCKED_KINDS": "v1/Pod;/"}, ["HARBORMASTER_BLOCKED_KINDS", "'/' is none of"], id="blocked"),
+        pytest.param({"BLOCKED_KINDS": "v1/Pod;/"}, ["HARBORMASTER_BLOCKED_KINDS", "'/' is not one of"], id="blocked"),
         pytest.param(
             {"ALLOWED_KINDS": "apps", "BLOCKED_KINDS": "batch"},
             ["allowed_kinds: must not be set when blocked_kinds is set"],

@@ -56,7 +56,7 @@ def _opens(item: Mapping[str, Any], unusable: Sequence[Mapping[str, Any]], at: d
         return f"not before {_moment(parse_time(item['searchedUntil']), at, zone)}"
     if item["neverOpens"]:
         return _NEVER
-    return "when a node is done" if item["disrupting"] else "when the pool has nodes"
+    return "when a disruption finishes" if item["disrupting"] else "when the pool has nodes"
 
 
 def _moment(instant: datetime, near: datetime, zone: ZoneInfo) -> str:

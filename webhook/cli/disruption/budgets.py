@@ -33,7 +33,7 @@ HELP = """Show the disruptions that budgets allow, now and on a calendar.
 
 A budget of a NodePool limits how many of its nodes may be disrupted at the same time, optionally only for certain
 reasons and hours. The strictest active budget applies. With -f, reads files (NodePools, plus Nodes and NodeClaims for
-the counts). Otherwise asks the running hub.
+the counts). Otherwise queries the running hub.
 
 \b
 Examples:

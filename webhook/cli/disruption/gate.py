@@ -134,7 +134,7 @@ _WRITTEN: Final = {
     "holder": "--holder",
     "ttlSeconds": "--reserve",
 }
-"""The command-line argument for each member of a question. For nodes, the mistake itself names the argument."""
+"""The command-line argument for each member of a question. For nodes, the error itself names the argument."""
 
 
 @click.group("gate", help=HELP, short_help=SHORT)
@@ -312,7 +312,7 @@ def _granted(reservation: JsonObject) -> str:
 
 
 def _mistake(pointer: str, detail: str) -> str:
-    """Return a mistake in the question as one about the command line."""
+    """Return an error in the request as an error of the command line."""
     words = pointer.removeprefix("/question").split("/")
     location = _WRITTEN.get(words[1] if len(words) > 1 else "", "")
     return f"{location}: {detail}" if location else detail
@@ -358,7 +358,7 @@ def _show(answer: Mapping[str, Any], output: str, zone: ZoneInfo) -> int:
 
 
 def paragraph(answer: Mapping[str, Any], zone: ZoneInfo) -> str:
-    """Return an answer in words, in one paragraph, with times in *zone* and in UTC."""
+    """Return an answer as one paragraph of text, with times in *zone* and in UTC."""
     message = answer["message"]
     if answer.get("nextOpen") and not answer["allowed"]:  # said below, in the reader's time
         message = message.removesuffix(f"; opens {answer['nextOpen']}")

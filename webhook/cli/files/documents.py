@@ -1,6 +1,6 @@
 """Objects of files, resolved against the known kinds.
 
-All objects are read and checked before a command does anything with one of them. Every mistake is one line that names
+All objects are read and checked before a command acts on any of them. Each error is one line that names
 the file, the number of the document, the field and the value.
 """
 
@@ -79,7 +79,7 @@ def load(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:
     """Read and check all objects of *files*, in order. Namespaced objects without a namespace get *namespace*.
 
     Raises:
-        UserError: A file cannot be read, or a value in it is not an object of a known kind. Lists every mistake.
+        UserError: A file cannot be read, or a value in it is not an object of a known kind. Lists every error.
     """
     return resolve(read(files), namespace=namespace)
 
@@ -142,7 +142,7 @@ def resolve(
         namespace: Namespace for namespaced objects that name none.
 
     Raises:
-        UserError: An object is invalid. Lists every mistake.
+        UserError: An object is invalid. Lists every error.
     """
     objects, problems = resolve_each(documents, known_kinds(documents, custom), namespace=namespace)
     problems = [*problems, *duplicates(objects)]
@@ -200,7 +200,7 @@ def check_metadata(objects: Iterable[Loaded]) -> None:
     """Require names, labels and annotations that every hub accepts, before the command sends a request.
 
     Raises:
-        UserError: An object is invalid. Lists every mistake.
+        UserError: An object is invalid. Lists every error.
     """
     from webhook.validation.framework.object_meta import validate_members, validate_place
 

@@ -134,7 +134,7 @@ def _json_documents(text: str) -> Iterator[str]:
 
 
 def _member(node: Any, part: str | int) -> tuple[Any, Any]:
-    """Return key and value of a member, with key None in a list. Both are None if the member is absent."""
+    """Return the key and value of a member, with key None in a list. Both are None if the member is absent."""
     if isinstance(node, yaml.MappingNode) and isinstance(part, str):
         return next(((key, value) for key, value in node.value if key.value == part), (None, None))
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):

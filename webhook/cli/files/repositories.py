@@ -68,7 +68,7 @@ def load_known(
     """Return the objects of files that represent one hub. Foreign documents are noted on standard error.
 
     Raises:
-        UserError: A file or one of our objects cannot be used, or is in the files twice. Lists every mistake.
+        UserError: A file or one of our objects cannot be used, or is in the files twice. Lists every error.
     """
     repository = read_repository(files, namespace=namespace)
     if texts is not None:

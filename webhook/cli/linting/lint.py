@@ -35,7 +35,7 @@ from webhook.validation.node_pool_budgets import BudgetHint, BudgetWarning
 
 HELP = """Find errors and questionable settings in files, for CI.
 
-Validates every object offline, by the same rules as `harbormaster validate`. PATH is a file or folder to search.
+Validates every object offline, with the same rules as `harbormaster validate`. PATH is a file or folder to search.
 Foreign content is skipped and counted in notes: objects of unknown kinds, values files, templates, patches of
 kustomizations, and YAML and JSON of other tools. --ignore skips more. A file given with -f must hold an object of a
 known kind.
@@ -92,7 +92,7 @@ class LintFinding:
         severity: `ERROR` or `WARNING`.
         rule: Id of the rule.
         field: Path of the field, empty if the finding concerns no field.
-        message: Reason of the finding.
+        message: Reason for the finding.
         place: Line and column.
         fixes: The corrected budgets, each with the reading that it implements, which is empty if there is only one.
         replacements: The corrected budgets as texts that replace the old ones, if their position is known.
@@ -130,7 +130,7 @@ class LintFinding:
 @output_option(*FORMATS)
 @report_option(*FORMATS)
 @validate_option
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 for warnings.")
 def command(
     files: Files,
     namespace: str | None,

@@ -25,7 +25,7 @@ from webhook.cli.text.output import print_document, print_table
 HELP = """Validate objects as admission would, without a hub.
 
 Applies defaults and validates every object by the rules of the webhook and of `harbormaster up`, as if an administrator
-created it. Reports every mistake with its field path. For kinds without rules, only the metadata is checked. An unknown
+created it. Reports every error with its field path. For kinds without rules, only the metadata is checked. An unknown
 field of a foreign kind, such as NodePool, is a warning unless the definition of the kind is among the files.
 
 \b

@@ -42,7 +42,7 @@ _WOULD: Final = {RemovalPhase.GOING: "would be evicted", RemovalPhase.WAITS: "wo
 @click.argument("name", metavar="CLUSTER", callback=not_empty, shell_complete=tab("clusters"))
 @click.option("--timeout", type=Duration(), help="Maximum time to wait, such as 30m.  [default: unlimited]")
 @click.option(
-    "--dry-run", is_flag=True, help="Show which placements would be evicted, wait or remain, and change nothing."
+    "--dry-run", is_flag=True, help="Show which placements would be evicted, wait or remain, without changing anything."
 )
 @hub_options
 def command(name: str, timeout: timedelta | None, dry_run: bool, hub: HubOptions) -> int:

@@ -98,7 +98,7 @@ class Wish:
         "--take-over", is_flag=True, help="Make the cluster this member even if it was another member before."
     ),
     click.option("--deploy", "image", metavar="IMAGE", help="Install the agent as a Deployment of this image."),
-    click.option("--dry-run", is_flag=True, help="Have both API servers validate everything, and write nothing."),
+    click.option("--dry-run", is_flag=True, help="Validate everything on both API servers, without writing anything."),
     click.option(
         "--timeout",
         default=300.0,

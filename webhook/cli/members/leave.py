@@ -40,7 +40,7 @@ Exit codes:
 @click.command("leave", help=HELP, short_help="Remove a member from the fleet.")
 @click.argument("name", shell_complete=tab("clusters"))
 @sides_options(member_required=False)
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, without removing anything.")
 @click.option(
     "--timeout",
     default=1200.0,

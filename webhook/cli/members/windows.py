@@ -99,7 +99,7 @@ def command() -> None:
     "--for",
     "purpose",
     type=click.Choice(PURPOSES, case_sensitive=False),
-    help="Show only windows that apply to this.  [default: all]",
+    help="Show only windows that apply to this kind of change.  [default: all]",
 )
 @output_option("table", "json", "yaml")
 @hub_options

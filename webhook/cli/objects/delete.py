@@ -169,7 +169,7 @@ async def _selected(client: Client, argument: ResourceArgument, space: str | Non
 
 
 def _why_held(namespace: JsonObject) -> str:
-    """Return the reason in a namespace's conditions why it is not deleted yet. A namespace has no finalizers itself."""
+    """Return why a namespace is not deleted yet, from its conditions. A namespace has no finalizers itself."""
     reasons = [
         text_at(condition, "message") for condition in conditions_of(namespace) if condition.get("status") == "True"
     ]

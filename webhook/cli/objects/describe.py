@@ -43,7 +43,7 @@ _WIDTH: Final = len("Annotations:") + 2
 @click.command("describe", help=HELP, short_help="Show the details of objects and their Events.")
 @click.argument("words", nargs=-1, required=True, metavar="KIND[/NAME] [NAME]...", shell_complete=tab("objects"))
 @hub_namespace_option
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Describe objects in all namespaces.")
 @click.option(
     "-l", "--selector", default="", metavar="LABELS", help="Show only objects with these labels: key=value, …"
 )

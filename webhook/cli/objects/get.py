@@ -107,7 +107,7 @@ class _ViewOptions:
     "view",
     _ViewOptions,
     hub_namespace_option,
-    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces."),
+    click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List objects in all namespaces."),
     click.option(
         "-l",
         "--selector",

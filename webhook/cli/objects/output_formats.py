@@ -83,7 +83,7 @@ class FormatType(click.ParamType[Format]):
             hint = f". Did you mean {close[0]}?" if close else ""
             self.fail(f"{word[:64]!r} is not one of {_METAVAR.replace('|', ', ')}{hint}", param, ctx)
         if not argument:
-            self.fail(f"{word} needs a text, as in {_EXAMPLES[word]}", param, ctx)
+            self.fail(f"{word} requires a value, as in {_EXAMPLES[word]}", param, ctx)
         if word.endswith("-file"):
             word, argument = word.removesuffix("-file"), _content(argument)
         format_ = Format(word, argument)

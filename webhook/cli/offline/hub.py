@@ -66,7 +66,7 @@ def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime
         clock: The time of day.
 
     Raises:
-        UserError: Admission refuses a placement, or an object is malformed. Lists every mistake.
+        UserError: Admission refuses a placement, or an object is malformed. Lists every error.
     """
     problems: list[str] = []
     members = [item for item in objects if item.kind == kinds.MEMBER_CLUSTER]
@@ -113,7 +113,7 @@ def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -
         clock: The time of day.
 
     Raises:
-        UserError: An object that decisions depend on is malformed. Lists every mistake.
+        UserError: An object that decisions depend on is malformed. Lists every error.
     """
     problems = [line for item in objects if item.kind in (*_READ, *PLACEMENTS) for line in _shape_mistakes(item)]
     if problems:

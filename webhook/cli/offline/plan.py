@@ -64,7 +64,7 @@ def plan_files(
         The plan, and the placements and runs that its verdicts of admission are about, in that order.
 
     Raises:
-        UserError: The objects do not fit together. Lists every mistake.
+        UserError: The objects do not fit together. Lists every error.
     """
     planned = [item for item in objects if item.kind in (*PLACEMENTS, *RUNS)]
     others = [item for item in objects if item.kind not in (*PLACEMENTS, *RUNS)]

@@ -83,7 +83,7 @@ def render_files(
         The answer, and the placements that its verdicts of admission are about, in that order.
 
     Raises:
-        UserError: The objects do not fit together. Lists every mistake.
+        UserError: The objects do not fit together. Lists every error.
     """
     others, proposal, placements = _adopted(objects)
     before = None if base is None else _settled_contents(base, now=now, clock=clock)

@@ -67,7 +67,8 @@ Exit codes:
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _LONGEST_NAME: Final = 63 - len("fleet-member-")
-"""Longest name of a member. Its namespace is named after it, and the name of a namespace has at most 63 characters."""
+"""Maximum length of the name of a member. Its namespace is named after it, and the name of a namespace has at most
+63 characters."""
 
 _file = click.Path(path_type=Path)
 
@@ -202,7 +203,7 @@ def check_cluster(source: str, name: str) -> None:
     """Validate the name of a member. *source* is the argument or setting that holds it. Raises `UserError`."""
     if not _NAME.fullmatch(name) or "." in name:
         raise UserError(
-            f"{source}: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "
+            f"{source}: {name[:64]!r} is not the name of a MemberCluster: lowercase letters, digits and '-', "
             "a letter or digit at both ends"
         )
     if len(name) > _LONGEST_NAME:

@@ -196,7 +196,7 @@ server_options = grouped(
     click.option(
         "--node-pools/--no-node-pools",
         default=True,
-        help="Allow the server to read pods and NodeClaims for questions about node pools.  [default: allow]",
+        help="Allow the server to read pods and NodeClaims for requests about node pools.  [default: allow]",
     ),
 )
 

@@ -70,7 +70,7 @@ Exit codes:
     help="Number of processes on the same ports, at most one per CPU.  [default: 1]",
 )
 @click.option("-n", "--namespace", metavar="NS", help="Namespace where harbormaster is installed.")
-@click.option("--reconcile", is_flag=True, help="Run the reconcile loop as well, when this replica leads.")
+@click.option("--reconcile", is_flag=True, help="Also run the reconcile loop while this replica is the leader.")
 @click.option("--identity", default="", metavar="NAME", help="Prefix of the holder identity in the Lease of the loop.")
 @shards_option
 @log_format_option

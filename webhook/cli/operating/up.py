@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from webhook.processes.up import Up
     from webhook.settings.programs import UpSettings
 
-HELP = """Run a hub with simulated members, all in this one process.
+HELP = """Run a hub with simulated members in one process.
 
 Serves the admission webhooks, the page, the /v1 API and Kubernetes' own REST interface for the objects, runs the
 controllers, and simulates the member clusters. Applies the files, prints the addresses, waits until everything has
@@ -68,13 +68,13 @@ _MOST_WAITS: Final = 3
 """Maximum number of named conditions that a run waits for."""
 
 
-@click.command("up", help=HELP, short_help="Run a hub with simulated members, all in this one process.")
+@click.command("up", help=HELP, short_help="Run a hub with simulated members in one process.")
 @click.option("--data", type=click.Path(path_type=Path), metavar="DIR", help="Data folder. Created if missing.")
 @file_option
 @click.option("--example", is_flag=True, help="Apply the example fleet: 12 members, their applications and placements.")
 @click.option("--https-port", type=click.IntRange(0, 65535), help="HTTPS port. 0: any free port.  [default: 9443]")
 @click.option("--http-port", type=click.IntRange(0, 65535), help="Port for the page and probes.  [default: 8081]")
-@click.option("--once", is_flag=True, help="Exit after the table.")
+@click.option("--once", is_flag=True, help="Print the table, then exit.")
 @click.option(
     "--timeout",
     default=120.0,

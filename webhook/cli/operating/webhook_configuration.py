@@ -74,9 +74,10 @@ def command(
         _check_url(url)
     elif secrets and dns_subdomain_error(secrets[0]):  # API servers do not validate the URL for that
         raise UserError(
-            "HARBORMASTER_WEBHOOK_SECRET_FILE: the first secret must consist of lower case letters, digits and -, and "
-            "start and end with a letter or digit, when the hub calls a Service: make another (openssl rand -hex 32), "
-            "or give --url"
+            "HARBORMASTER_WEBHOOK_SECRET_FILE: the first secret must consist of lowercase letters, digits and -, and "
+            "start and end with a letter or digit, when the hub calls a Service. Generate one with openssl rand -hex "
+            "32, "
+            "or use --url"
         )
     if mistake := dns_label_error(service):
         raise UserError(f"--service {service[:64]!a}: {mistake}")

@@ -25,7 +25,7 @@ def admission_warnings(admission: Sequence[JsonObject], objects: Sequence[Loaded
 
 
 def refuse_denied(admission: Iterable[Mapping[str, Any]], objects: Iterable[Loaded]) -> None:
-    """Raise `UserError` if a verdict of an answer, in the order of *objects*, is a refusal. Lists every mistake."""
+    """Raise `UserError` if a verdict of an answer, in the order of *objects*, is a refusal. Lists every error."""
     refusals = [
         ": ".join(filter(None, (str(item.source), error["field"], error["message"])))
         for verdict, item in zip(admission, objects, strict=False)

@@ -128,7 +128,7 @@ def _summary(plan: JsonObject, entries: Sequence[JsonObject], runs: Sequence[Jso
     words = [f"{_counted(len(entries), 'placement')} {'changes' if len(entries) == 1 else 'change'}"]
     words += [f"{_counted(count, 'cluster')} {verb}" for count, verb in ((gains, "gained"), (losses, "lost")) if count]
     words += [f"{rest} {_stay(rest)}"] if rest else []
-    words += [f"{_counted(len(runs), 'run')} would do something"] if runs else []
+    words += [f"{_counted(len(runs), 'run')} would make changes"] if runs else []
     return ", ".join(words)
 
 

@@ -207,7 +207,7 @@ class _PlanOptions:
         "bases",
         multiple=True,
         metavar="FILE",
-        help="The hub, as files. -f holds the proposed changes. Repeatable.",
+        help="Files that describe the hub. -f then names the proposed changes. Repeatable.",
     ),
     click.option("--hub", "live", is_flag=True, help="Plan on the running hub. Implied by options that name a hub."),
     click.option(

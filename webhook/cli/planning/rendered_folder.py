@@ -30,7 +30,7 @@ _RESERVED: Final = frozenset(
 
 
 def safe_name(*parts: str) -> str:
-    """Return a file name for some words. Different words have different names, also where case does not count.
+    """Return a file name for some words. Different words have different names, even on case-insensitive file systems.
 
     Letters outside of ``a-z0-9.-`` are written as ``%`` and their UTF-8 bytes in hexadecimal, and so are a leading dot
     and the first letter of a reserved name. Words are separated by ``_``.

@@ -93,7 +93,7 @@ class _TestOptions:
         "wanted",
         default="",
         metavar="TEXT",
-        help="Run only cases with this text in their name (`TEST: CASE`), in upper or lower case.",
+        help="Run only cases with this text in their name (`TEST: CASE`), ignoring case.",
     ),
     click.option("--fail-fast", is_flag=True, help="Stop after the first case that does not pass."),
     click.option("--coverage", is_flag=True, help="Show the admission rules that were exercised."),

@@ -217,7 +217,7 @@ class Counts(_Shape):
 
 
 class GateQuestion(_Shape):
-    """A question whether nodes of a pool may be disrupted."""
+    """A request to check whether nodes of a pool may be disrupted."""
 
     pool: Text
     reason: Literal[QUESTION_REASONS]  # type: ignore[valid-type]  # the words that the engine knows
@@ -342,7 +342,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
         may_be_absent: Whether files without tests are accepted.
 
     Raises:
-        UserError: Files cannot be read or parsed, or no test is found. Lists every mistake.
+        UserError: Files cannot be read or parsed, or no test is found. Lists every error.
     """
     policy_tests: list[PolicyTest] = []
     every: list[str] = []
@@ -359,7 +359,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
         except UnreadableFileError as error:
             problems.append(str(error))
         if problems and search.is_confidential(name):
-            problems = [f"{name}: is not a test. Its mistakes are not shown, because the file was found through a link"]
+            problems = [f"{name}: is not a test. Its errors are not shown, because the file was found through a link"]
         every += problems
     every += map(str, search.problems)
     if every:

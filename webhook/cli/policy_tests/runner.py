@@ -123,7 +123,7 @@ class Scene:
         """Read the files of a test.
 
         Raises:
-            UserError: A file cannot be used. Lists every mistake.
+            UserError: A file cannot be used. Lists every error.
         """
         fleet, objects = (
             load_known(Files(tuple(map(test.path, paths)), named_in=test.file)) if paths else []

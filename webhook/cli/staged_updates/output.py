@@ -137,12 +137,12 @@ States = Iterator[tuple[str, str, str]]
 
 
 def news(before: JsonObject, after: JsonObject) -> Iterator[str]:
-    """Yield the changes of a staged update, a line each."""
+    """Yield the changes of a staged update, one line each."""
     return changes(before, after, _states)
 
 
 def changes(before: JsonObject, after: JsonObject, states: Callable[[JsonObject], States]) -> Iterator[str]:
-    """Yield the changes of a run, a line each, with the time in front.
+    """Yield the changes of a run, one line each, with the time in front.
 
     Args:
         before: The document of the run as it was shown last.

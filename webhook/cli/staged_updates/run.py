@@ -188,7 +188,7 @@ def command() -> None:
         callback=not_empty,
         help="Index of the resource snapshot.  [default: the resources selected now]",
     ),
-    click.option("--initialize-only", is_flag=True, help="Plan the run, and change nothing until it is started."),
+    click.option("--initialize-only", is_flag=True, help="Only plan the run. Nothing changes until it is started."),
 )
 @run_namespace_option
 @waiting_options

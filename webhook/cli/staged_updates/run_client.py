@@ -90,7 +90,7 @@ class Runs(RunsOfKind[RunView]):
         """Require that the placement and the strategy of a new run exist, as far as the caller may read them.
 
         Raises:
-            UserError: The placement or the strategy does not exist. Lists every mistake, with the existing objects.
+            UserError: The placement or the strategy does not exist. Lists every error, with the existing objects.
         """
         references = (
             ("--placement", self.family.placement, order.placement),

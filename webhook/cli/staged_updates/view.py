@@ -22,8 +22,8 @@ class RunRenderer(Generic[F]):
     Args:
         document: Returns the whole of a run, with the commands that answer its waits.
         table: Prints such a document as a table.
-        news: Returns the changes from one document to the next, a line each.
-        waits: Returns the waits of the run of a document, a line each.
+        news: Returns the changes from one document to the next, one line each.
+        waits: Returns the waits of the run of a document, one line each.
     """
 
     document: Callable[[F, HubOptions], JsonObject]
@@ -66,7 +66,7 @@ class Shown(Generic[F]):
                 click.echo(printable(line))
 
     def wait_lines(self, run: F) -> Iterable[str]:
-        """Return the waits of a run, a line each."""
+        """Return the waits of a run, one line each."""
         return self._view.waits(self._view.document(run, self.hub), utc_now())
 
 

@@ -131,7 +131,7 @@ def _times(wait: JsonObject, now: datetime) -> str:
 
 
 def upgrade_news(before: JsonObject, after: JsonObject) -> Iterator[str]:
-    """Yield the changes of an upgrade run, a line each."""
+    """Yield the changes of an upgrade run, one line each."""
     return changes(before, after, _states)
 
 

@@ -54,7 +54,7 @@ Bound by:  Sequence, Window, Gate, Wait, StageCeiling, Version
 \b
 Exit codes:
   0  shown
-  1  an error: no such run, a run without a plan (finished, or the loop is not running), or a mistake in a file
+  1  an error: no such run, a run without a plan (finished, or the loop is not running), or an error in a file
 """
 
 _MOST_NAMED: Final = 3
@@ -101,7 +101,7 @@ def _checked(files: Files, validation: Validation) -> list[Loaded]:
     """Read files, and validate the inputs of a plan as admission would.
 
     Raises:
-        UserError: An object is invalid. Lists every mistake.
+        UserError: An object is invalid. Lists every error.
     """
     objects = load_known(files)
     FieldCheck.of(validation, objects).check(objects)

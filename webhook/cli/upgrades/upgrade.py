@@ -339,10 +339,10 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
 @click.option(
     "--name", "new", default="", metavar="NAME", help="Name of the new run.  [default: the old name with -retry]"
 )
-@click.option("--dry-run", is_flag=True, help="Print the new run, and do not create it.")
+@click.option("--dry-run", is_flag=True, help="Print the new run without creating it.")
 @hub_options
 def retry(name: str, new: str, dry_run: bool, hub: HubOptions) -> int:
-    """Make a run again."""
+    """Retry a run."""
     return run(_retry(hub, name, new, dry_run=dry_run))
 
 

@@ -1,4 +1,4 @@
-"""The operations of the interface: method, path, request, answer and problems of each.
+"""The operations of the interface: method, path, request, response and problems of each.
 
 The OpenAPI document is assembled in `webhook.description.document`.
 """

@@ -146,7 +146,7 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
             (
                 "Object",
                 "/object",
-                f"Get a {kind} as it is stored",
+                f"Get a {kind} as stored",
                 "Returns the object without `managedFields`. With `Accept: application/yaml`, the answer is YAML.",
                 None,
             ),

@@ -320,7 +320,7 @@ OPERATIONS: Final = (
         "Admission",
         "Validate an object",
         "Applies defaults and the rules of the webhook to the object, as a write of the caller (an update if "
-        "`oldObject` is set). All mistakes are listed. A kind without rules is allowed, with a warning.",
+        "`oldObject` is set). All errors are listed. A kind without rules is allowed, with a warning.",
         ValidateAnswer,
         RehearsalModel,
     ),
@@ -354,7 +354,7 @@ OPERATIONS: Final = (
         "Extender",
         "Filter nodes for a pod",
         "Evaluates nodes that represent member clusters by the placement that the pod follows. Other nodes pass. "
-        "`Error` has the reason of a failure.",
+        "`Error` has the reason for a failure.",
         ExtenderFilterResult,
         ExtenderArgs,
     ),

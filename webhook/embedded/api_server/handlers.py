@@ -265,7 +265,7 @@ class _Api:
     async def _apply(self, request: web.Request, target: RequestInfo) -> web.Response:
         """Answer a server-side apply."""
         if target.subresource:
-            raise ApiError(415, f"the status of {target.kind.plural} takes no {APPLY_PATCH} on this hub")
+            raise ApiError(415, f"the status of {target.kind.plural} does not accept {APPLY_PATCH} on this hub")
         if not request.query.get("fieldManager"):
             raise ApiError(400, f"fieldManager: required for {APPLY_PATCH}")
         config = _addressed(target, await _body(request, APPLY_PATCH))
@@ -360,7 +360,7 @@ class _Api:
     async def _rules(self, request: web.Request, target: RequestInfo, validation: str = "") -> WriteRules:
         validation = validation or request.query.get("fieldValidation") or "Warn"
         if validation not in FIELD_VALIDATIONS:
-            raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
+            raise ApiError(400, f"fieldValidation {validation[:64]!r} is not one of {', '.join(FIELD_VALIDATIONS)}")
         history = None if "dryRun" in request.query else self.history
         definition = await self._definition(target.kind)
         return WriteRules(
@@ -424,7 +424,7 @@ def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
     for member, expected in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
         if document.get(member) != expected:
             raise ApiError(
-                400, f"{member} of the object is {quote(document.get(member))}, the URL is of {quote(expected)}"
+                400, f"{member} of the object is {quote(document.get(member))}, but the URL has {quote(expected)}"
             )
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
@@ -432,7 +432,7 @@ def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
     values = {member: value for member, value in metadata.items() if value is not None}
     for member, expected in (("name", target.name), ("namespace", target.namespace or "")):
         if expected and values.setdefault(member, expected) != expected:
-            raise ApiError(400, f"metadata.{member} is {quote(values[member])}, the URL says {quote(expected)}")
+            raise ApiError(400, f"metadata.{member} is {quote(values[member])}, but the URL has {quote(expected)}")
     return document | {"metadata": values}
 
 

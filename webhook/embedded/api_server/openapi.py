@@ -23,7 +23,7 @@ _OF_COLLECTIONS: Final = {"get": "list", "post": "post"}
 _WRITES: Final = ("post", "put", "patch")
 _ANYTHING: Final = {
     "type": "object",
-    "description": "Not described here: this hub takes any content of this kind, and does not check it.",
+    "description": "Not described here: this hub accepts any content of this kind without validating it.",
     "x-kubernetes-preserve-unknown-fields": True,
 }
 

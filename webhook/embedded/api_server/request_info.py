@@ -72,9 +72,9 @@ def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequenc
         raise ApiError(404, _NOT_SERVED)
     name, subresource = (*rest[1:], "", "")[:2]
     if namespace is not None and not kind.namespaced:
-        raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are not in namespaces")
+        raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are cluster-scoped")
     if name and kind.namespaced and namespace is None:
-        raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are in namespaces")
+        raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are namespaced")
     if subresource and (subresource != "status" or not kind.has_status):
         raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} have no subresource {subresource[:64]!r}")
     return RequestInfo(kind, version, namespace, name, subresource)

@@ -114,7 +114,7 @@ def parse_field_selector(text: str) -> dict[tuple[str, str], bool]:
         equal = not field.endswith("!")
         field = field.removesuffix("!").strip()
         if field not in _FIELDS:
-            raise ValueError(f"fieldSelector {text[:64]!r}: {field[:64]!r} is none of {', '.join(_FIELDS)}")
+            raise ValueError(f"fieldSelector {text[:64]!r}: {field[:64]!r} is not one of {', '.join(_FIELDS)}")
         terms[field, value.removeprefix("=").strip()] = equal
     return terms
 

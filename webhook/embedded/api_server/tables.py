@@ -101,7 +101,7 @@ def tables_for(
         ApiError: 400, *include_object* is none of `INCLUDED`.
     """
     if include_object and include_object not in INCLUDED:
-        raise ApiError(400, f"includeObject {include_object[:64]!r} is none of {', '.join(INCLUDED)}")
+        raise ApiError(400, f"includeObject {include_object[:64]!r} is not one of {', '.join(INCLUDED)}")
     columns = columns_of(target.kind, wide=True, definition=definition)
     if target.kind != EVENT:  # whose own name is meaningless
         columns = (_NAME, *columns)

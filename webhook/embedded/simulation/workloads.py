@@ -82,7 +82,7 @@ def _workload(counts: _Counts) -> Callable[[JsonObject, Moment], _WorkloadProgre
         words = {
             "starting": ("MinimumReplicasUnavailable", moment.script.problem or "waiting for Pods to become ready"),
             "ready": ("MinimumReplicasAvailable", "all Pods are ready"),
-            "crashed": ("MinimumReplicasUnavailable", f"Pods crash, as annotation {SIMULATE} asks for"),
+            "crashed": ("MinimumReplicasUnavailable", f"Pods crash, as annotation {SIMULATE} requests"),
         }
         reason, message = words[stage]
         good = stage == "ready"
@@ -173,7 +173,7 @@ def _job(document: JsonObject, moment: Moment) -> _WorkloadProgress:
         end = end_conditions[0]["lastTransitionTime"]
         status = {"startTime": start, "completionTime": end, "succeeded": completions, "conditions": end_conditions}
     else:
-        message = f"Pods crash, as annotation {SIMULATE} asks for"
+        message = f"Pods crash, as annotation {SIMULATE} requests"
         end_conditions = make_conditions(document, moment, ("Failed", True, "BackoffLimitExceeded", message))
         status = {"startTime": start, "failed": completions, "conditions": end_conditions}
     return _WorkloadProgress({**document, "status": status}, changes_at)

@@ -120,7 +120,7 @@ class Journal:
                 (body,) = self._connection.execute("SELECT body FROM journal WHERE version = ?", (version,)).fetchone()
                 yield version, kind_id, body
         except sqlite3.Error as error:
-            raise StoreError(f"cannot read {self._name}: {error}; restore it from a copy, or remove it") from error
+            raise StoreError(f"cannot read {self._name}: {error}. Restore it from a copy, or remove it") from error
 
     def append(self, rows: Sequence[Row]) -> None:
         """Store *rows*, all or none. Once this returns, they survive a kill of the process.
@@ -140,7 +140,7 @@ class Journal:
                 with _Transaction(self._connection):
                     self._connection.executemany(statement, values)
         except sqlite3.Error as error:
-            raise StoreError(f"cannot write {self._name}: {error}; nothing was changed") from error
+            raise StoreError(f"cannot write {self._name}: {error}. Nothing was changed") from error
         for row in rows:
             if row.replaced:
                 self._dead.append(row.replaced)
@@ -213,12 +213,12 @@ def _make_file(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except IsADirectoryError as error:
-        raise StoreError(f"cannot open {path}: it is a directory; name a file in it") from error
+        raise StoreError(f"cannot open {path}: it is a directory. Specify a file in it") from error
     except (NotADirectoryError, FileExistsError) as error:
-        raise StoreError(f"cannot open {path}: a part of the path is a file, not a directory") from error
+        raise StoreError(f"cannot open {path}: part of the path is a file, not a directory") from error
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise StoreError(f"cannot open {path}: {reason}; make it writable, or choose another folder") from error
+        raise StoreError(f"cannot open {path}: {reason}. Make it writable, or choose another folder") from error
 
 
 def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
@@ -229,11 +229,11 @@ def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     is_new = (application, schema, tables) == (0, 0, 0)
     if not is_new and application != APPLICATION_ID:
-        raise StoreError(f"cannot use {name}: it is a database of another program; choose another folder")
+        raise StoreError(f"cannot use {name}: it is a database of another program. Choose another folder")
     if schema > SCHEMA_VERSION:
         raise StoreError(
             f"cannot use {name}: a newer harbormaster wrote it (schema {schema}, this one reads up to"
-            f" {SCHEMA_VERSION}); start that version, or choose another folder"
+            f" {SCHEMA_VERSION}). Start that version, or choose another folder"
         )
     for pragma in (
         "journal_mode = WAL",
@@ -252,9 +252,9 @@ def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:
 
 def _open_failure(path: Path, error: sqlite3.Error) -> str:
     if error.sqlite_errorname in ("SQLITE_BUSY", "SQLITE_LOCKED"):
-        return f"cannot open {path}: another process is using it; stop that one, or choose another folder"
+        return f"cannot open {path}: another process is using it. Stop that one, or choose another folder"
     if error.sqlite_errorname == "SQLITE_NOTADB":
-        return f"cannot open {path}: it is not a database of harbormaster; choose another folder"
+        return f"cannot open {path}: it is not a database of harbormaster. Choose another folder"
     if error.sqlite_errorname == "SQLITE_FULL":
-        return f"cannot open {path}: {error}; free some space, or choose another folder"
-    return f"cannot open {path}: {error}; restore it from a copy, or choose another folder"
+        return f"cannot open {path}: {error}. Free some space, or choose another folder"
+    return f"cannot open {path}: {error}. Restore it from a copy, or choose another folder"

@@ -107,7 +107,7 @@ class EmbeddedStore(Store):
         except ValueError as error:
             journal.close()
             raise StoreError(
-                f"cannot read {path}: an object in it is damaged ({error}); restore it from a copy"
+                f"cannot read {path}: an object in it is damaged ({error}). Restore it from a copy"
             ) from error
         except StoreError:
             journal.close()
@@ -263,7 +263,7 @@ class EmbeddedStore(Store):
             name = lifecycle.generated_name(prefix, random_suffix)
             if self._table.get(kind.group_kind, Key(name, namespace)) is None:
                 return name
-        raise AlreadyExistsError(f"{kind.kind}: no free name found for generateName {prefix!r}; try again")
+        raise AlreadyExistsError(f"{kind.kind}: no free name found for generateName {prefix!r}. Try again")
 
     def _store(self, kind: Kind, document: JsonObject, *, is_shared: bool = False) -> JsonObject:
         with self._write() as write:

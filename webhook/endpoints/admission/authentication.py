@@ -24,7 +24,7 @@ from certs.context import CertificateSubject
 from webhook.settings.access import AccessSettings
 
 LEARNING_SECONDS: Final = 0.5
-"""How long a caller of another path waits: the API server may observe a change before this process does."""
+"""Delay for callers of other paths: the API server may observe a change before this process does."""
 
 
 class Calls(Protocol):

@@ -65,7 +65,7 @@ from webhook.validation.framework.context import Context
 Hook = Literal["validate", "mutate"]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 Judge = Callable[[JsonObject, float], Awaitable[Judgement]]
-"""Judges ``request`` of a review within the deadline, and returns the verdict."""
+"""Evaluates ``request`` of a review within the deadline, and returns the verdict."""
 
 HOOKS: Final[tuple[Hook, ...]] = ("validate", "mutate")
 _TIMED_OUT: Final = "timed out: the caller's time limit has passed"

@@ -68,7 +68,10 @@ class ObservedModel(RequestModel):
 
 
 class DisruptionModel(RequestModel):
-    """A question whether nodes of a pool may be disrupted. One of `pool` and `nodePool`, one of `nodes` and `count`."""
+    """A request to check whether nodes of a pool may be disrupted.
+
+    One of `pool` and `nodePool` must be set, and one of `nodes` and `count`.
+    """
 
     pool: Name | None = None
     """Name of a NodePool of the hub."""
@@ -76,7 +79,7 @@ class DisruptionModel(RequestModel):
     """A NodePool that need not be on the hub. Defaults are filled in as admission does. Its nodes cannot be reserved.
     """
     reason: Reason
-    """Reason of the disruption. Budgets do not limit `Expired` unless the operator sets them to."""
+    """Reason for the disruption. Budgets do not limit `Expired` unless the operator sets them to."""
     nodes: Annotated[tuple[Name, ...], Field(max_length=MOST_NODES)] | None = None
     """Names of nodes, the preferred ones first."""
     count: Count | None = None
@@ -97,7 +100,7 @@ class DisruptionModel(RequestModel):
         """Return the question. *at* is its path in the body.
 
         Raises:
-            ProblemError: The question cannot be answered. Lists every mistake.
+            ProblemError: The question cannot be answered. Lists every error.
         """
         mistakes = list(self._mistakes(at))
         if mistakes:
@@ -186,7 +189,7 @@ class DisruptionBatchModel(RequestModel):
 
 
 class RolloutModel(RequestModel):
-    """A question whether a placement may be changed on a cluster now."""
+    """A request to check whether a placement may be changed on a cluster now."""
 
     placement: PlacementModel
     """A placement on the hub, by `ref`. An inline policy has no rollout."""
@@ -209,7 +212,7 @@ class RolloutModel(RequestModel):
 
 
 class ClusterUpdateModel(RequestModel):
-    """A question whether a cluster may be upgraded now."""
+    """A request to check whether a cluster may be upgraded now."""
 
     cluster: Name
     """Name of a member cluster."""

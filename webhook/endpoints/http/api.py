@@ -246,7 +246,7 @@ class Api:
         """Read the request body as *model*.
 
         Raises:
-            ProblemError: Not JSON, too large, too slow, or not valid for the model. Lists every mistake.
+            ProblemError: Not JSON, too large, too slow, or not valid for the model. Lists every error.
         """
         return await self.read_as(request, lambda _: model)
 

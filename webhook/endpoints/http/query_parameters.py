@@ -1,6 +1,6 @@
 """Query parameters: names, instants, numbers, and pagination with ``limit``, ``continue`` and names.
 
-A mistake in one is reported with its name.
+An error in one is reported with its name.
 
 A page continues after the last name of the previous one, even if objects were created or deleted in between: members
 report all the time, and a token for one state of the hub would expire before the next page is requested.

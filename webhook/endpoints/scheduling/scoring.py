@@ -51,7 +51,7 @@ class Rejection(TypedDict):
     code: Refusal
     """The category of the first check that failed."""
     message: str
-    """The reason in words."""
+    """Human-readable reason."""
     resolvable: bool
     """Whether freeing capacity on the cluster could help."""
 

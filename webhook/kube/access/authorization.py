@@ -60,7 +60,7 @@ class HubAccessReviewer:
         """
         if len(accesses) > MOST_REVIEWED:
             return Reviewed(
-                unanswered=f"{len(accesses)} rights or more are needed, and at most {MOST_REVIEWED} are asked about"
+                unanswered=f"{len(accesses)} rights or more are needed, but at most {MOST_REVIEWED} can be reviewed"
             )
         answers = await asyncio.gather(*(self._may_one_of(user, access) for access in accesses), return_exceptions=True)
         denied = tuple(access for access, answer in zip(accesses, answers, strict=True) if answer is False)

@@ -33,7 +33,7 @@ class ReviewCounts:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._counter = Counter(
             "harbormaster_auth_reviews",
-            "Number of reviews of tokens and rights, by result. cache: not asked of the API server again.",
+            "Number of reviews of tokens and rights, by result. cache: answered from the cache.",
             ("kind", "result"),
             registry=registry,
         )

@@ -104,7 +104,7 @@ class AuthoritySecret:
         except DamagedLineageError as error:
             is_ours = GENERATION in annotations or labels_of(document).items() >= MANAGED_BY.items()
             if certificates_in(entries[CERTIFICATE]) and not is_ours:
-                raise ForeignSecretError(f"{self} holds a certificate of somebody else: {error}") from error
+                raise ForeignSecretError(f"{self} holds a certificate that is not an authority: {error}") from error
             return StoredLineage(document, None, str(error))
 
     async def write(self, lineage: Lineage, over: StoredLineage) -> None:

@@ -147,7 +147,9 @@ class Leader(LeaseClient):
         parts = parted_into(self.holder)
         if parts is None:
             return ""
-        return f"{parts} shards hold it, and this replica has 1 shard: it does nothing until those replicas are gone"
+        return (
+            f"replicas with {parts} shards hold it. This replica has 1 shard, and remains idle until they have stopped"
+        )
 
     async def _take(self) -> float | None:
         record = await self._read()

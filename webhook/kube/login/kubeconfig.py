@@ -196,7 +196,7 @@ class Kubeconfig:
         entries = self._entries_named(section, name)
         if len(entries) > 1:
             location = f"kubeconfig {self.file}: context {_quoted(context)}"
-            raise ConfigurationError(f"{location}: {section}: {_quoted(str(name))} is there {len(entries)} times")
+            raise ConfigurationError(f"{location}: {section}: {_quoted(str(name))} occurs {len(entries)} times")
         return entries[0] if entries else None
 
     def _entries_named(self, section: Section, name: object) -> Sequence[Mapping[str, Any]]:

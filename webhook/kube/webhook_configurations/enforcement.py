@@ -85,7 +85,7 @@ class EnforcementMonitor:
             if problem is not None and problem != before:
                 self._tell(kind, problem)
             elif before is not None and problem is None:
-                self._tell(kind, Event("WebhooksEnforced", f"{kind} {self._name} is as it should be again"))
+                self._tell(kind, Event("WebhooksEnforced", f"{kind} {self._name} is correct again"))
 
     def enforced(self) -> dict[str, bool]:
         """Return whether each expected configuration enforces as intended, by kind."""
@@ -106,7 +106,7 @@ class EnforcementMonitor:
             return None
         names = ", ".join(fail_open[:_MOST_NAMED]) + (", …" if len(fail_open) > _MOST_NAMED else "")
         note = (
-            f"{kind} {self._name} lets writes pass that cannot be judged: "
+            f"{kind} {self._name} admits writes without a review if no webhook answers: "
             f"failurePolicy of {len(fail_open)} hooks is Ignore, not Fail: {names}. To restore it, {ADVICE}"
         )
         return Event("WebhooksFailOpen", note, "Warning")

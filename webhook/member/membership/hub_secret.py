@@ -106,7 +106,7 @@ def _text(data: Mapping[str, Any], key: str, *, is_required: bool) -> str:
     try:
         text = base64.b64decode(str(encoded), validate=True).decode()
     except ValueError as error:
-        raise InvalidSecretError(f"data.{key}: must be base64 of a text") from error
+        raise InvalidSecretError(f"data.{key}: must be base64-encoded text") from error
     if key != _KEYS["authorities"] and not (text.isascii() and text.isprintable()):
         raise InvalidSecretError(f"data.{key}: must not contain line breaks or other control characters")
     return text

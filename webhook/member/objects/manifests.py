@@ -195,7 +195,7 @@ def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: Member
         return reject(ManifestReason.DECODING_ERRED, f"metadata.namespace must be set: {kind.kind} is namespaced")
     annotations = metadata.get("annotations") or {}
     if not isinstance(annotations, Mapping) or not all(isinstance(value, str) for value in annotations.values()):
-        message = f"metadata.annotations is {annotations!r:.64}, expected an object of texts"
+        message = f"metadata.annotations is {annotations!r:.64}, expected an object of strings"
         return reject(ManifestReason.DECODING_ERRED, message)
     if mistakes := ignored_fields_mistakes(document):
         message = f"metadata.annotations[{IGNORE_FIELDS}] {'; '.join(mistakes)}"

@@ -111,7 +111,7 @@ RULES: Final = (
     ),
     deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
     deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
-    deny("G-19", "The namespace of the installation is not deleted by mistake.", OURS, on=DELETE),
+    deny("G-19", "The namespace of the installation is not deleted accidentally.", OURS, on=DELETE),
     deny("G-20", "Only the loop sets a binding to Unscheduled, which removes its content.", OURS, on=UPDATE),
     deny("X-50", "Only harbormaster creates approval requests.", OURS, on=CREATE),
 )

@@ -48,7 +48,7 @@ _BEFORE: Final = "spec.stages.*.beforeStageTasks"
 RULES: Final = (
     *USER_RULES,
     schema("S-01", "There are at most 31 stages.", CRD, "spec.stages"),
-    schema("S-02", "A stage name is 1 to 63 lower-case letters and digits.", CRD, "spec.stages.*.name"),
+    schema("S-02", "A stage name is 1 to 63 lowercase letters and digits.", CRD, "spec.stages.*.name"),
     schema(
         "S-03",
         "maxConcurrency is an integer from 1 to 2147483647 or a percentage of 1% to 100%.",
@@ -87,7 +87,7 @@ _CONCURRENCY = re.compile(r"(?:100|[1-9][0-9]?)%", re.ASCII)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a strategy. An update may change any field."""
+    """Yield the errors and warnings of a strategy. An update may change any field."""
     reading = read_object(ClusterStagedUpdateStrategy, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -122,7 +122,7 @@ def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:
 def validate_stage(stage: StageConfig, at: FieldPath) -> Iterator[Finding]:
     """One stage: its name, the selection and order of its clusters, its concurrency, and its tasks."""
     if not _STAGE_NAME.fullmatch(stage.name):
-        yield invalid(at / "name", stage.name, "must consist of lower-case letters and digits", "S-02")
+        yield invalid(at / "name", stage.name, "must consist of lowercase letters and digits", "S-02")
     if stage.label_selector is None:
         yield FieldWarning(at / "labelSelector", "a stage without it selects no cluster. {} selects all", "X-34")
     else:

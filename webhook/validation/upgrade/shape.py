@@ -40,11 +40,11 @@ PLACES_OF_GATES: Final = tuple(place for stage in PLACES_OF_STAGES for place in 
 
 SHAPE: Final = schema("C-01", "Types, bounds and enum values are those of the schema.", OURS, "spec")
 NAMED: Final = deny(
-    "C-02", f"The name has at most {LONGEST_NAME} characters: lower-case letters, digits and '-' between them.", OURS
+    "C-02", f"The name has at most {LONGEST_NAME} characters: lowercase letters, digits and '-' between them.", OURS
 )
 GENERATED: Final = deny(
     "C-03",
-    f"The name has at most {LONGEST_GENERATED_NAME} characters: lower-case letters, digits and '-' between them.",
+    f"The name has at most {LONGEST_GENERATED_NAME} characters: lowercase letters, digits and '-' between them.",
     OURS,
 )
 TIMES: Final = schema(
@@ -73,7 +73,7 @@ WRITTEN_BY_USERS: Final = (*USER_RULES, SHAPE, NAMED)
 WRITTEN_BY_RUNS: Final = (*METADATA_RULES, SHAPE, GENERATED)
 
 NAME_GRAMMAR: Final = (
-    "must be 1 to {longest} lower-case letters, digits and '-', and start and end with a letter or digit"
+    "must be 1 to {longest} lowercase letters, digits and '-', and start and end with a letter or digit"
 )
 _NAME: Final = re.compile(NAME_PATTERN, re.ASCII)
 _TIME: Final = re.compile(TIME_PATTERN, re.ASCII)

@@ -56,7 +56,7 @@ SEQUENCE_RULES: Final = (
     deny("C-09", "No two groups have the same name, even in different stages.", OURS),
     schema(
         "C-27",
-        f"The name of a stage or group has 1 to {LONGEST_NAME} lower-case letters, digits and '-'.",
+        f"The name of a stage or group has 1 to {LONGEST_NAME} lowercase letters, digits and '-'.",
         OURS,
         *_in_stages_and_groups("name"),
     ),
@@ -89,7 +89,7 @@ _LONGEST_COUNT: Final = len(str(LARGEST))
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a strategy."""
+    """Yield the errors and warnings of a strategy."""
     reading = read_object(ClusterUpgradeStrategy, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

@@ -74,7 +74,7 @@ def test_a_whole_type():
         pytest.param({"price": True}, '[0].price: "True" is not a price per hour', id="boolean"),
         pytest.param({"price": [1]}, '[0].price: "[1]" is not a price per hour', id="list"),
         pytest.param({"name": ...}, "[0].name: is missing", id="no-name"),
-        pytest.param({"name": 7}, "[0].name: 7 is not a text", id="name-of-another-type"),
+        pytest.param({"name": 7}, "[0].name: 7 is not a string", id="name-of-another-type"),
         pytest.param({"zone": ...}, "[0].zone: is missing", id="no-zone"),
         pytest.param({"cpu": ...}, "[0].cpu: is missing", id="no-cpu"),
         pytest.param({"cpu": "-4"}, '[0].cpu: "-4" is not an amount', id="negative-amount"),
@@ -96,7 +96,7 @@ def test_a_mistake_names_field_and_value(changed, expected):
     ("other", "expected"),
     [
         pytest.param(ROW, '[1]: "d4" is listed twice for zone "z1", on-demand', id="an-offering-twice"),
-        pytest.param(row(zone="z2", cpu="8"), '[1]: "d4" has other resources', id="other-resources"),
+        pytest.param(row(zone="z2", cpu="8"), '[1]: "d4" has different resources', id="other-resources"),
         pytest.param(
             {"name": "d4", "cpu": "4", "memory": "16Gi", "offerings": []},
             '[1].name: "d4" is listed twice',

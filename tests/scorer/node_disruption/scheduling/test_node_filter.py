@@ -362,7 +362,7 @@ def test_reasons_are_those_of_the_first_check_that_fails():
         "Too many pods": 1,
         "node(s) didn't match pod topology spread constraints (missing required label)": 1,
         "node(s) had untolerated taint(s)": 1,
-        "node(s) take no more pods": 1,
+        "node(s) accept no more pods": 1,
         "node(s) were unschedulable": 1,
     }
 

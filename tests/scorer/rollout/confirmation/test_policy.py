@@ -34,7 +34,7 @@ def test_patterns(pattern, group, kind, covers):
 
 @pytest.mark.parametrize("text", ["", "*", "Stateful Set.apps", "Secret.", ".apps", "*.*", "A.b..c", "A.b c"])
 def test_bad_patterns_are_named(text):
-    with pytest.raises(ValueError, match="is none of Kind"):
+    with pytest.raises(ValueError, match="is not one of Kind"):
         KindPattern.parse(text)
 
 

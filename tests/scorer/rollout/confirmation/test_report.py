@@ -18,7 +18,7 @@ DIGEST = ITEM.digest(UID)
 
 def test_a_confirmation_that_counts_needs_no_word():
     message = pending_message(make_placement(confirm(DIGEST)), [ITEM], NOW)
-    assert message == f"1 object stays on the members until confirmed: StatefulSet shop/db ({DIGEST})"
+    assert message == f"1 object remains on the members until confirmed: StatefulSet shop/db ({DIGEST})"
 
 
 def test_a_digest_that_was_carried_out_is_named_with_the_time_from_which_it_counts():

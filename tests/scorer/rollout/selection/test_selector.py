@@ -254,7 +254,7 @@ def test_an_allow_list_replaces_the_block_list():
 
 @pytest.mark.parametrize("text", ["a/b/c/d", "example.com/v1/Kind One", "/v1"])
 def test_a_token_that_is_no_rule_is_shown(text):
-    with pytest.raises(ValueError, match="is none of GROUP"):
+    with pytest.raises(ValueError, match="is not one of GROUP"):
         parse_kind_rules(text)
 
 

@@ -103,7 +103,7 @@ def test_the_detail_says_where_a_member_stands():
         pytest.param(
             member("a"), {"state": "NotStarted"}, "NotItsTurn", "run v131 has not started", id="run-not-started"
         ),
-        pytest.param(member("a"), {}, "Allowed", "it is the turn of member a in run v131", id="its-turn"),
+        pytest.param(member("a"), {}, "Allowed", "member a is next in run v131", id="its-turn"),
     ],
 )
 def test_what_the_record_says_of_a_member(entry, run, reason, message):
@@ -240,17 +240,17 @@ OPENS = format_time(NOW + SOON)
         ),
         pytest.param(
             member("a", "Pending", "MemberOnHold", message=MESSAGE),
-            ("Allowed", "it is the turn of member a in run v131", RETRY_INTERVAL),
+            ("Allowed", "member a is next in run v131", RETRY_INTERVAL),
             id="hold-taken-off",
         ),
         pytest.param(
             member("a", "Pending", "SomethingNew", message=MESSAGE),
-            ("Allowed", "it is the turn of member a in run v131", RETRY_INTERVAL),
+            ("Allowed", "member a is next in run v131", RETRY_INTERVAL),
             id="of-another-version",
         ),
         pytest.param(
             member("a", "NotStarted", "PlacementGuard"),
-            ("Allowed", "it is the turn of member a in run v131", RETRY_INTERVAL),
+            ("Allowed", "member a is next in run v131", RETRY_INTERVAL),
             id="not-pending-any-more",
         ),
     ],
@@ -283,9 +283,7 @@ def test_why_a_member_is_pending_is_told_as_recorded(entry, expected):
 def test_no_more_than_the_limits_are_upgraded_at_once(in_stage, in_group, busy, says):
     entries = [member("a"), member("z", "Pending"), *(member(name, "Running") for name in busy)]
     reason, message, _ = turn(run_of(stage(group(*entries, concurrency=in_group), concurrency=in_stage)))
-    assert (reason, message) == (
-        ("NotItsTurn", says) if says else ("Allowed", "it is the turn of member a in run v131")
-    )
+    assert (reason, message) == (("NotItsTurn", says) if says else ("Allowed", "member a is next in run v131"))
 
 
 def test_members_of_other_groups_take_the_slots_of_the_stage_and_not_of_the_group():

@@ -70,7 +70,7 @@ def test_now_as_a_table(cli, pools):
         pytest.param(
             [{"nodes": "2"}],
             ["--total", 9, "--deleting", 1, "--not-ready", 1],
-            "when a node is done",
+            "when a disruption finishes",
             id="used-up",
         ),
         pytest.param([{"nodes": "10%"}], ["--total", 0], "when the pool has nodes", id="a-share-of-nothing"),
@@ -229,7 +229,10 @@ def test_as_json_in_a_zone(cli, pools):
         ),
         (["list", "--total", "2147483648"], "Invalid value for '--total': 2147483648 is not in the range"),
         (["list", "--deleting", "1"], "--deleting and --not-ready require --total"),
-        (["list", "--total", "1", "--deleting", "2"], "--total 1, --deleting 2, --not-ready 0: total 1 does not hold"),
+        (
+            ["list", "--total", "1", "--deleting", "2"],
+            "--total 1, --deleting 2, --not-ready 0: total 1 must not be less",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(cli, pools, arguments, message):

@@ -82,7 +82,7 @@ def test_counts_may_be_given(cli, files):
         (("who",), "'who' is not a node of NodePool batch"),
         (("n1", "n1"), "'n1' is listed twice"),
         (("--count", "1", "--deleting", "1"), "require --total"),
-        (("--count", "1", "--total", "1", "--deleting", "2"), "total 1 does not hold deleting 2"),
+        (("--count", "1", "--total", "1", "--deleting", "2"), "total 1 must not be less than deleting 2"),
         (("--count", "1", "--reserve", "60", "--holder", "me"), "only a running hub has reservations"),
         (("--count", "1", "--now", "soon"), "'soon' is not a time"),
         (("--count", "1", "--now", "0001-01-01T00:00:00+14:00"), "'0001-01-01T00:00:00+14:00' is not a time"),

@@ -49,7 +49,7 @@ rules:
 - apiGroups: ["apps"]
   resources: ["deployments"]
   verbs: ["create", "delete", "get", "list", "patch", "update", "watch"]
-# objects that placements place on this member too: all Secrets; leave this rule out if none is placed
+# objects that placements place on this member too: all Secrets. Omit this rule if no Secrets are placed
 - apiGroups: [""]
   resources: ["secrets"]
   verbs: ["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -236,7 +236,7 @@ def test_roles_for_another_account_than_admission_knows_come_with_a_word(cli, mo
             ("reconcile", "--select", "pods"), "--select 'pods': objects of kind Pod are never selected", id="blocked"
         ),
         pytest.param(("reconcile", "--select", "boats"), "'boats' is not a known kind", id="unknown-kind"),
-        pytest.param(("agent", "--apply", "roles"), "--apply 'roles': placing roles takes more rights", id="roles"),
+        pytest.param(("agent", "--apply", "roles"), "--apply 'roles': placing roles requires more rights", id="roles"),
         pytest.param(
             ("reconcile", "--select", "ns", "--select-everything"), "cannot be used together", id="some-and-everything"
         ),

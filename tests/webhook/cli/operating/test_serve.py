@@ -75,7 +75,7 @@ def test_a_secret_that_no_path_of_a_service_can_have_is_refused_unless_there_is_
     monkeypatch.setenv("HARBORMASTER_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
     done = cli("webhook-configuration", "--no-ca")
     assert done.exit_code == 1
-    assert "the first secret must consist of lower case letters" in done.stderr
+    assert "the first secret must consist of lowercase letters" in done.stderr
     assert secret not in done.stderr
     assert cli("webhook-configuration", "--no-ca", "--url", "https://10.0.0.7:9443").exit_code == 0
 

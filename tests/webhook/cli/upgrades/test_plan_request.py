@@ -92,7 +92,7 @@ def test_files_are_checked_first_and_every_mistake_is_named(written):
 
 def test_a_bad_name_is_one_mistake(written):
     result = CliRunner().invoke(root, ["lint", "-f", *written(make_upgrade_run("A_b"))])
-    assert "must be 1 to 50 lower-case letters" in result.stdout
+    assert "must be 1 to 50 lowercase letters" in result.stdout
     assert result.stdout.endswith("1 object: 1 error, 0 warnings\n")
 
 

@@ -35,7 +35,7 @@ async def test_an_edit_that_matches_no_cluster_removes_nothing():
         nowhere = {"placementType": "PickFixed", "clusterNames": []}
         await world.change(PLACEMENT, "shop", policy=nowhere)
         await world.until(lambda: pending(world))
-        assert "the content stays on 3 dropped clusters" in pending(world)["message"]
+        assert "the content remains on 3 dropped clusters" in pending(world)["message"]
         assert set(state(world).values()) == {"Unscheduled"}
         assert await on_members(world, STATEFUL_SET, "db") == ["fish", "lion", "wolf"]
         (first, *_) = digests(world)

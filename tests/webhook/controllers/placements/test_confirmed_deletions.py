@@ -28,7 +28,7 @@ async def test_a_deleted_placement_waits_with_its_content():
     async with confirming() as world:
         await world.store.delete(PLACEMENT, Key("shop"))
         await world.until(lambda: pending(world))
-        assert "the content of the deleted placement stays" in pending(world)["message"]
+        assert "the content of the deleted placement remains" in pending(world)["message"]
         assert set(bindings(world)) == set(EVERYWHERE)
         assert not any(map(is_deleting, bindings(world).values()))
         assert await on_members(world, STATEFUL_SET, "db") == EVERYWHERE

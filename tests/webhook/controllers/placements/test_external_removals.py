@@ -35,7 +35,7 @@ async def drop_under_external(world, policy=NOWHERE):
 async def test_dropped_clusters_are_judged_when_the_strategy_changes_back():
     async with confirming() as world:
         await drop_under_external(world)
-        message = "the content stays on 3 dropped clusters until an update run removes it: fish, lion, wolf"
+        message = "the content remains on 3 dropped clusters until an update run removes it: fish, lion, wolf"
         assert pending(world)["message"] == message
         assert not world.events("RemovalPending"), "no user has to confirm it"
         await world.change(PLACEMENT, "shop", strategy=ROLLING)

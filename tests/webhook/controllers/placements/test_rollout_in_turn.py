@@ -92,7 +92,7 @@ async def test_a_member_that_is_rolled_out_to_is_refused_to_others():
                         await tool.hold("a")
                     refused = str(found.value)
                 await asyncio.sleep(0)
-        assert "it is held for Rollout by rollout/crp/web" in refused
+        assert "it is reserved for Rollout by rollout/crp/web" in refused
 
 
 async def test_what_somebody_else_has_just_reserved_is_found_out_when_the_turn_is_taken():

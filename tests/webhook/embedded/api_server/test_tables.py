@@ -103,7 +103,7 @@ def test_a_row_may_carry_nothing():
 
 
 def test_including_something_else():
-    with pytest.raises(ApiError, match="includeObject 'All' is none of Metadata, None, Object"):
+    with pytest.raises(ApiError, match="includeObject 'All' is not one of Metadata, None, Object"):
         table(BOAT, included="All")
 
 

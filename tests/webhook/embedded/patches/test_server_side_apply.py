@@ -121,7 +121,7 @@ async def test_rules_and_defaults_hold_and_a_dry_run_stores_nothing(api):
     ("query", "wanted", "code", "said"),
     [
         pytest.param("", settings(k="1"), 400, "fieldManager: required", id="no-manager"),
-        pytest.param("?fieldManager=x", {**settings(), "kind": "Secret"}, 400, "the URL is of", id="other-kind"),
+        pytest.param("?fieldManager=x", {**settings(), "kind": "Secret"}, 400, "but the URL has", id="other-kind"),
         pytest.param("?fieldManager=x", [1], 400, "must be a JSON object", id="no-object"),
         pytest.param(
             "?fieldManager=x",
@@ -177,7 +177,10 @@ async def test_what_cannot_be_applied(api, query, wanted, code, said):
 
 async def test_a_status_is_not_applied(api):
     answer = await api.patch(f"{PLACEMENTS}/web/status?fieldManager=x", json={}, headers=APPLY)
-    assert (answer.status, "takes no application/apply-patch+yaml" in (await answer.json())["message"]) == (415, True)
+    assert (answer.status, "does not accept application/apply-patch+yaml" in (await answer.json())["message"]) == (
+        415,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

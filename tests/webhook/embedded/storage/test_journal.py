@@ -238,7 +238,7 @@ async def test_a_full_disk_leaves_everything_as_it_was(tmp_path):
                 },
             ),
         ):
-            with pytest.raises(StoreError, match=r"hub\.db.*nothing was changed"):
+            with pytest.raises(StoreError, match=r"hub\.db.*Nothing was changed"):
                 await write
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

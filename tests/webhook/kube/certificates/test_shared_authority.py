@@ -355,7 +355,7 @@ async def test_a_certificate_of_somebody_else_is_never_written_over(hub, start):
     before = hub.documents[SECRET]
     replica = await start()
     assert hub.documents[SECRET] == before
-    assert "quay/ca holds a certificate of somebody else" in replica.kept.bundle_problem()
+    assert "quay/ca holds a certificate that is not an authority" in replica.kept.bundle_problem()
 
 
 @pytest.mark.parametrize(

@@ -337,7 +337,7 @@ def test_replicas_that_share_the_work_are_waited_for_and_named_with_both_counts(
             for turn in range(10):
                 await asyncio.sleep(5)
                 assert not b.may_write
-                assert "3 shards hold it, and this replica has 1 shard" in b.elector.trouble
+                assert "replicas with 3 shards hold it. This replica has 1 shard" in b.elector.trouble
                 spec = {**document["spec"], "leaseTransitions": turn}
                 document = await store.replace(LEASE, {**document, "spec": spec})
             await asyncio.sleep(20)

@@ -95,7 +95,7 @@ async def test_the_login_is_that_of_the_library(write, cluster, user):
         pytest.param(
             {}, {"client-certificate": "me.crt", "client-key": "no.key"}, {}, "client-key: .*no.key: ", id="no-key"
         ),
-        pytest.param({}, {}, {"users": [{"name": "u", "user": {}}] * 2}, "users: 'u' is there 2 times", id="two-users"),
+        pytest.param({}, {}, {"users": [{"name": "u", "user": {}}] * 2}, "users: 'u' occurs 2 times", id="two-users"),
         pytest.param({"server": 1}, {}, {}, "cluster 'c': server: '1': must be text", id="no-text"),
         pytest.param({}, {"tokenFile": "none"}, {}, "none", id="library"),
     ],

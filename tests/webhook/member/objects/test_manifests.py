@@ -63,7 +63,7 @@ def config_map(name="c", namespace="app", **metadata):
         pytest.param(
             config_map(annotations={"a": 1}),
             ManifestReason.DECODING_ERRED,
-            "expected an object of texts",
+            "expected an object of strings",
             id="annotation",
         ),
         pytest.param(
