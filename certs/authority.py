@@ -88,7 +88,7 @@ class Authority:
 
     @classmethod
     def new(cls, now: datetime, generation: int = 1, life: timedelta = AUTHORITY_LIFE) -> Self:
-        """Make a self-signed P-256 authority valid from *now*.
+        """Create a self-signed P-256 authority valid from *now*.
 
         Args:
             now: Time of day, with time zone.

@@ -62,7 +62,7 @@ class Lineage:
 
     @classmethod
     def begin(cls, now: datetime, life: timedelta = AUTHORITY_LIFE) -> Self:
-        """Make the first generation."""
+        """Create the first generation."""
         return cls(Authority.new(now, life=life))
 
     @classmethod

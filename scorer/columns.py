@@ -125,7 +125,7 @@ _NO_CODE = ABSENT - 1
 """A code that no cluster has."""
 
 _FEW_CODES = 4
-"""Most codes that are compared one by one. For more codes, a table lookup per cluster is faster."""
+"""Maximum number of codes that are compared one by one. For more codes, a table lookup per cluster is faster."""
 
 
 class Rows(Sequence[R]):

@@ -32,7 +32,7 @@ class FilterRejection:
     Args:
         plugin: The name of the filter, as the reference spells it.
         category: Machine-readable reason.
-        message: The failed check with its numbers, for people.
+        message: Human-readable message with the failed check and its numbers.
         help: The single change that would make the cluster pass this check. Empty: no single change would.
     """
 

@@ -28,7 +28,7 @@ from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, text_at
 
 NAMESPACE_LIMIT: Final = 200
-"""Most namespaces in the report of an agent. If the member has more, the report is incomplete."""
+"""Maximum number of namespaces in the report of an agent. If the member has more, the report is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ REMOVE_APPLIED_WORK = (
     f"kubectl annotate appliedwork NAME {REMOVE}=$(kubectl get appliedwork NAME -o jsonpath='{{.metadata.uid}}') "
     "&& kubectl delete appliedwork NAME"
 )
-"""How to remove an AppliedWork that has no Work, with the objects that it owns."""
+"""Commands that remove an AppliedWork without a Work, with the objects that it owns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from scorer.api.unstructured.documents import is_deleting, spec_of, status_of
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
 
 FORCE_DELETE_AFTER: Final = timedelta(minutes=15)
-"""Longest wait, counted from the deletion timestamp, for a member whose agent does not answer."""
+"""Maximum wait, counted from the deletion timestamp, for a member whose agent does not answer."""
 
 
 class DepartureStage(Enum):

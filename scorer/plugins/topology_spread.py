@@ -31,7 +31,7 @@ class Constraint:
     hard: bool
 
     def verdict(self, counts: IntColumn) -> tuple[BoolColumn, IntColumn]:
-        """Judge one more placement in each domain.
+        """Evaluate one more placement in each domain.
 
         Args:
             counts: Shape (domains,): clusters placed in each domain.

@@ -36,11 +36,11 @@ from scorer.rollout.bindings import (
 )
 
 CLEANUP_RETRY = timedelta(seconds=5)
-"""How long to wait for a binding that is being deleted to make room for its successor (rollout.md 7.5)."""
+"""Time to wait until a binding that is being deleted makes room for its successor (rollout.md 7.5)."""
 
 
 _MOST_NAMED = 3
-"""Most clusters that a message names."""
+"""Maximum number of clusters that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class RolloutPlan:
         blocked: Bindings that the limits keep from being updated or bound: RolloutStarted False.
         deferred_removals: Bindings whose removal the limits, another disruption or closed windows delay. Only a wait
             for windows is written to their status.
-        up_to_date: Bound bindings without differences: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
+        up_to_date: Bound bindings without differences: RolloutStarted True, even with `Action.NOTHING_TO_ROLL`.
         unready: Bindings that count as unavailable: not available, or not for long enough.
         waiting: Bindings whose cluster is held by another disruption: RolloutStarted False, also with
             `Action.NOTHING_TO_ROLL`.

@@ -203,7 +203,7 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
 
     Args:
         request: The request as stored.
-        message: Author and reason of the approval.
+        message: Author of the approval, and the reason for it.
         now: Current time.
     """
     text = message[:_LONGEST_MESSAGE]

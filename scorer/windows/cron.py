@@ -46,7 +46,7 @@ _LONGEST_CACHED: Final = 256
 _LONGEST_WORD: Final = 64
 _QUOTED: Final = 64
 _COUNTED: Final = 10
-"""Most fields that are counted for an error message."""
+"""Maximum number of fields that are counted for an error message."""
 _LARGEST: Final = 2**63 - 1
 _LARGEST_DIGITS: Final = len(str(_LARGEST))
 _SPACE: Final = (

@@ -202,7 +202,7 @@ def openings(
 
 
 def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextOpenings) -> int:
-    """Return when no window is open any more, following windows that open before the ones open at *minute* have closed.
+    """Return when the last window closes, following windows that open before the ones open at *minute* have closed.
 
     Returns *minute* itself if none is open. A search beyond the horizon ends at some minute after it.
     """

@@ -20,11 +20,11 @@ from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, WindowState
 
 MOST_NAMED: Final = 20
-"""Most windows in the annotation of a member."""
+"""Maximum number of windows in the annotation of a member."""
 OF_UPDATES: Final = frozenset({WindowTarget.ALL})
 """Targets of the windows that updates of placed content wait for. The others apply only to upgrades."""
 _MOST_SAID: Final = 3
-"""Most windows that a message names."""
+"""Maximum number of windows that a message names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -481,7 +481,7 @@ def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[st
 
 
 def as_warnings(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:
-    """Return warnings as texts without control characters: a limited number, of any length."""
+    """Return warnings as strings without control characters: a limited number, of any length."""
     texts = list(dict.fromkeys(printable(str(note)) for note in islice(notes, MOST_COLLECTED)))
     if len(texts) > MOST_WARNINGS:
         rest = len(texts) - MOST_WARNINGS + 1

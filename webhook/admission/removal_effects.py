@@ -439,7 +439,7 @@ def _ends_with(deleted: JsonObject, identity: ObjectIdentity) -> bool:
 
 
 def _placements_of(write: _Write) -> Iterator[JsonObject]:
-    """Yield the placements that place the written object, or objects that end with it."""
+    """Yield the placements that place the written object, or objects that are deleted with it."""
     old, hub = write.old, write.context.hub
     namespace = name_of(old) if group_kind(old) == NAMESPACE.group_kind else namespace_of(old)
     values = [placed_in(namespace)] if namespace else [placed_of(*group_kind(old))]

@@ -27,7 +27,7 @@ from webhook.validation.framework.context import Context
 
 RULE: Final = "RC-19"
 MOST_READ: Final = 20
-"""How many placements are read and named. Further ones are counted."""
+"""Maximum number of placements that are read and named. Others are only counted."""
 _LONGEST_MESSAGE: Final = 4096
 
 
@@ -160,7 +160,7 @@ def lacking_right(alternatives: Sequence[Sequence[Access]], context: Context, re
 
 
 class RemovalReviews:
-    """Judges writes by what they take off clusters.
+    """Evaluates writes by what they take off clusters.
 
     Args:
         rights: Knows which placements the author may read.

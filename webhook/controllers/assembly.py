@@ -131,7 +131,7 @@ def make_loop(
     nodes: NodeSide = NodeSide(),
     events: EventRecorder | None = None,
 ) -> Loop:
-    """Make the loop of one leadership term.
+    """Create the loop of one leadership term.
 
     Args:
         hub: The hub cluster.

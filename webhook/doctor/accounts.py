@@ -144,7 +144,7 @@ def optional_server_rights(held_rights: Collection[Right]) -> tuple[OptionalRigh
 
 
 def judge_account(account: Account, denied_rights: Collection[Right] | None) -> Finding:
-    """Judge the rights of an account.
+    """Check the rights of an account.
 
     Args:
         account: The account.
@@ -174,7 +174,7 @@ def judge_account(account: Account, denied_rights: Collection[Right] | None) -> 
 
 
 def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], roles: Roles, home: str) -> Finding:
-    """Judge the rights of all agents on the hub.
+    """Check the rights of all agents on the hub.
 
     Args:
         members: All MemberClusters.
@@ -229,7 +229,7 @@ Other values of these fields, or parameters, would narrow the scope of the polic
 def judge_policies(
     installation: Installation, policies: Iterable[JsonObject], bindings: Iterable[JsonObject]
 ) -> Finding:
-    """Judge the ValidatingAdmissionPolicies that restrict harbormaster's accounts. Their names do not matter."""
+    """Check the ValidatingAdmissionPolicies that restrict harbormaster's accounts. Their names do not matter."""
     policy_specs = {name_of(policy): spec_of(policy) for policy in policies}
     in_force = {
         str(spec.get("policyName"))

@@ -16,7 +16,7 @@ _HINT: Final = "see docs/troubleshooting.md, The check ca-bundle"
 
 
 def judge_authority(state: CertificateState, distrust: str) -> Finding:
-    """Judge an authority that harbormaster manages.
+    """Check an authority that harbormaster manages.
 
     Args:
         state: The state as read. Missing configurations are ignored, because another check reports them.
@@ -35,7 +35,7 @@ def judge_authority(state: CertificateState, distrust: str) -> Finding:
 def judge_bundles(
     configurations: Mapping[str, Registered], distrust: str, now: datetime, *, any_answer: bool = True
 ) -> Finding:
-    """Judge the trust of the API server, if the certificate comes from another source.
+    """Check the trust of the API server, if the certificate comes from another source.
 
     Args:
         configurations: The configurations as read, by kind.

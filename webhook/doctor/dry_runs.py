@@ -58,7 +58,7 @@ class DryRuns:
 
 
 def judge_dry_runs(runs: DryRuns, namespace: str, *, is_registered: bool) -> Finding:
-    """Judge the answers of the API server.
+    """Check the answers of the API server.
 
     Args:
         runs: The answers.

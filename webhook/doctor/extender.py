@@ -43,7 +43,7 @@ class Scheduling:
 
 
 def judge_extender(scheduler: Scheduling | None, metrics: Mapping[str, str], now: datetime) -> Finding:
-    """Judge the scheduler of the chart, and the requests that replicas of the server have refused.
+    """Check the scheduler of the chart, and the requests that replicas of the server have refused.
 
     Args:
         scheduler: The scheduler. None: unset, the chart has installed none.

@@ -10,7 +10,7 @@ from scorer.api.values.quoting import format_count
 from webhook.kube.ports import ForbiddenError, NotServedError, StoreError
 
 MOST_PROBLEMS: Final = 20
-"""Most problems that are listed per check. The others are only counted."""
+"""Maximum number of problems that are listed per check. The others are only counted."""
 
 
 class State(StrEnum):

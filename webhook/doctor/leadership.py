@@ -23,7 +23,7 @@ _FOREIGN: Final = (
 
 
 def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
-    """Judge the Lease of the loop.
+    """Check the Lease of the loop.
 
     The time of the last renewal is the API server's, since the clock of the leader may be wrong. The duration is a
     constant of the release, and is not read from the Lease.

@@ -32,14 +32,14 @@ APPLIED_WORKS = "applied-works"
 REMOVALS = "removals"
 CONFIRMATION = "confirmation"
 LARGEST_OFFSET: Final = timedelta(seconds=30)
-"""Longest time to store a heartbeat: the timeout of a request."""
+"""Maximum time to store a heartbeat: the timeout of a request."""
 LONGEST_REPORT: Final = 512
-"""Longest report of an agent in the output, in characters."""
+"""Maximum length of the report of an agent in the output, in characters."""
 NO_MEMBERS: Final = "there are no members yet"
 
 
 def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObject], now: datetime) -> Finding:
-    """Judge whether all members are joined and healthy.
+    """Check whether all members are joined and healthy.
 
     Args:
         members: All MemberClusters.
@@ -58,7 +58,7 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
 
 
 def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
-    """Judge whether members have AppliedWorks without a Work on the hub, as after a restore from a backup."""
+    """Check whether members have AppliedWorks without a Work on the hub, as after a restore from a backup."""
     reports = {name_of(member): orphan_report(member) for member in _staying(members)}
     problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in reports.items() if report]
     well = f"{format_count(len(reports), 'member')} without AppliedWorks that have no Work" if reports else NO_MEMBERS
@@ -67,7 +67,7 @@ def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
 
 
 def judge_removals(bindings: Iterable[JsonObject]) -> Finding:
-    """Judge whether objects that are no longer placed remain on members because they cannot be deleted."""
+    """Check whether objects that are no longer placed remain on members because they cannot be deleted."""
     blocked_removals = [
         (binding, condition) for binding in bindings if (condition := current_condition(binding, REMOVED))
     ]
@@ -90,7 +90,7 @@ def judge_confirmation(policy: RemovalPolicy) -> Finding:
 
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
-    """Judge whether the agents of all members run this release."""
+    """Check whether the agents of all members run this release."""
     reporting_members = [member for member in _staying(members) if _heartbeat(member)]
     versions = {
         name_of(member): text_at(member, "status", "properties", AGENT_VERSION, "value") for member in reporting_members
@@ -113,7 +113,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
-    """Judge the clocks of agents by their last heartbeats. *internal* must have their ``managedFields``."""
+    """Check the clocks of agents by their last heartbeats. *internal* must have their ``managedFields``."""
     offsets = {name_of(member): offset for member in internal if (offset := offset_of(member)) is not None}
     problems = [
         f"{name}: its agent's clock is {seconds(offset)} {'ahead of' if offset > timedelta() else 'behind'} the hub's"

@@ -45,7 +45,7 @@ class DisruptionGate:
 def disruption_of(
     cache: Cache, store: Store, settings: DisruptionSettings, now: Callable[[], datetime]
 ) -> DisruptionGate:
-    """Make the disruption gate.
+    """Create the disruption gate.
 
     Args:
         cache: Cache of the hub. The gate adds the watches that it needs.

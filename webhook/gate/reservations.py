@@ -60,7 +60,7 @@ async def _look_nowhere() -> None:
 
 
 MOST_ATTEMPTS: Final = 40
-"""Most attempts of one change, with jittered backoff up to `LONGEST_PAUSE`."""
+"""Maximum number of attempts of one change, with jittered backoff up to `LONGEST_PAUSE`."""
 SHORTEST_PAUSE: Final = 0.005
 LONGEST_PAUSE: Final = 0.25
 CALL_SECONDS: Final = 5.0

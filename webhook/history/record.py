@@ -35,7 +35,7 @@ CHUNK_BYTES: Final = 64 * 1024
 Each write and its response carry all of them, and the response enlarges the TLS buffer of the connection.
 """
 MOST_CHUNKS: Final = 2000
-"""Most ConfigMaps per kind of process, however small, because each short-lived process leaves one.
+"""Maximum number of ConfigMaps per kind of process, however small, because each short-lived process leaves one.
 
 The largest configurable history, 64 MiB, fills 1,024 of them.
 """

@@ -89,7 +89,7 @@ class ExpiredError(StoreError):
 
 
 class InvalidObjectError(StoreError):
-    """The object cannot be stored: its metadata breaks a rule of the store."""
+    """The object cannot be stored: its metadata violates a rule of the store."""
 
 
 class ForbiddenError(StoreError):
@@ -165,10 +165,10 @@ class Store(Protocol):
         """Create an object. ``generateName`` is supported.
 
         Raises:
-            AlreadyExistsError: The name is taken, maybe by an object that is being deleted.
+            AlreadyExistsError: The name is taken, possibly by an object that is being deleted.
             NotFoundError: The namespace of the object does not exist.
             ForbiddenError: The namespace is being deleted.
-            InvalidObjectError: The metadata breaks a rule.
+            InvalidObjectError: The metadata violates a rule.
         """
         ...
 
@@ -180,7 +180,7 @@ class Store(Protocol):
         Raises:
             NotFoundError: The object does not exist.
             ConflictError: The object has another version, or the name belongs to another object.
-            InvalidObjectError: The metadata breaks a rule, or the kind is custom and there is no ``resourceVersion``
+            InvalidObjectError: The metadata violates a rule, or the kind is custom and there is no ``resourceVersion``
                 (``"0"`` does not count as one).
         """
         ...

@@ -237,7 +237,7 @@ async def notifier_of(
     registry: CollectorRegistry,
     now: Callable[[], datetime],
 ) -> Notifier:
-    """Make the notifier of a process.
+    """Create the notifier of a process.
 
     Args:
         settings: The receiver, and the reasons that are sent.

@@ -39,7 +39,7 @@ from webhook.validation.framework.context import Context
 def answers_of(
     cache: Cache, store: Store, admission: Callable[[], Context], rights: Rights, now: Callable[[], datetime]
 ) -> Answers:
-    """Make the services of ``/v1``, except node pools and gates.
+    """Create the services of ``/v1``, except node pools and gates.
 
     Args:
         cache: Cache of the hub. The services add the watches that they need.
@@ -90,7 +90,7 @@ def services_of(
     metrics: Metrics,
     sinks: EventSinks,
 ) -> Services:
-    """Make all services of a server, and register their metrics.
+    """Create all services of a server, and register their metrics.
 
     Args:
         answers: Services of ``/v1``.
@@ -113,7 +113,7 @@ def services_of(
 def upgrades_of(
     answers: Answers, authorizer: Authorizer, cache: Cache, store: Store, default_upgrader: str, record: Record
 ) -> Upgrades:
-    """Make the services that plan and order upgrade runs.
+    """Create the services that plan and order upgrade runs.
 
     Args:
         answers: Services of admission and of author rights.

@@ -82,7 +82,7 @@ PARTS: Final = web.AppKey("PARTS", AppDependencies)
 
 
 def make_app(parts: AppDependencies) -> web.Application:
-    """Make the HTTPS application: admission, ``/v1``, the extender and the page.
+    """Create the HTTPS application: admission, ``/v1``, the extender and the page.
 
     Admission reveals to strangers only the rules applied to their own input, so its callers need no credentials. All
     other paths require them, except those without data: the files of the page and the OpenAPI description.
@@ -181,7 +181,7 @@ def make_dashboard_app(
     settings: ServerSettings,
     entrance: Entrance,
 ) -> Dashboard:
-    """Make a read-only application with the page and the endpoints that it calls with the token.
+    """Create a read-only application with the page and the endpoints that it calls with the token.
 
     The ``Host`` header of every request must name this machine, for the reason given in `make_probe_app`.
     """
@@ -212,7 +212,7 @@ def _only_through(entrance: Entrance) -> Middleware:
 
 
 def make_probe_app(parts: AppDependencies) -> web.Application:
-    """Make the plain HTTP application: probes and metrics, and with ``page_on_http`` the page and its endpoints.
+    """Create the plain HTTP application: probes and metrics, and with ``page_on_http`` the page and its endpoints.
 
     With the page, the ``Host`` header of every request must name this machine. Otherwise, a foreign web site could read
     the page under a host name that resolves to 127.0.0.1.

@@ -8,7 +8,7 @@ from webhook.telemetry.health import Health
 
 
 def make_plain_app(health: Health, body_bytes: int = 1024) -> web.Application:
-    """Make an application without routes that sets the common headers of every answer.
+    """Create an application without routes that sets the common headers of every answer.
 
     Args:
         health: Knows whether to close connections.

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
 LONGEST_VALUE: Final = 256
-"""Longest text field or message, in characters. The rest is truncated."""
+"""Maximum length of a text field or message, in characters. The rest is truncated."""
 LONGEST_TRACEBACK: Final = 16_384
-"""Longest traceback, in characters. Its start and its end, which has the error, are kept."""
+"""Maximum length of a traceback, in characters. Its start and its end, which has the error, are kept."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

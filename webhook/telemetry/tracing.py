@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXPORT_SECONDS: Final = 5.0
 """Timeout of the collector per batch, and therefore the longest delay of a shutdown."""
 LONGEST_VALUE: Final = 256
-"""Longest attribute, in characters. The rest is truncated."""
+"""Maximum length of an attribute, in characters. The rest is truncated."""
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 """Headers for a caller whose ``traceparent`` is not trusted, because it would decide which requests are traced."""
 

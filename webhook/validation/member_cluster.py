@@ -78,7 +78,7 @@ INTERNAL_SERVICE_EXPORT: Final = Kind(
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a member cluster."""
+    """Yield the errors and warnings of a member cluster."""
     reading = read_object(MemberCluster, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

@@ -183,7 +183,7 @@ _MOST_FINDINGS: Final = 1000
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a NodePool.
+    """Yield the errors and warnings of a NodePool.
 
     A pool that is being deleted is not checked, so that its finalizers can be removed. On an update that does not
     change ``spec``, only changed metadata is checked. If the unchanged spec is invalid by the present rules, that is a

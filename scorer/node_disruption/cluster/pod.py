@@ -30,7 +30,7 @@ from scorer.node_disruption.cluster.resources import pod_requests, pod_usage
 
 DEFAULT_GRACE: Final = timedelta(seconds=30)
 LONGEST_GRACE_SECONDS: Final = 10**9
-"""Longest grace period, about thirty years. Longer ones are capped."""
+"""Maximum grace period, about thirty years. Longer ones are capped."""
 CRITICAL_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
 COST_ANNOTATIONS: Final = ("karpenter.sh/disruption-cost", "controller.kubernetes.io/pod-deletion-cost")
 """Annotations with the cost of a pod. The first one present wins (nodepool-disruption.md 6.1)."""

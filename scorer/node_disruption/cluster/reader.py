@@ -71,7 +71,7 @@ def derive(previous: DerivedValue[T] | None, sources: tuple[object, ...], make: 
 
 
 _NAMED: Final = 5
-"""Most objects that a note names."""
+"""Maximum number of objects that a note names."""
 
 _Volumes = Mapping[tuple[str, str], tuple[NodeTerm, ...]]
 

@@ -40,10 +40,10 @@ WELL_KNOWN: Final = frozenset(
 _OWN_DOMAIN: Final = "karpenter.sh"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LONGEST_INTEGER: Final = 400
-"""Longest text that is parsed as an integer, in characters, because parsing takes quadratic time."""
+"""Maximum length of a text that is parsed as an integer, in characters, because parsing takes quadratic time."""
 _LARGEST: Final = 2**63 - 1
 _SHOWN: Final = 5
-"""Most values that a message names. A requirement may list hundreds."""
+"""Maximum number of values that a message names. A requirement may list hundreds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from scorer.node_disruption.execution.command_annotation import COMMAND, Order, 
 from scorer.node_disruption.instance_types.new_node import NewNode
 
 MOST_TYPES: Final = 600
-"""Most instance types that a claim names, the cheapest first."""
+"""Maximum number of instance types that a claim names, the cheapest first."""
 
 _COPIED: Final = ("nodeClassRef", "taints", "startupTaints", "expireAfter", "terminationGracePeriod")
 _IN_LABELS: Final = (NODE_POOL_LABEL, HOSTNAME)

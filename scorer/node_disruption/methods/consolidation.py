@@ -24,7 +24,7 @@ from scorer.node_disruption.methods.context import Survey
 from scorer.node_disruption.scheduling.relocation import Hopeless, Relocation
 
 MOST_TYPES: Final = 600
-"""Most instance types of a new node. The cheapest are kept."""
+"""Maximum number of instance types of a new node. The cheapest are kept."""
 SPOT_TYPES: Final = 15
 """Minimum number of cheaper spot types for replacing a single spot node with another spot node.
 
@@ -32,7 +32,7 @@ The replacement requests that many types, or more if minValues requires it. With
 the cheapest, and would be replaced in turn.
 """
 _NAMED: Final = 5
-"""Most pods that a message names."""
+"""Maximum number of pods that a message names."""
 
 
 def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method) -> Command | Refusal:

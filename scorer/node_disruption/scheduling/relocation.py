@@ -229,7 +229,7 @@ class Relocations:
 
     @cached_property
     def _largest(self) -> Mapping[str, Mapping[str, int]]:
-        """Largest amount of each resource among its types, by pool."""
+        """Maximum amount of each resource among its types, by pool."""
         largest: dict[str, dict[str, int]] = {}
         for template in self._unlimited_templates:
             most = largest.setdefault(template.pool, {})

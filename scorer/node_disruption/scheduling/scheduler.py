@@ -18,7 +18,7 @@ from scorer.node_disruption.scheduling.node_filter import ClusterCapacity, NodeV
 from scorer.node_disruption.scheduling.node_load import queue_order
 
 _MOST_CHOICES: Final = 100
-"""Most combinations of zone and similar labels that are tried per pod and new node."""
+"""Maximum number of combinations of zone and similar labels that are tried per pod and new node."""
 
 
 @dataclass(frozen=True, slots=True)

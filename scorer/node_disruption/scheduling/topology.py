@@ -32,7 +32,7 @@ ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 KEPT_AWAY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _FEW: Final = 24
-"""Most changed nodes that are updated in a loop. For more nodes, numpy over all of them is faster."""
+"""Maximum number of changed nodes that are updated in a loop. For more nodes, numpy over all of them is faster."""
 
 
 @dataclass(frozen=True, slots=True)

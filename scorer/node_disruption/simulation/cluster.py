@@ -30,7 +30,7 @@ from scorer.node_disruption.simulation.timeline import Launch, NodeRemoval, Pend
 
 _EVER: Final = datetime.max.replace(tzinfo=UTC)
 _MOST_ROUNDS: Final = 1_000
-"""Most rounds of eviction and immediate placement per instant. Exceeding it would be a bug."""
+"""Maximum number of rounds of eviction and immediate placement per instant. Exceeding it would be a bug."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class NodeProvisioning:
         launch: The node.
         causes: Names of the former nodes of those pods, or of the nodes removed from the pool. Empty for initially
             pending pods, or for a pool that had too few nodes.
-        why: Reason in words, empty for unplaced pods.
+        why: Human-readable reason, empty for unplaced pods.
     """
 
     launch: Launch

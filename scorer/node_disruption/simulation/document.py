@@ -17,7 +17,7 @@ from scorer.node_disruption.simulation.timeline import (
 _DIGITS: Final = 6
 """Digits of prices. More digits would only show rounding errors of sums."""
 _CLOSE: Final = timedelta(minutes=1)
-"""Longest gap between the end of a hold and an event that the hold is considered to have delayed."""
+"""Maximum gap between the end of a hold and an event that the hold is considered to have delayed."""
 DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by tier, bounded by terminationGracePeriod"
 """Duration of a drain."""
 

@@ -33,7 +33,7 @@ def missing_nodes(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
 
 
 def should_have(pool: NodePoolState) -> str:
-    """Return the desired number of nodes of a static pool in words."""
+    """Return the desired number of nodes of a static pool as text."""
     return "1 node" if pool.replicas == 1 else f"{pool.replicas} nodes"
 
 

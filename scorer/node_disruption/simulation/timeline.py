@@ -22,7 +22,7 @@ OVERPROVISIONED: Final = "Overprovisioned"
 PROVISIONING: Final = "Provisioning"
 """Pseudo-method for nodes launched for pending pods without a removal."""
 SHORTEST_PAUSE: Final = timedelta(seconds=10)
-"""Shortest interval between two runs of the planner, as in the reference."""
+"""Minimum interval between two runs of the planner, as in the reference."""
 _NODES_SQUARED_PER_SECOND: Final = 1_000
 
 
@@ -135,7 +135,7 @@ class BlockedPeriod:
     Args:
         node: Name.
         pool: Pool.
-        wanted: Reason of the disruption as named by budgets, or ``Expired``.
+        wanted: Reason for the disruption as named by budgets, or ``Expired``.
         reason: Machine-readable cause of the hold.
         message: Human-readable cause.
         since: First observation.

@@ -128,7 +128,7 @@ def is_for(override: JsonObject, placement: PlacementRef) -> bool:
 
 
 class _SelectorJudge:
-    """Judges the selectors of one override."""
+    """Evaluates the selectors of one override."""
 
     def __init__(self, override: JsonObject, placed: Sequence[PlacedTargets] | None, kinds: KindDirectory) -> None:
         namespace = namespace_of(override)

@@ -116,11 +116,11 @@ def member_labels(member: JsonObject) -> dict[str, str]:
 
 
 def describe_override(snapshot: JsonObject) -> str:
-    """Return kind and name of a snapshot's override, for people."""
+    """Return the kind and name of a snapshot's override for messages."""
     namespace, name = namespace_of(snapshot), label(snapshot, PARENT_OVERRIDE)
     return f"ResourceOverride {namespace}/{name}" if namespace else f"ClusterResourceOverride {name}"
 
 
 def describe(snapshot: JsonObject) -> str:
-    """Return kind and name of a snapshot's override, and the snapshot, for people."""
+    """Return the kind and name of a snapshot's override, and the snapshot, for messages."""
     return f"{describe_override(snapshot)} (snapshot {name_of(snapshot)})"

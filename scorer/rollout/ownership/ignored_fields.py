@@ -24,7 +24,7 @@ from scorer.api.values.quoting import quote
 
 MOST_POINTERS: Final = 64
 LONGEST_TEXT: Final = 8192
-"""Longest annotation, in characters."""
+"""Maximum length of an annotation, in characters."""
 
 Pointer: TypeAlias = tuple[str, ...]
 """The segments of a JSON Pointer, unescaped."""

@@ -36,7 +36,7 @@ HISTORY_LIMIT: Final = 10
 """Snapshots kept of one override, the latest among them."""
 
 LABEL_LIMIT: Final = 63
-"""Longest label value, in characters. The override's name is one, on its snapshots."""
+"""Maximum length of a label value, in characters. The override's name is one, on its snapshots."""
 
 
 @dataclass(frozen=True, slots=True)

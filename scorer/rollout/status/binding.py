@@ -44,7 +44,7 @@ from scorer.rollout.works.hub_restore import NEXT_STEP
 from scorer.rollout.works.plan import WorkCause, WorkPlan
 
 LIST_LIMIT = 100
-"""Most entries in each list of failed, drifted and differing objects."""
+"""Maximum number of entries in each list of failed, drifted and differing objects."""
 
 _WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE, REMOVED)
 

@@ -42,7 +42,7 @@ LONGEST_ACCEPTANCE: Final = timedelta(days=7)
 """Maximum remaining validity of an acceptance, so that the next restored backup is detected again."""
 
 CLOCKS_APART: Final = timedelta(minutes=5)
-"""Largest skew between the clocks of successive leaders, which write the Works.
+"""Maximum skew between the clocks of successive leaders, which write the Works.
 
 A larger skew breaks leases and certificates first. A hub that was restored to less than this ago is still detected by
 the generations of its Works. Only a Work that was recreated in that time is missed.

@@ -18,7 +18,7 @@ from scorer.rollout.object_size import OBJECT_SIZE_LIMIT, stored_size
 from scorer.rollout.works.availability import Availability, AvailabilityReason
 
 DETAIL_LIMIT = 100
-"""Most entries in one object's list of drifts or differences (rollout.md 14)."""
+"""Maximum number of entries in one object's list of drifts or differences (rollout.md 14)."""
 
 OBSERVED_AGAIN_AFTER = timedelta(minutes=5)
 """Maximum age of an observation time while the observation is unchanged.

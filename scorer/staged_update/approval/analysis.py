@@ -22,7 +22,7 @@ from scorer.api.values.name_grammar import dns_subdomain_error
 from scorer.api.values.quoting import quote
 
 LONGEST_TEXT: Final = 16 * 1024
-"""Longest annotation that is read, in characters."""
+"""Maximum length of an annotation that is read, in characters."""
 LONGEST_EXPRESSION: Final = 1024
 LONGEST_HOLD: Final = timedelta(days=30)
 MOST_OFTEN: Final = timedelta(seconds=5)

@@ -38,7 +38,7 @@ from scorer.staged_update.policy import inherited_annotations, policy_of
 from scorer.staged_update.rollback import NO_INDEX
 
 LARGEST_STATUS: Final = 1_300_000
-"""Largest status in bytes of JSON.
+"""Maximum status in bytes of JSON.
 
 etcd accepts one and a half million per object, and the rest of the object is small.
 """

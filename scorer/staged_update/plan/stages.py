@@ -18,7 +18,7 @@ from scorer.api.values.quoting import format_count
 from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 
 MOST_NAMED: Final = 10
-"""Most clusters that a message names."""
+"""Maximum number of clusters that a message names."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 
 Labels = Mapping[str, str]

@@ -28,7 +28,7 @@ H = TypeVar("H", bound=Hashable)
 class Loop:
     """Controllers of a hub, with their queues.
 
-    A loop cannot be restarted. The next leadership term makes a new one.
+    A loop cannot be restarted. The next leadership term creates a new one.
 
     Args:
         hub: The hub cluster.

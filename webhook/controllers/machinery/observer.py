@@ -37,7 +37,7 @@ class Queue(Protocol):
 
     @property
     def longest_wait_seconds(self) -> float:
-        """Longest waiting time of a queued key, or 0 if none is queued."""
+        """Maximum waiting time of a queued key, or 0 if none is queued."""
         ...
 
 

@@ -49,7 +49,7 @@ K = TypeVar("K", bound=Hashable)
 FIRST_BACKOFF = 0.005
 LONGEST_BACKOFF = 300.0
 SHORTEST_REQUEUE_SECONDS = 0.05
-"""Shortest delay of a requeue, in seconds. A key that requests an immediate requeue must not spin, so from one request
+"""Minimum delay of a requeue, in seconds. A key that requests an immediate requeue must not spin, so from one request
 to the next the delay grows as after failures."""
 
 REPORTED_AFTER_FAILURES = 3
@@ -158,7 +158,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def longest_wait_seconds(self) -> float:
-        """Longest waiting time of a queued key, or 0 if none is queued."""
+        """Maximum waiting time of a queued key, or 0 if none is queued."""
         return max((time.monotonic() - line[0][1] for line in self._lines if line), default=0.0)
 
     def add(self, key: K) -> None:

@@ -25,7 +25,7 @@ from webhook.kube.cache.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, key_of
 
 ACCESS_CHECK: Final = timedelta(minutes=10)
-"""Longest age of the cached Roles and RoleBindings."""
+"""Maximum age of the cached Roles and RoleBindings."""
 
 
 class _Stored(NamedTuple):

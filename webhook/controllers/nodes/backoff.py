@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 FIRST_PAUSE: Final = timedelta(milliseconds=100)
 LONGEST_PAUSE: Final = timedelta(seconds=10)
-"""Longest backoff of the eviction of one pod."""
+"""Maximum backoff of the eviction of one pod."""
 
 
 K = TypeVar("K", bound=Hashable)

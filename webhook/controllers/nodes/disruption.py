@@ -65,7 +65,7 @@ DEBOUNCE: Final = timedelta(seconds=1)
 """Debounce of changes before an evaluation."""
 SYNC: Final = timedelta(seconds=1)
 MOST_OF_ONE: Final = 100
-"""Most nodes per command: each node of an accepted command carries the names of all its nodes."""
+"""Maximum number of nodes per command: each node of an accepted command carries the names of all its nodes."""
 
 
 @dataclass(frozen=True, slots=True)

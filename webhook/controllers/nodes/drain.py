@@ -34,11 +34,11 @@ from webhook.kube.ports import Key, StoreError
 POLL: Final = timedelta(seconds=1)
 """Poll interval of a drain: pod terminations do not trigger a reconcile here."""
 EVICTION_BATCH: Final = 50
-"""Most pods of one node that are evicted or deleted per step, so that other nodes have their turn."""
+"""Maximum number of pods of one node that are evicted or deleted per step, so that other nodes have their turn."""
 _FINISHED: Final = ("Succeeded", "Failed")
 """Phases of pods that a drain ignores. There may be thousands of them."""
 _NAMED: Final = 3
-"""Most pods that an Event names."""
+"""Maximum number of pods that an Event names."""
 
 
 class NodeDraining:

@@ -29,7 +29,7 @@ from webhook.controllers.nodes.cache import NodeWorld
 
 CONDITION: Final = OURS + DISRUPTION
 MOST_EVENTS: Final = 100
-"""Most Events that one pass records. Later passes record the rest."""
+"""Maximum number of Events that one pass records. Later passes record the rest."""
 _SAID_ONCE: Final = frozenset((NodePoolEventReason.FAILED_DRAINING,))
 """Reasons of Events whose message changes every second. The message does not count for deduplication."""
 
@@ -162,4 +162,4 @@ def _status(pool: JsonObject, pool_condition: NodePoolCondition, now: datetime) 
 
 
 _LONGEST: Final = 4096
-"""Longest message, in characters."""
+"""Maximum length of a message, in characters."""

@@ -41,7 +41,7 @@ from webhook.kube.ports import ConflictError, StoreError
 
 FIRST_SHUN: Final = timedelta(minutes=10)
 LONGEST_SHUN: Final = timedelta(hours=24)
-"""Longest backoff of a node that could not be marked, or whose command was rolled back.
+"""Maximum backoff of a node that could not be marked, or whose command was rolled back.
 
 Without it, such a node would be the first candidate each time and starve the others.
 """
@@ -248,7 +248,7 @@ class NodeOrders:
             await self._commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
 
     async def _clear(self) -> None:
-        """Delete replacement claims whose command no node carries any more, unless they have become nodes."""
+        """Delete replacement claims whose command is no longer on any node, unless they have become nodes."""
         running = {order.id for order, _ in orders_on(self._world.nodes()).values()}
         for claim in self._world.cache.list(kinds.NODE_CLAIM):
             order = read_order(claim)

@@ -33,9 +33,9 @@ from webhook.runtime.price_files import PriceFile
 from webhook.settings.gate import NodeDisruptionOptions
 
 PASS: Final = timedelta(seconds=10)
-"""Shortest time between two decisions if pods have changed."""
+"""Minimum time between two decisions if pods have changed."""
 FORGET: Final = timedelta(minutes=5)
-"""Longest time without a decision while nothing changes."""
+"""Maximum time without a decision while nothing changes."""
 SHUNNED: Final = "FailedBefore"
 """Cause that holds a backed-off node, besides the causes of the planner."""
 SHARE: Final = 4

@@ -20,7 +20,7 @@ from webhook.settings.gate import NodeDisruptionOptions
 RIVAL_EVERY: Final = timedelta(seconds=10)
 """Poll interval of Karpenter's Lease. It is also read before each command is accepted."""
 SKEW: Final = timedelta(minutes=1)
-"""Longest clock skew between processes and servers. A larger difference is an error."""
+"""Maximum clock skew between processes and servers. A larger difference is an error."""
 
 
 class KarpenterDetector:

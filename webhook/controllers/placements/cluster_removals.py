@@ -20,7 +20,7 @@ from webhook.kube.listers.placements import children
 
 
 class ClusterRemovals:
-    """Judges the clusters that placements leave.
+    """Evaluates the clusters that placements leave.
 
     Args:
         hub: The hub cluster.

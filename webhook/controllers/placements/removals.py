@@ -64,7 +64,7 @@ from webhook.kube.ports import Key, NotFoundError
 
 
 class ContentRemovals:
-    """Judges the objects that leave a placement.
+    """Evaluates the objects that leave a placement.
 
     Args:
         hub: The hub cluster.

@@ -31,10 +31,10 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError, ServedKinds, StoreError
 
 REFRESH_SECONDS: Final = 10.0
-"""Shortest interval between two discoveries, if a placement names an unknown kind."""
+"""Minimum interval between two discoveries, if a placement names an unknown kind."""
 
 ANSWER_SECONDS: Final = 5.0
-"""Longest wait of a placement for the first list of a kind, from the first request of the kind."""
+"""Maximum wait of a placement for the first list of a kind, from the first request of the kind."""
 
 PATIENCE_SECONDS: Final = 60.0
 """Time that a placement remains unchanged while a required kind is not served or not listed. Then it reports that."""

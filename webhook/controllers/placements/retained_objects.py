@@ -61,7 +61,7 @@ from webhook.kube.listers.placements import children
 
 
 class RetainedObjects:
-    """Judges the objects that new Works would remove from a cluster.
+    """Evaluates the objects that new Works would remove from a cluster.
 
     Args:
         hub: The hub cluster.
@@ -229,8 +229,8 @@ def _has_lost_history(placement: JsonObject, names: Set[str], groups: Sequence[S
 def _is_displaced(names: Set[str], groups: Iterable[SnapshotGroup], latest: SnapshotGroup | None) -> bool:
     """Return whether another client has put the latest snapshot in the place of one of the snapshots *names*.
 
-    The loop records on a snapshot when the next one superseded it. A snapshot without sources was made by a release of
-    harbormaster without confirmation, or while the settings disabled it: the removals after it were ordered.
+    The loop records on a snapshot when the next one superseded it. A snapshot without sources was created by a
+    release of harbormaster without confirmation, or while the settings disabled it: the removals after it were ordered.
     """
     return any(
         group is not latest and annotation(group.master, SOURCES) and not annotation(group.master, SUPERSEDED_AT)

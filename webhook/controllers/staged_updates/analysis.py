@@ -55,7 +55,7 @@ from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedErro
 from webhook.settings.analysis import AnalysisOptions
 
 REFRESH_SECONDS: Final = 60.0
-"""Shortest interval between two discoveries of the kinds that the hub serves."""
+"""Minimum interval between two discoveries of the kinds that the hub serves."""
 
 Record = Callable[[JsonObject, Event], None]
 

@@ -41,7 +41,7 @@ from webhook.settings.upgraders import HAND_OFF
 
 FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
-"""Longest backoff of posts for one operation, as for all calls (13.1)."""
+"""Maximum backoff of posts for one operation, as for all calls (13.1)."""
 _LONGEST_SAID: Final = 300
 _CLOSED: Final = "no upgrader accepted it in time"
 

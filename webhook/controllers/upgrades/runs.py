@@ -306,7 +306,7 @@ class ClusterUpgradeController:
         return DONE
 
     async def _clean_up(self, name: str, document: JsonObject) -> Result:
-        """Release a run that is being deleted. Nothing starts any more, and running upgrades are not followed.
+        """Release a run that is being deleted. Nothing else is started, and running upgrades are not followed.
 
         Its gates and requests are garbage-collected with it.
         """

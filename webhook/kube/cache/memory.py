@@ -189,7 +189,7 @@ def untracked(tree: T) -> T:
     """Return *tree* itself, untracked by the garbage collector.
 
     Args:
-        tree: Nested maps, lists, tuples and frozen models without cycles. Must not be mutated any more. A map that
+        tree: Nested maps, lists, tuples and frozen models without cycles. Must no longer be mutated. A map that
             nevertheless gets another map is tracked again.
     """
     if is_tracked(tree):

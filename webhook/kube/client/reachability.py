@@ -78,11 +78,11 @@ class Contact:
         return self._answered + ASK_SECONDS - self._clock()
 
     def outage(self) -> str:
-        """Return duration and cause of an outage of `PATIENCE_SECONDS` or more, else an empty string."""
+        """Return the duration and cause of an outage of `PATIENCE_SECONDS` or more, otherwise an empty string."""
         seconds = self._clock() - self._answered
         return "" if seconds < PATIENCE_SECONDS else f"no answer for {seconds:.0f} s: {self._reason}"
 
     def refusal(self) -> str:
-        """Return duration and cause of refusals for `PATIENCE_SECONDS` or more, else an empty string."""
+        """Return the duration and cause of refusals for `PATIENCE_SECONDS` or more, otherwise an empty string."""
         seconds = 0.0 if self._refused is None else self._clock() - self._refused
         return "" if seconds < PATIENCE_SECONDS else f"refused for {seconds:.0f} s: {self._reason}"

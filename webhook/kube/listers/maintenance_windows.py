@@ -47,7 +47,7 @@ class MaintenanceWindows:
         """The windows of members that may have some, until the member or any window changes."""
         self._of_upgrades: dict[tuple[str, frozenset[WindowTarget]], tuple[JsonObject, MemberWindows]] = {}
         self._standings: dict[tuple[str, ...], tuple[datetime, WindowState]] = {}
-        """By names of windows: whether one of them is open, and since when that holds."""
+        """By names of windows: whether one of them is open, and the time since which that holds."""
         self._changed = Broadcaster[frozenset[str]]()
         self._ends = (
             cache.subscribe(MAINTENANCE_WINDOW, self._take),
@@ -116,7 +116,7 @@ class MaintenanceWindows:
         return entry[1]
 
     def _take(self, change: ObjectDelta) -> None:
-        """Process a window that was added, deleted, or got another spec."""
+        """Process a window that was added, deleted or changed."""
         if not change.touches(spec_of):
             return
         name = name_of(change.document)

@@ -23,7 +23,7 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError
 
 _MOST_NAMED: Final = 3
-"""Most overrides that a message names."""
+"""Maximum number of overrides that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class DesiredOverrides:
     awaited: tuple[str, ...] = ()
 
     def waits(self) -> str:
-        """Return what the rollout waits for, in words. Empty: nothing."""
+        """Return a message about what the rollout waits for. Empty: nothing."""
         more = f" and {len(self.awaited) - _MOST_NAMED} more" if len(self.awaited) > _MOST_NAMED else ""
         return f"waits for the snapshot of {', '.join(self.awaited[:_MOST_NAMED])}{more}" if self.awaited else ""
 

@@ -153,7 +153,7 @@ async def settle_at_start(settle: Callable[[], Awaitable[object]], complain: Cal
 
     Args:
         settle: Reads the objects, and acts on them. Raises `StoreError`.
-        complain: Called with the reason of a failure.
+        complain: Called with the reason for a failure.
     """
     try:
         async with asyncio.timeout(START_SECONDS):

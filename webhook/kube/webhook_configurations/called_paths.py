@@ -31,7 +31,7 @@ from webhook.kube.webhook_configurations.ca_bundles import (
 from webhook.settings.secret_files import secret_in
 
 GRACE_SECONDS: Final = 30.0
-"""Time to accept a path after no configuration calls it any more: each API server has its own watch."""
+"""Time to accept a path after the last configuration stops calling it: each API server has its own watch."""
 
 _log = logging.getLogger(__name__)
 

@@ -116,7 +116,7 @@ def too_many(field: FieldPath, count: int, limit: int, rule: str = "") -> FieldE
 
 
 def too_long(field: FieldPath, value: str, limit: int, rule: str = "") -> FieldError:
-    """Return the error of a text with more than *limit* characters."""
+    """Return the error for a text with more than *limit* characters."""
     return FieldError(field, Cause.TOO_LONG, f"{quote(value)}: may not be more than {limit} characters", rule)
 
 

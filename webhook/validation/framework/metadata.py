@@ -31,12 +31,12 @@ METADATA_RULES: Final = (
         "spec",
     ),
 )
-"""For every kind."""
+"""Rules for every kind."""
 USER_RULES: Final = (
     *METADATA_RULES,
     warn("X-97", "Labels and annotations with the prefix kubernetes-fleet.io/ have a known meaning."),
 )
-"""For the kinds that users write."""
+"""Rules for the kinds that users write."""
 
 KNOWN_FLEET_KEYS: Final = frozenset(
     {value for value in vars(names).values() if isinstance(value, str) and value.startswith(names.FLEET)}

@@ -34,7 +34,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a disruption budget."""
+    """Yield the errors and warnings of a disruption budget."""
     reading = read_object(ClusterResourcePlacementDisruptionBudget, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

@@ -49,13 +49,13 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 @enforces(*CLUSTER_RULES)
 def validate_cluster_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a ClusterResourceEnvelope."""
+    """Yield the errors and warnings of a ClusterResourceEnvelope."""
     return _validate(document, old, context, namespaced=False)
 
 
 @enforces(*NAMESPACED_RULES)
 def validate_resource_envelope(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a ResourceEnvelope."""
+    """Yield the errors and warnings of a ResourceEnvelope."""
     return _validate(document, old, context, namespaced=True)
 
 

@@ -140,7 +140,7 @@ _SELECTORS: Final = {CLUSTER: "clusterResourceSelectors", NAMESPACED: "resourceS
 
 @enforces(*CLUSTER_RULES)
 def validate_cluster_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a ClusterResourceOverride."""
+    """Yield the errors and warnings of a ClusterResourceOverride."""
     reading = read_object(ClusterResourceOverride, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:
@@ -150,7 +150,7 @@ def validate_cluster_override(document: JsonObject, old: JsonObject | None, cont
 
 @enforces(*NAMESPACED_RULES)
 def validate_resource_override(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a ResourceOverride."""
+    """Yield the errors and warnings of a ResourceOverride."""
     reading = read_object(ResourceOverride, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

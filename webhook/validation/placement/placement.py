@@ -62,13 +62,13 @@ _JUDGED_ANNOTATIONS = frozenset({IGNORE_RESOURCE_OVERRIDES, *ANNOTATIONS})
 
 @enforces(*CLUSTER_RULES)
 def validate_cluster_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a ClusterResourcePlacement."""
+    """Yield the errors and warnings of a ClusterResourcePlacement."""
     return _validate(document, old, context, namespaced=False)
 
 
 @enforces(*NAMESPACED_RULES)
 def validate_resource_placement(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a ResourcePlacement."""
+    """Yield the errors and warnings of a ResourcePlacement."""
     return _validate(document, old, context, namespaced=True)
 
 

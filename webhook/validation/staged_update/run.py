@@ -74,7 +74,7 @@ _FORBIDDEN_CHANGES: Final[Mapping[RunState, frozenset[RunState]]] = {
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a run."""
+    """Yield the errors and warnings of a run."""
     reading = read_object(ClusterStagedUpdateRun, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

@@ -26,7 +26,7 @@ REGIONS: Final = SPEC / "regions"
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a catalog."""
+    """Yield the errors and warnings of a catalog."""
     reading = read_object(ClusterVersionCatalog, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

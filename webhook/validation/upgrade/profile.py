@@ -41,7 +41,7 @@ _CHANNEL: Final = SPEC / "channel"
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a profile."""
+    """Yield the errors and warnings of a profile."""
     reading = read_object(ClusterUpgradeProfile, document, SHAPE_RULES)
     yield from reading.errors
     if reading.view is not None:

@@ -44,7 +44,7 @@ NOT_ALLOWED: Final = SPEC / "notAllowedDates"
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield everything that is wrong or suspicious about a window."""
+    """Yield the errors and warnings of a window."""
     reading = read_object(ClusterMaintenanceWindow, document, SHAPE_RULES)
     yield from map(_at_the_first_beyond, reading.errors)
     if reading.view is not None:
