@@ -36,7 +36,7 @@ _FIELDS: Final = ("updatedAt", "prices", "regions")
 
 @dataclass(frozen=True, slots=True)
 class PriceMistake:
-    """A mistake in a price list."""
+    """An error in a price list."""
 
     field: FieldPath
     message: str
@@ -46,7 +46,7 @@ class PriceMistake:
 
 
 class InvalidPricesError(ValueError):
-    """A price list has mistakes."""
+    """A price list has errors."""
 
     def __init__(self, mistakes: Sequence[PriceMistake]) -> None:
         self.mistakes = tuple(mistakes)
@@ -111,7 +111,7 @@ def read_price_list(document: Any) -> PriceList:
 
 
 class _Reading:
-    """Prices that are read, and their mistakes."""
+    """Prices that are read, and their errors."""
 
     def __init__(self) -> None:
         self.mistakes: list[PriceMistake] = []

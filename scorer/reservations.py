@@ -97,7 +97,7 @@ class Reservation:
 
 
 class UnreadableReservationsError(ValueError):
-    """The reservations in a Lease are unreadable. The message names the Lease, the mistake and the remedy."""
+    """The reservations in a Lease are unreadable. The message names the Lease, the error and the remedy."""
 
 
 class TooManyReservationsError(ValueError):

@@ -60,7 +60,7 @@ class ApiModel(BaseModel):
             document: A decoded JSON object. It is neither mutated nor kept.
 
         Raises:
-            pydantic.ValidationError: Types, bounds or enum values are wrong. Every mistake is listed.
+            pydantic.ValidationError: Types, bounds or enum values are wrong. Every error is listed.
         """
         try:
             text = dump_json(document)

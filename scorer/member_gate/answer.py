@@ -98,7 +98,7 @@ class MemberDetail(TypedDict):
     snapshot: NotRequired[str]
     """The latest resources of the placement."""
     wanted: NotRequired[Count]
-    """How many clusters the placement is to have."""
+    """Desired number of clusters of the placement."""
     ready: NotRequired[Count]
     """How many of them are ready."""
     mayBeTakenAway: NotRequired[Count]

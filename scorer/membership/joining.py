@@ -119,7 +119,7 @@ def _repair(
     *fields: str,
     immutable: str = "",
 ) -> Repair | None:
-    """Compare labels, annotations, *fields* and the field *immutable*. An annotation that is to be empty is removed."""
+    """Compare labels, annotations, *fields* and the field *immutable*. Annotations with an empty value are removed."""
     name, (created_reason, updated_reason) = desired["metadata"]["name"], reasons
     if stored is None:
         metadata = {**desired["metadata"], "annotations": _merge({}, annotations_of(desired))}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # every process that answers questions has these types, and n
 
 
 class GateVerdict(StrEnum):
-    """The answer in one word."""
+    """Verdict in one word."""
 
     ALLOWED = "Allowed"
     WINDOW_CLOSED = "WindowClosed"

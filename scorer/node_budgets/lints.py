@@ -1,7 +1,7 @@
 """Lints for budgets that are valid but probably not as intended.
 
 Admission, the command line and the page share them. The strictest of the active budgets wins, which surprises users: a
-zero without a schedule beside a window for the weekend (a published example) never allows a disruption, and windows
+zero without a schedule alongside a window for the weekend (a published example) never allows a disruption, and windows
 alone do not limit the time between them.
 
 Combinations of windows are only evaluated if the windows are the same in every week (`BudgetWindow.week`). A correction

@@ -352,8 +352,8 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
     """Return the binding in state Bound, with master snapshot *snapshot* and the override lists *overrides*.
 
     The same write adds the finalizer, which must exist before the first Work: without it the binding could be deleted
-    right after the Works were made, and no controller would clean them up. The API server accepts no new finalizer on a
-    binding that is being deleted. Such a binding gets no Works either.
+    right after the Works were created, and no controller would clean them up. The API server accepts no new
+    finalizer on a binding that is being deleted. Such a binding gets no Works either.
     """
     if not is_deleting(document):
         document = with_finalizer(document, WORK_CLEANUP) or document

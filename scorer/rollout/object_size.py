@@ -28,7 +28,7 @@ CONTENT_LIMIT: Final = REQUEST_LIMIT - 64 * 1024
 STATUS_BYTES: Final = 512
 """Bytes counted per object in addition to its content, for its entry in a Work's status. The entry may be larger."""
 _SHORT_STATUS: Final = 32 * 1024
-"""Maximum size in bytes of a status beside content of `CONTENT_LIMIT`."""
+"""Maximum size in bytes of a status alongside content of `CONTENT_LIMIT`."""
 
 OBJECTS_TOO_LARGE: Final = "ObjectsTooLarge"
 """Short type of the condition of a placement or a binding. The condition exists only while it is True."""
@@ -186,7 +186,7 @@ def fit_together(
     Objects that shrink get their present content first, then those that grow least.
 
     Args:
-        objects: The content that the cluster is to have.
+        objects: The desired content of the cluster.
         old_content: The content of its Works now.
     """
     sizes = [stored_size(content) for content in objects]

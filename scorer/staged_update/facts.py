@@ -44,7 +44,7 @@ class StagedUpdateFacts:
         runs: All runs of the family and namespace.
         waits: Clusters that must not be changed now.
         selection: Present selection of the placement. Needed only to initialize a run without an index.
-        content: Record to write beside the selected objects.
+        content: Record to write alongside the selected objects.
         overrides: Returns the override lists by cluster for a resource snapshot. Called only during initialization. Its
             exceptions propagate.
     """

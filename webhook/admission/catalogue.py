@@ -1,8 +1,8 @@
 """The catalog of rules: the requirements of admission by kind and operation, and the layer that enforces each.
 
-Nothing is stated twice. Every module of rules lists its rules beside the code, tied to the functions that the registry
-of kinds calls. Kinds and operations come from the registry, and the checks of the API server come from the CRDs. Only
-the rules without a kind and those of the live checks are listed here.
+Nothing is stated twice. Every module of rules lists its rules alongside the code, tied to the functions that the
+registry of kinds calls. Kinds and operations come from the registry, and the checks of the API server come from the
+CRDs. Only the rules without a kind and those of the live checks are listed here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -49,8 +49,7 @@ UNCHANGED: Final = "Unchanged"
 LARGEST_ANSWER: Final = 32 * 1024 * 1024
 """Maximum number of bytes of objects and differences in one answer."""
 _MOST_LINE_PAIRS: Final = 16_000_000
-"""Maximum number of pairs of lines up to which the smallest diff is searched. With many equal lines, that takes a
-second."""
+"""Maximum number of compared pairs of lines, which takes a second. Beyond it, a diff may not be the smallest."""
 _CONTEXT_LINES: Final = 3
 
 

@@ -169,7 +169,7 @@ class Join:
         if {**identity, "apiGroup": identity.get("apiGroup") or ""} != ours:
             raise JoinError(
                 f"{hub}: MemberCluster {options.member}: spec.identity is {_identity_text(identity)}, not "
-                f"{_identity_text(ours)}. Set it to that if the member is to log in with a token that join creates"
+                f"{_identity_text(ours)}. Set it to that if the member will log in with a token that join creates"
             )
 
     async def _check_cluster(self, uids: Uids) -> None:

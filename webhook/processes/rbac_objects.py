@@ -94,7 +94,7 @@ def user(name: str) -> JsonObject:
 def documents(roles: Iterable[Role], subject: JsonObject) -> Iterator[tuple[JsonObject, tuple[PolicyRule, ...]]]:
     """Yield each role with its rules, then its binding, without rules.
 
-    The rules are yielded beside the document, so that a printer can add their reasons.
+    The rules are yielded alongside the document, so that a printer can add their reasons.
     """
     for role in roles:
         kind = "Role" if role.namespace else "ClusterRole"

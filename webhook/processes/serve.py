@@ -313,7 +313,7 @@ def _check_loop(settings: HubLoopSettings) -> None:
     if settings.loop().selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind):
         raise ConfigurationError(
             f"allowed_kinds: {settings.allowed_kinds!r}: serve --reconcile does not place Nodes: run `harbormaster "
-            "reconcile` beside it"
+            "reconcile` alongside it"
         )
 
 

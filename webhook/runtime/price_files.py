@@ -53,13 +53,13 @@ class PriceFileError(ValueError):
 
     Args:
         path: The file.
-        mistakes: Mistakes, each with line, field and value.
+        mistakes: Errors, each with line, field and value.
     """
 
     def __init__(self, path: Path, mistakes: Sequence[str]) -> None:
         super().__init__(f"{path}: {'; '.join(first_mistakes(mistakes))}")
         self.lines = tuple(f"{path}: {mistake}" for mistake in mistakes)
-        """A line for each mistake, with the file."""
+        """A line for each error, with the file."""
 
 
 def load_prices(path: Path, reader: Callable[[Any], T]) -> T:
@@ -95,7 +95,7 @@ class _Csv:
         self._text = text
 
     def located(self, mistake: PriceMistake) -> str:
-        """Return a mistake with its line and column."""
+        """Return an error with its line and column."""
         if not mistake.field:
             return mistake.message
         row, *column = mistake.field.parts
@@ -138,7 +138,7 @@ class _Yaml:
             loader.dispose()
 
     def located(self, mistake: PriceMistake) -> str:
-        """Return a mistake with its line."""
+        """Return an error with its line."""
         return str(mistake) if self._root is None else f"line {_line(self._root, mistake.field)}: {mistake}"
 
 

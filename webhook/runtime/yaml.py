@@ -66,7 +66,7 @@ def parse_yaml(text: str) -> list[Parsed]:
     """Parse all documents of *text*. The value of an empty one is None.
 
     Raises:
-        YamlError: The first mistake.
+        YamlError: The first error.
     """
     reader = _Reader(_events(text))
     documents = []

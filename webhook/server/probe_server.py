@@ -22,7 +22,9 @@ KEEPALIVE_SECONDS: Final = 120.0
 
 
 class ProbeServer:
-    """``/livez``, ``/readyz``, ``/healthz`` and ``/metrics`` beside some work, run by `webhook.server.listening.serve`.
+    """Serves ``/livez``, ``/readyz``, ``/healthz`` and ``/metrics`` alongside other work.
+
+    `webhook.server.listening.serve` runs it.
 
     Args:
         settings: Address to listen on.

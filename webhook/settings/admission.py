@@ -46,7 +46,7 @@ class AdmissionSettings:
         protect_works: Enable G-11 and G-20: limit writes of Works and InternalMemberClusters, and unscheduling.
         own_namespace: Namespace of the installation, for G-19. Empty: unknown.
         protect_deletions: Enable G-17 to G-19: protect namespaces of members, definitions in use and the namespace of
-            the installation from deletion by mistake.
+            the installation from accidental deletion.
         guard_rail: Enable G-04 to G-10.
         deny_member_label_changes: Enable G-07, only with *guard_rail*.
         allowed_users: User names that the guard rails treat as admins.

@@ -1,6 +1,6 @@
 """Admission of NodePools: all checks of the reference in one answer.
 
-The reference refuses some mistakes by schema and CEL, reports others in a condition later, and detects an invalid
+The reference refuses some errors by schema and CEL, reports others in a condition later, and detects an invalid
 schedule only when it evaluates a budget. Here, admission refuses all of them. A pool that can never work, or that
 silently blocks all disruption, is therefore never stored (nodepool-disruption.md 2.1).
 
@@ -178,7 +178,7 @@ _INSTANT: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
 )
 _MOST_FINDINGS: Final = 1000
-"""Maximum number of findings. Far more than an answer shows, but it bounds the search in a list of mistakes."""
+"""Maximum number of findings. Far more than an answer shows, but it bounds the search in a list of errors."""
 
 
 @enforces(*RULES)

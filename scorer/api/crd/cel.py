@@ -53,7 +53,7 @@ _TOLERATION = (
 
 
 def _not_with(placement_type: str, rule_id: str, *fields: str) -> Iterator[CelRule]:
-    """Yield one rule per field that a placement type does not take, so that each mistake is reported at its field."""
+    """Yield one rule per field that a placement type does not take, so that each error is reported at its field."""
     for field in fields:
         yield CelRule(
             f"self.placementType != '{placement_type}' || !has(self.{field})",

@@ -40,7 +40,7 @@ class _Defaults:
         value: The default of an absent value, with its own defaults filled in, or None without a default.
         properties: By member name, only members that have a default or lead to one.
         items: Defaults of every list item.
-        values: Defaults of every value of a map. Separate from *items*: a map in the place of a list is left unchanged,
+        values: Defaults of every value of a map. Separate from *items*: a map in place of a list is left unchanged,
             so that admission reports it as it was sent.
         most: The largest number of items of a list.
     """
@@ -134,7 +134,7 @@ def unknown_fields(document: JsonObject, schema: JsonObject) -> tuple[FieldPath,
 
 
 def nearest_field(path: FieldPath, schema: JsonObject) -> str:
-    """Return the field that the schema has beside the unknown one at *path* and that is spelled most like it.
+    """Return the field that the schema has alongside the unknown one at *path* and that is spelled most like it.
 
     Empty: none is like it, or the schema does not name all fields.
     """

@@ -56,7 +56,7 @@ def _has_float(items: Iterable[object]) -> bool:
 
 
 def _with_numbers_of_go(value: Any) -> Any:
-    """Copy *value* with the encoded form in the place of each float, and of each integer that Go reads as a float."""
+    """Copy *value* with the encoded form in place of each float, and of each integer that Go reads as a float."""
     match value:
         case dict():
             return {key: _with_numbers_of_go(item) for key, item in value.items()}

@@ -86,7 +86,7 @@ class UpgradeProfileSpec(ApiModel):
     """Whether runs start automatically. If false, they wait until a user starts them."""
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.QUEUE
     """Effect of a new trigger while a run of the profile is unfinished. Queue: waits for its end. Replace: stops it
-    first. Allow: creates another one beside it."""
+    first. Allow: creates another one alongside it."""
     run_history_limit: Int32 = Field(default=DEFAULT_RUN_HISTORY, ge=0)
     """Number of finished runs of the profile to keep. The oldest are deleted."""
 

@@ -1,7 +1,7 @@
 """Types of members of responses: plain JSON values with their schema in the OpenAPI document.
 
-A response is a ``TypedDict`` beside the function that builds it, so mypy checks the function, and the document is made
-from the same definition. It comes from ``typing_extensions``: pydantic does not read that of Python 3.11.
+A response is a ``TypedDict`` alongside the function that builds it, so mypy checks the function, and the document is
+made from the same definition. It comes from ``typing_extensions``: pydantic does not read that of Python 3.11.
 """
 
 from dataclasses import dataclass

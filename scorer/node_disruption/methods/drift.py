@@ -225,7 +225,7 @@ def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str,
     """Return how a claim with *labels* violates *requirements*, or None.
 
     If several keys have drifted, the first by name is returned. ``minValues`` is ignored. So is an invalid requirement,
-    such as one with an unknown operator or a bound that is not an integer, because a mistake in a pool must not replace
+    such as one with an unknown operator or a bound that is not an integer, because an error in a pool must not replace
     its nodes.
     """
     present = present_labels(labels)

@@ -80,7 +80,7 @@ class DropJudgement:
     Args:
         marks: Annotations of bindings that are dropped now, by name.
         replacing: Value of the annotation that marks new bindings as replacements. Empty: they replace nothing.
-        changed: Bindings dropped before, as they are to be written.
+        changed: Bindings dropped before, as they will be written.
         snapshot: The policy snapshot with its record. None: unset, it is unchanged.
         warned: Clusters that the placement leaves with a warning.
         facts: Inputs of the verdict. None: unset, nothing is judged.
@@ -164,7 +164,7 @@ def _cluster_facts(
 
 
 def _judged(document: JsonObject, judgement: ClusterJudgement, facts: ClusterFacts) -> JsonObject:
-    """Return a waiting binding as it is to be written. If unchanged, it is *document* itself."""
+    """Return a waiting binding as it will be written. If unchanged, it is *document* itself."""
     mark = _mark(document, judgement, facts)
     if REMOVAL_PENDING not in mark:
         return with_metadata(_ordered(document, facts.now), annotations=mark)

@@ -47,7 +47,7 @@ class IgnoredFields:
 
 
 def ignored_fields(document: Mapping[str, Any]) -> tuple[Pointer, ...]:
-    """Return the fields that the author of an object leaves to the member, empty if the annotation has a mistake."""
+    """Return the fields that the author of an object leaves to the member, empty if the annotation has an error."""
     text = annotation(document, IGNORE_FIELDS)
     return parse_ignored_fields(text).fields if text else ()
 

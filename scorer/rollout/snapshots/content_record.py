@@ -1,4 +1,4 @@
-"""The record of a resource snapshot about its objects, beside their content.
+"""The record of a resource snapshot about its objects, alongside their content.
 
 Source: docs/specifications/removal.md 6.
 """

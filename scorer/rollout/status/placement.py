@@ -107,10 +107,10 @@ class PlacementReport:
 
 
 def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
-    """Report a mistake in the resource selectors: Scheduled is False, all else is unchanged (rollout.md 2.8).
+    """Report an error in the resource selectors: Scheduled is False, all else is unchanged (rollout.md 2.8).
 
     Except for the condition Stalled, which is removed: the rollout may continue, and this controller does not evaluate
-    it until the user corrects the mistake.
+    it until the user corrects the error.
     """
     scheduled = placement_condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
     old = conditions_of(placement)

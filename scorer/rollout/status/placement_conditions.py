@@ -32,7 +32,7 @@ from scorer.rollout.object_size import OBJECTS_TOO_LARGE
 from scorer.rollout.status.progress import STALLED
 
 JUDGED_AGAIN = "being evaluated again"
-"""Shown for a placement that a user has changed, beside the earlier decision, until there is a new one."""
+"""Shown for a placement that a user has changed, alongside the earlier decision, until there is a new one."""
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
 OBJECTS_NOT_SELECTED = "ObjectsNotSelected"

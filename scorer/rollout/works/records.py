@@ -1,4 +1,4 @@
-"""The records on a Work beside its content: the overrides and the generation that it was written with.
+"""The records on a Work alongside its content: the overrides and the generation that it was written with.
 
 Source: docs/specifications/rollout.md 9.
 """

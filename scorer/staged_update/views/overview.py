@@ -37,7 +37,7 @@ _BEGUN: Final[Mapping[str, str]] = {TRUE: "updating", FALSE: "held"}
 
 
 def overview(run: JsonObject, situation: RunSituation) -> JsonObject:
-    """Return all that there is to say about a run.
+    """Return the complete overview of a run.
 
     Args:
         run: The run.

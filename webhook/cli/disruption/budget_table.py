@@ -1,8 +1,8 @@
 """Human-readable budgets: current limits as rows, the calendar as a strip of letters per day and reason.
 
 A letter stands for half an hour in the reader's time zone, or for an hour on a narrow terminal. It shows the smallest
-number that is allowed within that time. Text beside the strip describes the same day exactly. Equal days share a line,
-and so do equal reasons. A day with a clock change has 23 or 25 hours: its strip has its own scale.
+number that is allowed within that time. Text alongside the strip describes the same day exactly. Equal days share a
+line, and so do equal reasons. A day with a clock change has 23 or 25 hours: its strip has its own scale.
 """
 
 import os
@@ -217,7 +217,7 @@ def _print_reasons(
 
 
 def _beside(label: str, strip: str, letters: int, pad: str, text: str, width: int) -> str:
-    """Return one line of the strip with its words beside it, wrapped below each other on a terminal."""
+    """Return one line of the strip with its words alongside it, wrapped below each other on a terminal."""
     before = len(label) + letters + len(pad) + 2
     if not width or before + len(text) <= width:
         return f"{label}{strip}{pad}  {text}".rstrip()

@@ -132,7 +132,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
 
 
 def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
-    """Read NodePools. Objects of unknown kinds beside them, such as node classes, are skipped with a note.
+    """Read NodePools. Objects of unknown kinds alongside them, such as node classes, are skipped with a note.
 
     Raises:
         UserError: A file cannot be read, or admission refuses a NodePool.

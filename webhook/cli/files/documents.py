@@ -163,7 +163,7 @@ def known_kinds(
 def resolve_each(
     documents: Iterable[SourceDocument], kinds: Mapping[tuple[str, str], Kind], *, namespace: str = DEFAULT_NAMESPACE
 ) -> tuple[list[Loaded], list[FileMistake]]:
-    """Return the objects of known kinds that have a name, and the mistakes of the others.
+    """Return the objects of known kinds that have a name, and the errors of the others.
 
     Args:
         documents: The documents of the files.
@@ -182,7 +182,7 @@ def resolve_each(
 
 
 def duplicates(objects: Iterable[Loaded]) -> Iterator[FileMistake]:
-    """Yield a mistake for each object that has the name of an earlier object of its kind."""
+    """Yield an error for each object that has the name of an earlier object of its kind."""
     places: dict[Identity, DocumentSource] = {}
     for item in objects:
         if (first := places.setdefault(item.identity, item.source)) is not item.source:
@@ -190,7 +190,7 @@ def duplicates(objects: Iterable[Loaded]) -> Iterator[FileMistake]:
 
 
 def duplicate_of(item: Loaded, first: DocumentSource) -> FileMistake:
-    """Return the mistake that an object is defined twice."""
+    """Return the error that an object is defined twice."""
     location = f" in namespace {item.namespace}" if item.namespace else ""
     message = f"{item.kind.kind} {quote(item.name)}{location} is also in {first}"
     return FileMistake(item.source, message, FieldPath.of("metadata", "name"))
@@ -233,7 +233,7 @@ def object_mistakes(entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]
 
 
 def _mistakes(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[tuple[str, str]]:
-    """Yield field and message of each mistake."""
+    """Yield field and message of each error."""
     nameless = False
     for member in ("apiVersion", "kind"):
         value = document.get(member)

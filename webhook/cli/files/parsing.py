@@ -95,7 +95,7 @@ def objects_in(
     Args:
         name: Name of the file.
         text: Text of the file.
-        problems: Receives a mistake for each value that is not an object. The mistake does not contain the value.
+        problems: Receives an error for each value that is not an object. The error does not contain the value.
         confidential: Whether messages must not repeat any part of the text.
 
     Raises:
@@ -178,7 +178,7 @@ def _json_trouble(error: Exception) -> str:
 
 
 def members_of(value: Any, source: DocumentSource, problems: list[FileMistake]) -> Iterator[SourceDocument]:
-    """Yield the object, or the objects of a ``List``. *problems* receives a mistake for each other value."""
+    """Yield the object, or the objects of a ``List``. *problems* receives an error for each other value."""
     if not isinstance(value, dict):
         problems.append(FileMistake(source, f"is {type_name(value)}, expected an object"))
         return

@@ -47,11 +47,11 @@ _GENERATED: Final = "with only generateName, validated under a generated name"
 
 @dataclass(slots=True)
 class Repository:
-    """The objects of some files, and the mistakes in them.
+    """The objects of some files, and the errors in them.
 
     Args:
         loaded: The usable objects, in order.
-        mistakes: Mistakes of objects that cannot be used, in order.
+        mistakes: Errors of objects that cannot be used, in order.
         texts: The text of each file, by the file name of `DocumentSource`.
         notes: Notes on skipped documents, for users.
     """
@@ -83,7 +83,7 @@ def load_known(
 def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repository:
     """Read files. Foreign documents are noted on standard error.
 
-    Namespaced objects without a namespace get *namespace*. Two objects with one name are a mistake only if they are in
+    Namespaced objects without a namespace get *namespace*. Two objects with one name are an error only if they are in
     one file or in one kustomization. Otherwise, they may belong to different environments.
 
     Raises:
@@ -105,7 +105,7 @@ def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repo
 
 @dataclass(slots=True)
 class _Sorter:
-    """Sorts documents into objects, mistakes and foreign documents.
+    """Sorts documents into objects, errors and foreign documents.
 
     Args:
         files: The files that the user names.
@@ -152,7 +152,7 @@ class _Sorter:
             raise UserError(f"no objects in {STDIN_NAME}")  # the command on the left side of the pipe has failed
 
     def take_broken(self, mistake: FileMistake, text: str) -> None:
-        """Record a file that cannot be parsed, as a mistake unless the file is foreign."""
+        """Record a file that cannot be parsed, as an error unless the file is foreign."""
         foreign = text and not self.files.names(mistake.source.file) and not mentions_ours(text)
         if foreign:
             self._skip(_UNREADABLE, mistake.source)
@@ -171,7 +171,7 @@ class _Sorter:
         return list(rendering.notes())
 
     def repository(self, namespace: str) -> Repository:
-        """Return the objects and mistakes without foreign documents."""
+        """Return the objects and errors without foreign documents."""
         self._find_kustomizations()
         self._drop_patches()
         kinds = known_kinds(self.found)

@@ -2,7 +2,7 @@
 
 A file of a folder is read if its name has a suffix of YAML or JSON and does not start with a dot. In folders, templates
 of Helm charts are skipped, because they are not objects until Helm has rendered them. Files with tests of `harbormaster
-test` are skipped, too. Every mistake is one line that names the file.
+test` are skipped, too. Every error is one line that names the file.
 """
 
 import codecs

@@ -78,12 +78,12 @@ class HubRefusedError(Exception):
 
     @property
     def causes(self) -> list[str]:
-        """One ``field: message`` per mistake."""
+        """One ``field: message`` per error."""
         texts = ((cause.get("field", ""), str(cause.get("message", ""))) for cause in self.details.get("causes") or ())
         return [f"{field}: {_PATCHED.sub('', text) if field == _PATCH else text}" for field, text in texts]
 
     def lines(self) -> list[str]:
-        """Return the refusal as text. For an invalid object, one mistake per line, as kubectl prints it."""
+        """Return the refusal as text. For an invalid object, one error per line, as kubectl prints it."""
         causes = self.causes
         if self.reason == "Invalid" and causes:
             subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
@@ -110,7 +110,7 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[_Result]]) -> _Resul
 
 
 def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:
-    """Return the mistakes in problem details, each with its JSON Pointer."""
+    """Return the errors in problem details, each with its JSON Pointer."""
     return dicts_at(problem, "errors")
 
 

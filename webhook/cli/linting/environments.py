@@ -1,6 +1,6 @@
 """Environments among the files of a repository. Objects are validated without the objects of other environments.
 
-An object that is in both ``envs/dev`` and ``envs/prod`` is not a mistake, but each copy is validated in its own
+An object that is in both ``envs/dev`` and ``envs/prod`` is not an error, but each copy is validated in its own
 environment. If two files contain one object, the first differing folders in their paths are environments. Without such
 folders, the files themselves are.
 """

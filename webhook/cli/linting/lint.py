@@ -54,7 +54,7 @@ Output:
   text   FILE:LINE:COLUMN: SEVERITY RULE OBJECT: FIELD: WHY, with corrections below
   json   the findings as JSON
   sarif  SARIF 2.1.0 for code review tools, with corrections as fixes
-  github one annotation per finding, shown by GitHub beside the changed lines
+  github one annotation per finding, shown by GitHub alongside the changed lines
 
 \b
 Examples:

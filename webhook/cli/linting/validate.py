@@ -72,7 +72,7 @@ def command(files: Files, namespace: str | None, validation: Validation, output:
 
 
 def _rows(verdict: OfflineVerdict) -> list[list[str]]:
-    """Return one row per object. Further mistakes and warnings get rows of their own below it."""
+    """Return one row per object. Further errors and warnings get rows of their own below it."""
     notes = [str(error) for error in verdict.errors] + ([verdict.refusal] if verdict.refusal else [])
     notes += [f"warning: {warning}" for warning in verdict.warnings]
     notes = list(map(shortened, notes))

@@ -20,7 +20,7 @@ from webhook.cli.offline.hub import StoredFiles, store
 from webhook.settings.admission import AdmissionSettings
 
 _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
-"""The pointer to the duplicate in the text of a mistake."""
+"""The pointer to the duplicate in the text of an error."""
 _MACHINE_WRITTEN: Final = frozenset(
     kind.group_kind for kind in (APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK)
 )
@@ -123,7 +123,7 @@ class Places(NamedTuple):
     placements: Sequence[str] = ()
 
     def command_line_mistake(self, pointer: str, detail: str) -> str:
-        """Return a mistake as one about the command line and the files."""
+        """Return an error as one about the command line and the files."""
         return f"{self._place(pointer)}: {_POINTER.sub(lambda match: self._place(match[1]), detail)}"
 
     def _place(self, pointer: str) -> str:

@@ -190,7 +190,7 @@ def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
 
 
 def _mistake_of(text: str) -> str:
-    """Return the mistake in an external score."""
+    """Return the error in an external score."""
     try:
         parse_score(text)
     except ValueError as reason:

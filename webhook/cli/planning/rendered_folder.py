@@ -102,7 +102,7 @@ def _check(folder: Path, files: Mapping[str, Iterable[str]], *, overwrite: bool)
 
 
 def _obstacles(folder: Path, files: Mapping[str, Iterable[str]]) -> Iterator[Path]:
-    """Yield other files in places that are to be written. They are never replaced, even with *overwrite*."""
+    """Yield other files in places that will be written. They are never replaced, even with *overwrite*."""
     if (folder / FOLDER_MARKER).is_symlink():
         yield folder / FOLDER_MARKER
     for cluster, names in files.items():
@@ -161,7 +161,7 @@ def _own_files(folder: Path) -> Iterator[Path]:
 
 
 def _replace(new: Path, target: Path, aside: Path) -> int:
-    """Put the folder *new* in the place of *target*, and return the number of our files that are not in *new*."""
+    """Put the folder *new* in place of *target*, and return the number of our files that are not in *new*."""
     stale = sum(not (new / file.name).exists() for file in _own_files(target)) if target.is_dir() else 0
     try:
         if os.path.lexists(target):

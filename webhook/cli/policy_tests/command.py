@@ -44,7 +44,7 @@ Output:
   json    the results as JSON
   junit   JUnit XML, which most CI systems show
   sarif   SARIF 2.1.0 for code review tools
-  github  one annotation per case that did not pass, shown by GitHub beside the lines
+  github  one annotation per case that did not pass, shown by GitHub alongside the lines
 
 \b
 Examples:

@@ -370,7 +370,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
 
 
 def _read(document: JsonObject, source: DocumentSource, positions: Positions, problems: list[str]) -> PolicyTest | None:
-    """Return one test, or None after recording its mistakes in *problems*."""
+    """Return one test, or None after recording its errors in *problems*."""
     mistakes: list[FieldError] = []
     shape, cases = None, []
     try:
@@ -451,7 +451,7 @@ def _read_settings(document: JsonObject) -> AdmissionSettings:
 
 
 def _mistakes(error: ValidationError, model: type[BaseModel], at: FieldPath) -> Iterator[FieldError]:
-    """Yield the mistakes in the shape of a part of the file, field by field."""
+    """Yield the errors in the shape of a part of the file, field by field."""
     strange = {
         path_of(detail["loc"]): detail["input"]
         for detail in error.errors(include_url=False)

@@ -89,7 +89,7 @@ class CaseOutcome:
         placed: The case.
         result: Whether it passed.
         differences: Deviations from the expectation.
-        mistakes: Mistakes that prevented a run of the case.
+        mistakes: Errors that prevented a run of the case.
         judged: The write of the case, if any.
     """
 

@@ -93,7 +93,7 @@ _INDENT: Final = "    "
 def _print_with_prose_below(
     console: "Console", headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], prose: list[int]
 ) -> None:
-    """Print the short columns in one line, and below each row the texts that do not fit beside them."""
+    """Print the short columns in one line, and below each row the texts that do not fit next to them."""
     from rich.padding import Padding
     from rich.text import Text
 

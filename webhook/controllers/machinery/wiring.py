@@ -162,7 +162,7 @@ class Wiring(Generic[K]):
             because the previous leader may have created some just before it stopped.
         trims: Parts to keep of large and numerous objects. The cache drops the rest.
         prepares: Awaited before the first key is reconciled. Several controllers may name the same function.
-        background: Run beside the queue. A function that several controllers name is run once.
+        background: Run alongside the queue. A function that several controllers name is run once.
         ends: Called when the loop has stopped. A function that several controllers name is called once.
     """
 

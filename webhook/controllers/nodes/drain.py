@@ -68,7 +68,7 @@ class NodeDraining:
         self._advice = advice
         self._now = now
         self._pauses = Pauses[tuple[str, bool]](clock, FIRST_PAUSE, LONGEST_PAUSE)
-        """By UID of a pod, and whether it is to be deleted."""
+        """By UID of a pod, and whether it will be deleted."""
 
     async def advance(self, name: str, uid: str, order: Order) -> None:
         """Take the next step of the drain of a node.

@@ -227,7 +227,7 @@ def _has_lost_history(placement: JsonObject, names: Set[str], groups: Sequence[S
 
 
 def _is_displaced(names: Set[str], groups: Iterable[SnapshotGroup], latest: SnapshotGroup | None) -> bool:
-    """Return whether another client has put the latest snapshot in the place of one of the snapshots *names*.
+    """Return whether another client has put the latest snapshot in place of one of the snapshots *names*.
 
     The loop records on a snapshot when the next one superseded it. A snapshot without sources was created by a
     release of harbormaster without confirmation, or while the settings disabled it: the removals after it were ordered.

@@ -231,7 +231,7 @@ class RolloutController:
         return are_made_for(works_of(self._hub.cache, binding), binding)
 
     def first_bindings(self, family: Family, placement: JsonObject, bindings: Sequence[JsonObject]) -> list[JsonObject]:
-        """Return the first bindings of a placement as they are to be created: bound, if the rollout would start there.
+        """Return the first bindings of a placement as they will be created: bound, if the rollout would start there.
 
         So the rollout need not write them again. They are returned unbound if the rollout first has to reserve members
         or to wait.

@@ -90,7 +90,7 @@ class FirstRollout(Protocol):
     """Starts the rollout of a placement with the creation of its bindings."""
 
     def first_bindings(self, family: Family, placement: JsonObject, bindings: Sequence[JsonObject]) -> list[JsonObject]:
-        """Return the first bindings of a placement as they are to be created."""
+        """Return the first bindings of a placement as they will be created."""
         ...
 
     def say_started(self, family: Family, document: JsonObject) -> None:

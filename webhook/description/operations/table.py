@@ -283,7 +283,7 @@ OPERATIONS: Final = (
         "Reserves the disruptions that the gate grants, so that no other caller gets them. The reservation of a "
         "named node counts until the deletion of the node is observed, and need not be released. A reservation by "
         "number counts until it is released or expires. A member cluster is reserved for one kind of disruption. "
-        "Other kinds have to wait. If the gate refuses, the problem is a conflict, with the gate's `answer`.",
+        "Other kinds must wait. If the gate refuses, the problem is a conflict, with the gate's `answer`.",
         TakenReservation,
         ReservationModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),

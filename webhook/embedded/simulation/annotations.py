@@ -32,7 +32,7 @@ which may be empty.
 Annotation ``harbormaster.dev/simulate-apply``: ``fail`` makes the member refuse every object,
 ``slow=3s`` delays its agent by 3 s for each changed Work.
 
-The condition ``ClusterPropertyCollectionSucceeded`` reports a mistake in any of these annotations.
+The condition ``ClusterPropertyCollectionSucceeded`` reports an error in any of these annotations.
 """
 
 from collections.abc import Mapping
@@ -83,7 +83,7 @@ class Behaviour:
         refuses: Whether the member refuses every object.
         slow: Delay of the agent for each changed Work.
         status: The status as written, None if absent.
-        problem: Mistakes in the annotations.
+        problem: Errors in the annotations.
     """
 
     silent: bool = False
@@ -97,7 +97,7 @@ class Behaviour:
 
 
 def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
-    """Parse the annotations of a MemberCluster. Mistakes are stored in `Behaviour.problem`."""
+    """Parse the annotations of a MemberCluster. Errors are stored in `Behaviour.problem`."""
     behaviour = Behaviour()
     problems = []
     for annotation, reader in ((SIMULATE, _read_simulate), (SIMULATE_APPLY, _read_apply)):

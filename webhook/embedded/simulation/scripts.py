@@ -32,7 +32,7 @@ class Script:
     Args:
         ready_after: Time until it is ready. None: disabled, it never is.
         crash_after: Time from readiness to the crash. None: disabled.
-        problem: Mistake in the annotation.
+        problem: Error in the annotation.
     """
 
     ready_after: timedelta | None = READY_AFTER
@@ -41,7 +41,7 @@ class Script:
 
 
 def parse_script(text: str, ready_after: timedelta = READY_AFTER) -> Script:
-    """Parse the annotation ``harbormaster.dev/simulate`` of an object. A mistake is stored in `Script.problem`."""
+    """Parse the annotation ``harbormaster.dev/simulate`` of an object. An error is stored in `Script.problem`."""
     crash_after = None
     never = False
     for word in filter(None, (part.strip() for part in text.split(","))):

@@ -92,7 +92,7 @@ class EmbeddedStore(Store):
         """Open the store in a file, creating it if needed.
 
         Args:
-            path: The file. SQLite keeps a second one beside it while the store is open. None: unset, in memory only.
+            path: The file. SQLite keeps a second one alongside it while the store is open. None: unset, in memory only.
             now: The clock for ``creationTimestamp`` and ``deletionTimestamp``.
             retention: Number of old versions that a watch can resume.
             most_events: Maximum number of Events.

@@ -51,7 +51,7 @@ class ValidateAnswer(TypedDict):
 
     allowed: bool
     errors: list[FieldMistake]
-    """Every mistake, by path. Empty if the object would be admitted."""
+    """Every error, by path. Empty if the object would be admitted."""
     warnings: list[str]
 
 

@@ -1,6 +1,6 @@
 """``/v1/budgets``: limits of disruption budgets, now and on the calendar.
 
-The query of the URL selects the answer. A mistake in it is reported with the name of the parameter.
+The query of the URL selects the answer. An error in it is reported with the name of the parameter.
 
 Source: serving.md 3.1.
 """

@@ -1,7 +1,7 @@
 """Request bodies of the node gate and of reservations, and the problem details for the gate's errors.
 
 The shape (members and types) is validated as everywhere below ``/v1`` (422). A well-formed question that contradicts
-itself, or requests more than exists, is refused with every mistake (400). A question about a pool or node that does not
+itself, or requests more than exists, is refused with every error (400). A question about a pool or node that does not
 exist is refused, too (404).
 
 Source: nodepool-disruption.md 14.1; serving.md 3.1 and 3.3.
@@ -147,7 +147,7 @@ class DisruptionModel(RequestModel):
 
     @staticmethod
     def _pool_mistakes(node_pool: JsonObject, at: Sequence[str | int]) -> Iterator[Mistake]:
-        """Yield the mistakes in the NodePool. Its ``spec.template`` is not checked, and may be omitted."""
+        """Yield the errors in the NodePool. Its ``spec.template`` is not checked, and may be omitted."""
         try:
             NodePool.read(node_pool)
         except pydantic.ValidationError as error:
@@ -261,7 +261,7 @@ _PROBLEMS: Final[Mapping[type[GateError], Problem]] = {
 }
 _UNKNOWN_NODE: Final = "unknown-node"
 _CODES: Final = {_UNKNOWN_NODE: "unknown", "more-than-exist": "too-many", "duplicate": "duplicate"}
-"""Codes of mistakes in a request, by the engine's codes."""
+"""Codes of errors in a request, by the engine's codes."""
 
 
 def _whole_body(_position: int) -> str:

@@ -48,12 +48,12 @@ class Problem(Enum):
 
 
 class RequestMistake(TypedDict):
-    """One of the mistakes in a request."""
+    """One of the errors in a request."""
 
     pointer: str
     """JSON Pointer into the request body, empty for the body as a whole."""
     code: Annotated[str, one_of("required", "unknown", "type", "too-many", "too-few", "duplicate", "invalid")]
-    """Kind of mistake."""
+    """Kind of error."""
     detail: str
 
 
@@ -71,7 +71,7 @@ class ProblemDetails(TypedDict):
     instance: str
     """`urn:uuid:<request id>`, as in the log of the server."""
     errors: NotRequired[list[RequestMistake]]
-    """Every mistake in the request."""
+    """Every error in the request."""
     retryAfterSeconds: NotRequired[int]
     """Seconds to wait before a retry."""
     audience: NotRequired[str]
@@ -82,7 +82,7 @@ class ProblemDetails(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A mistake in a request body: location (JSON Pointer), kind, message."""
+    """An error in a request body: location (JSON Pointer), kind, message."""
 
     pointer: str
     code: str
@@ -95,7 +95,7 @@ class ProblemError(Exception):
     Args:
         problem: Kind of problem.
         detail: Explanation of this occurrence, with the offending value.
-        mistakes: Mistakes, each with its location in the request.
+        mistakes: Errors, each with its location in the request.
         headers: Additional headers of the response.
         retry_after: Seconds to wait before a retry.
         request_id: The ID of the request, if it already has one.
@@ -127,7 +127,7 @@ class ProblemError(Exception):
 
     @classmethod
     def of_mistakes(cls, mistakes: Sequence[Mistake], problem: Problem = Problem.VALIDATION_FAILED) -> Self:
-        """Return the problem of a request with mistakes. Its detail shows the first."""
+        """Return the problem of a request with errors. Its detail shows the first."""
         first = mistakes[0]
         detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
         return cls(problem, detail, mistakes=mistakes)

@@ -1,4 +1,4 @@
-"""Request bodies as strict models: camelCase, no unknown members, no coercion, every mistake with its JSON pointer."""
+"""Request bodies as strict models: camelCase, no unknown members, no coercion, every error with its JSON pointer."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
@@ -17,7 +17,7 @@ from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 MOST_MISTAKES: Final = 1000
-"""Maximum number of listed mistakes per body."""
+"""Maximum number of listed errors per body."""
 
 
 class RequestModel(BaseModel):
@@ -62,7 +62,7 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
     """Validate a request body against *model*.
 
     Raises:
-        ProblemError: Every mistake with its pointer. If there are too many, only their number.
+        ProblemError: Every error with its pointer. If there are too many, only their number.
     """
     body = without_nulls(value)
     try:

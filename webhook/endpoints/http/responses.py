@@ -1,6 +1,6 @@
 """Response headers and bodies: request ID, JSON, problem details, entity tags, compression.
 
-Responses are compressed on request: none has a secret beside content that the caller controls.
+Responses are compressed on request: none has a secret alongside content that the caller controls.
 
 Source: serving.md 3.2 and 3.3.
 """

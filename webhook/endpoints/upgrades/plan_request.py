@@ -176,7 +176,7 @@ def _all(
 def _checked(
     at: tuple[str | int, ...], kind: Kind, document: JsonObject, context: Context
 ) -> tuple[JsonObject, list[Mistake]]:
-    """Return an object as it would be stored, and its mistakes."""
+    """Return an object as it would be stored, and its errors."""
     if not isinstance(document.get("kind"), str) or not isinstance(document.get("apiVersion"), str):
         return document, [Mistake(json_pointer((*at, "kind")), "required", f"must be a {kind.kind}, with apiVersion")]
     if group_kind(document) != kind.group_kind:

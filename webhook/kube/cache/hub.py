@@ -339,7 +339,7 @@ class Hub:
 
         Example: the status of binding ``web-1`` was decided for generation 4, and a rollout now stores generation 5.
         A status that reports the old content as applied is dropped: the change enqueues the binding, and its
-        reconcile decides anew. A change of labels keeps the generation, so the status still holds and moves along.
+        reconcile decides again. A change of labels keeps the generation, so the status still holds and moves along.
         """
         if live is None or any(
             live["metadata"].get(member) != pending.base["metadata"].get(member) for member in ("uid", "generation")

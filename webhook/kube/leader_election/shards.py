@@ -1,8 +1,8 @@
 """Assignment of shards to several concurrent processes, by one Lease on the hub that all of them write.
 
 It is the same Lease that elects a leader, but its holder is a number of shards instead of a process: ``3 shards``.
-Sharded replicas therefore never run beside a leader that knows nothing of shards, nor beside replicas with another
-number of shards. All of them wait until the Lease is free or has expired.
+Sharded replicas therefore never run alongside a leader that knows nothing of shards, nor alongside replicas with
+another number of shards. All of them wait until the Lease is free or has expired.
 
 An annotation has an entry for each replica: a beat, which the replica increments with every renewal, and its shards. A
 replica acquires a shard by adding it to its entry, over a version without this shard in any entry. It releases a shard

@@ -247,7 +247,7 @@ class _Runs:
 
 
 def _parse(document: JsonObject) -> ClusterUpgradeRun | str:
-    """Parse a run, or return its first mistake."""
+    """Parse a run, or return its first error."""
     try:
         return ClusterUpgradeRun.read(document)
     except pydantic.ValidationError as error:

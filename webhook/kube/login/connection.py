@@ -14,7 +14,7 @@ Credentials = Callable[[], Awaitable[Mapping[str, str]]]
 
 
 class ConfigurationError(Exception):
-    """There is no usable kubeconfig. The message names the file and the mistake."""
+    """There is no usable kubeconfig. The message names the file and the error."""
 
 
 async def no_credentials() -> Mapping[str, str]:

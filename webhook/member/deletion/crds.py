@@ -49,7 +49,7 @@ def is_definition(kind: Kind) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The definitions of a Work that are to be removed.
+    """The definitions of a Work that will be removed.
 
     Args:
         work: The Work, or its last state.

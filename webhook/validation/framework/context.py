@@ -7,7 +7,7 @@ Rules that deny read `Context.existing`, where an unknown object counts as absen
 `Context.hub`. It raises `UnknownStateError` for unknown objects, and the check then yields nothing more.
 
 Both are views of a cache, which lags behind the store, and two writes may be reviewed concurrently. A rule about other
-objects therefore prevents mistakes but cannot guarantee an invariant, and controllers must not rely on it.
+objects therefore prevents errors but cannot guarantee an invariant, and controllers must not rely on it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

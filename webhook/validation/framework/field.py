@@ -1,6 +1,6 @@
 """Field errors and field warnings, the findings of all admission rules.
 
-A rule yields `FieldError` and `FieldWarning` and never raises, so that one answer lists every mistake. Messages are
+A rule yields `FieldError` and `FieldWarning` and never raises, so that one answer lists every error. Messages are
 plain text that starts with the offending value, if any. The phrase of the cause ("Invalid value: ") is prepended when
 the answer is written.
 
@@ -61,11 +61,11 @@ class FieldError:
 
     Args:
         field: The invalid field, as the user wrote it.
-        cause: Kind of mistake.
+        cause: Kind of error.
         message: Plain text, without the phrase of the cause. Values are formatted by `quote`.
         rule: Id of the rule in the reference, such as ``P-25``.
         parts: The fields that the verdict depends on. Empty: only *field*. An update that changes none of them may
-            keep an old mistake (X-21), and a verdict that depends on a broken part is dropped.
+            keep an old error (X-21), and a verdict that depends on a broken part is dropped.
     """
 
     field: FieldPath

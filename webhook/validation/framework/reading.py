@@ -1,9 +1,9 @@
 """Read an object through its model, even if parts of it are broken.
 
-A broken part must not hide mistakes elsewhere. Each value that the model refuses is reported and replaced by the
+A broken part must not hide errors elsewhere. Each value that the model refuses is reported and replaced by the
 smallest valid one. The object is then read again, so that the rules between fields still check its other parts.
 Findings about a replaced part, or about a field that contains one, are dropped. A list that is too long is cut before
-the object is read: that is one mistake, and the items beyond the limit cost nothing.
+the object is read: that is one error, and the items beyond the limit cost nothing.
 """
 
 import math
@@ -30,11 +30,11 @@ Model = TypeVar("Model", bound=ApiModel)
 DEEPEST: Final = 100
 """Maximum nesting depth: far more than any real object has, and little enough for recursive functions."""
 _MOST_ROUNDS: Final = 4
-"""Maximum number of rounds of reading and repair. A repair may reveal mistakes that the broken part has hidden."""
+"""Maximum number of rounds of reading and repair. A repair may reveal errors that the broken part has hidden."""
 _MOST_MISTAKES: Final = 200
-"""Maximum number of mistakes of an object that is repaired. No answer shows more."""
+"""Maximum number of errors of an object that is repaired. No answer shows more."""
 _MOST_VALUES: Final = 250
-"""Number of JSON values that are read of an object with more mistakes than that, to report some of them."""
+"""Number of JSON values that are read of an object with more errors than that, to report some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def read_object(
     Args:
         model: The model of the kind.
         document: The object.
-        rules: Ids of the rules that the model enforces, by path. A list position or map key is ``*``. A mistake gets
+        rules: Ids of the rules that the model enforces, by path. A list position or map key is ``*``. An error gets
             the id of the longest path here that leads to it.
     """
     errors: list[FieldError] = []
@@ -116,7 +116,7 @@ def _read_around(
 ) -> PartialObject[Model]:
     """Read *document* despite *error*, and append further findings to *errors* and *broken*.
 
-    If the document has more than `_MOST_MISTAKES` mistakes, only its start is read, and the result has no view.
+    If the document has more than `_MOST_MISTAKES` errors, only its start is read, and the result has no view.
     """
     if error.error_count() > _MOST_MISTAKES:
         try:
@@ -175,7 +175,7 @@ def _limits(annotation: Any) -> _Limits | None:
 
 
 def _shortened(value: Any, limits: _Limits, at: FieldPath, errors: list[FieldError], rules: Mapping[str, str]) -> Any:
-    """Return *value* with lists and maps cut to the length that the model allows. Mistakes are appended to *errors*."""
+    """Return *value* with lists and maps cut to the length that the model allows. Errors are appended to *errors*."""
     if not isinstance(value, dict | list):
         return value
     if len(value) > limits.most:

@@ -1,6 +1,6 @@
 """Live checks on staged update strategies and runs.
 
-Most of these mistakes are final for a run: it fails to initialize, and the user must create a new run.
+Most of these errors are final for a run: it fails to initialize, and the user must create a new run.
 
 Source: placement-api.md 10.2; staged-updates.md 3 and 4.
 """

@@ -1,7 +1,7 @@
 """Rules on ClusterStagedUpdateStrategy and StagedUpdateStrategy.
 
-The reference checks most of this when it initializes a run, for which a mistake is then final. These rules report the
-mistake when the strategy is written.
+The reference checks most of this when it initializes a run, and an error is then final. These rules report the
+error when the strategy is written.
 
 Source: placement-api.md 7.4 and 10.2; staged-updates.md 3.
 """
