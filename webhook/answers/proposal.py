@@ -481,8 +481,10 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
             ):
                 others = {identity_of(document) for document in hub.existing(kind)} if visible else set()
                 others |= {other for other in identities if visible and other[:2] == identity[:2]}
-                known = _listed("Known", map(_qualified_name, others))
-                detail = f"there is no {kind.kind} {quote(_qualified_name(identity))}. {known}"
+                detail = (
+                    f"there is no {kind.kind} {quote(_qualified_name(identity))}. "
+                    f"{_listed('Known', map(_qualified_name, others))}"
+                )
                 yield Misfit(f"/{member}/{at}", "unknown", detail)
 
 
