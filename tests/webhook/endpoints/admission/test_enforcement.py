@@ -2,7 +2,7 @@
 
 from tests.webhook.endpoints.admission.guarded_pool import deletion, guarded
 
-PATH = "/validate/disruption?timeout=3s"
+PATH = "/validate/disruption?timeout=30s"
 
 
 async def test_a_refusal_is_a_status_with_its_rule_for_the_audit_log():

@@ -25,7 +25,7 @@ MEBIBYTE = 1024 * 1024
 
 async def test_a_sound_review_is_answered(port, review_bytes):
     async with port.dial() as connection:
-        answer = await connection.post("/validate?timeout=5s", review_bytes("one"))
+        answer = await connection.post("/validate?timeout=30s", review_bytes("one"))
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.json["response"] == {"uid": "one", "allowed": True}
@@ -86,7 +86,7 @@ async def test_an_unknown_path_is_not_found(port, review_bytes, path):
     [
         "/validate/placement.kubernetes-fleet.io/clusterresourceplacements",
         "/mutate/placement.kubernetes-fleet.io/clusterresourceplacements",
-        "/validate/karpenter.sh/nodepools?timeout=2s",
+        "/validate/karpenter.sh/nodepools?timeout=30s",
     ],
 )
 async def test_the_path_of_a_kind_is_only_a_label(port, review_bytes, path):

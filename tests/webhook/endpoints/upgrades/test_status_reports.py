@@ -26,6 +26,7 @@ from tests.webhook.controllers.upgrade_world import (
 from tests.webhook.endpoints.asking import assert_problem
 from tests.webhook.endpoints.world_server import serving
 from webhook.access.signature import OPERATION, SIGNATURE, is_signed, sign
+from webhook.controllers.upgraders.hand_off import FIRST_PAUSE
 from webhook.controllers.upgraders.inventory_annotations import InventoryNotes
 from webhook.kube.ports import ConflictError, InvalidObjectError, Key
 from webhook.runtime.clock import utc_now
@@ -38,7 +39,6 @@ DONE = {
     "controlPlaneVersion": "1.31.2",
     "pools": [{"name": "p", "kubernetesVersion": "1.31.2", "nodes": 2}],
 }
-FIVE_MINUTES = timedelta(minutes=5)
 ONE = {"members": {"t1": "t"}}
 
 
@@ -190,7 +190,7 @@ async def test_an_upgrader_that_does_not_answer_is_told_again(upgrader, secret_f
     await world.add(make_upgrade_run())
     async with asyncio.timeout(PATIENCE_SECONDS):
         while len(upgrader.told) < 3:
-            world.ahead += FIVE_MINUTES
+            world.ahead += 2 * FIRST_PAUSE  # the second pause; in small steps, as the upgrade has a deadline
             await asyncio.sleep(0.1)
     assert {each["spec"]["operationID"] for each in upgrader.told} == {requests(world)[0]["spec"]["operationID"]}
     await world.until(lambda: status_of(requests(world)[0]).get("phase") == "Accepted")
