@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from e2e.controlplane.cluster import ApiError, Cluster
 from e2e.controlplane.process import PATIENCE
-from scorer.api.kinds import NAMESPACE, WORK
+from scorer.api.kinds import APPLIED_WORK, NAMESPACE, WORK
 from scorer.api.names import ABANDON, WORK_OBJECTS
 from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.removal.marks import objects_digest, with_removal_mark
+from tests.waiting import until
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.ports import Key, NotFoundError, Store
@@ -119,6 +120,21 @@ class Bed:
         await self.reconcile(work)
         assert self.writes(mark) == []
         assert self.hub.resource_version == version
+
+    async def until_collected(self) -> None:
+        """Wait until the garbage collector has seen every AppliedWork that was deleted before this call.
+
+        It reads deletions in their order. What it takes last is therefore of an AppliedWork that is deleted here.
+        """
+        name, path = f"{self.space}-last-{next(NUMBERS)}", f"/apis/{APPLIED_WORK.api_version}/appliedworks"
+        head = {"apiVersion": APPLIED_WORK.api_version, "kind": APPLIED_WORK.kind}
+        spec = {"workName": name, "workNamespace": SPACE}
+        owner, _ = self.cluster.request("POST", path, {**head, "metadata": {"name": name}, "spec": spec})
+        owned = self.config_map(name)
+        owned["metadata"]["ownerReferences"] = [{**head, "name": name, "uid": owner["metadata"]["uid"]}]
+        self.create(owned)
+        self.cluster.request("DELETE", f"{path}/{name}")
+        await until(lambda: self.live("configmaps", name) is None)
 
     async def until_settled(self, name: str = "shop") -> None:
         """Wait until the controllers of the member have done with a Deployment."""

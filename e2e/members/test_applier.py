@@ -618,10 +618,10 @@ async def test_an_applied_work_that_somebody_deletes_takes_nothing_along(bed):
     path = f"/apis/{APPLIED_WORK.api_version}/appliedworks/{bed.space}"
     before = bed.cluster.request("GET", path)[0]["metadata"]["uid"]
     bed.cluster.request("DELETE", path)
-    await asyncio.sleep(1)  # the garbage collector has had its chance
+    await bed.until_collected()
     await bed.reconcile()
     assert bed.cluster.request("GET", path)[0]["metadata"]["uid"] != before
-    await asyncio.sleep(1)
+    await bed.until_collected()
     assert await bed.reasons() == ["Applied", "Applied"]
     assert bed.live("configmaps", "own")["metadata"]["uid"] == uid
     placed, _ = bed.cluster.request("GET", f"/api/v1/namespaces/{bed.space}-placed")
@@ -637,7 +637,7 @@ async def test_an_abandoned_work_leaves_its_objects(bed):
     uid = bed.live("apps/v1/deployments", "shop")["metadata"]["uid"]
     await bed.delete(abandon=True)
     await bed.until_gone()
-    await asyncio.sleep(2)  # the garbage collector has had its chance
+    await bed.until_collected()
     assert owner_names(bed.live("configmaps", "settings")) == []
     assert bed.live("apps/v1/deployments", "shop")["metadata"]["uid"] == uid
 
