@@ -180,7 +180,7 @@ def test_kubectl_applies_kubernetes_own_kinds_again_and_again(kubectl):
 
 def test_kubectl_explains_every_field(kubectl):
     policy = done(kubectl("explain", "crp.spec.policy"))
-    assert "KIND:       ClusterResourcePlacement\nVERSION:    v1beta1\n" in policy
+    assert "KIND:       ClusterResourcePlacement\nVERSION:    v1\n" in policy
     assert "enum: PickAll, PickN, PickFixed" in policy
     surge = " ".join(done(kubectl("explain", "crp.spec.strategy.rollingUpdate.maxSurge")).split())
     assert "a percentage of the wanted number, rounded up. Default: 25%." in surge

@@ -1,5 +1,6 @@
 """Discovery documents for generic clients of the embedded API server."""
 
+import re
 from typing import Any, Final
 
 from scorer.api.kinds import CATEGORIES, Kind, api_version
@@ -20,6 +21,8 @@ VERSION: Final = {
 }
 """The Kubernetes release that ``/version`` reports. Clients choose features by it."""
 
+_VERSION_NAME: Final = re.compile(r"v([0-9]{1,9})(?:(alpha|beta)([0-9]{1,9}))?", re.ASCII)
+_STABILITY: Final = ("alpha", "beta", None)
 _VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS: Final = ("get", "patch", "update")
 
@@ -50,11 +53,25 @@ def group(kinds: StoredKinds, name: str) -> JsonObject:
 
 
 def _group(kinds: StoredKinds, name: str) -> JsonObject:
-    versions = dict.fromkeys(version for kind in kinds if kind.group == name for version in kind.versions)
+    versions = sorted({version for kind in kinds if kind.group == name for version in kind.versions})
+    versions.sort(key=_priority, reverse=True)
     if not versions:
         raise ApiError(404, f"no API group {name[:253]!r}")
     served = [{"groupVersion": api_version(name, version), "version": version} for version in versions]
     return {"name": name, "versions": served, "preferredVersion": served[0]}
+
+
+def _priority(version: str) -> tuple[int, int, int]:
+    """Return the sort key of a version: v2, v1, v1beta1, v1alpha1, as an API server prefers the versions of a group.
+
+    The preferred version of a group is not the one in which the store keeps its objects.
+
+    Source: Kubernetes apimachinery ``pkg/version``, CompareKubeAwareVersionStrings.
+    """
+    match = _VERSION_NAME.fullmatch(version)
+    if match is None:
+        return -1, 0, 0
+    return _STABILITY.index(match[2]), int(match[1]), int(match[3] or 0)
 
 
 def resources(kinds: StoredKinds, group_name: str, version: str) -> JsonObject:

@@ -576,7 +576,8 @@ class TestDiscovery:
         assert (versions["kind"], versions["versions"]) == ("APIVersions", ["v1"])
         groups = (await (await api.get("/apis")).json())["groups"]
         group = next(one for one in groups if one["name"] == "placement.kubernetes-fleet.io")
-        assert group["preferredVersion"]["version"] == "v1beta1"
+        assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1"]
+        assert group["preferredVersion"]["version"] == "v1"
         assert await (await api.get("/apis/placement.kubernetes-fleet.io")).json() == {
             "kind": "APIGroup",
             "apiVersion": "v1",
@@ -592,6 +593,26 @@ class TestDiscovery:
         config_maps = next(one for one in core["resources"] if one["name"] == "configmaps")
         assert (config_maps["namespaced"], config_maps["shortNames"]) == (True, ["cm"])
         assert (await (await api.get("/version")).json())["major"] == "1"
+
+    async def test_versions_of_a_group_are_in_the_order_of_an_api_server(self, api):
+        """Regardless of the storage version of a definition."""
+        served = ("v1alpha1", "stable", "v2beta1", "v1", "odd", "v10beta2", "v2")
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "boats.sea.io"},
+            "spec": {
+                "group": "sea.io",
+                "scope": "Cluster",
+                "names": {"kind": "Boat", "plural": "boats"},
+                "versions": [{"name": name, "served": True, "storage": name == "v1alpha1"} for name in served],
+            },
+        }
+        await created(api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        group = await (await api.get("/apis/sea.io")).json()
+        names = [version["version"] for version in group["versions"]]
+        assert names == ["v2", "v1", "v10beta2", "v2beta1", "v1alpha1", "odd", "stable"]
+        assert group["preferredVersion"] == group["versions"][0]
 
     async def test_custom_kinds_are_served_once_they_are_defined(self, api, shop):
         spec = {
