@@ -26,7 +26,7 @@ from webhook.embedded.api_server import discovery, openapi
 from webhook.embedded.api_server.admission_chain import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.embedded.api_server.request_info import RequestInfo, parse_target
-from webhook.embedded.api_server.selectors import parse_field_selector, parse_label_selector, selected_by_fields
+from webhook.embedded.api_server.selectors import parse_field_selector, parse_label_selector, selectable_fields
 from webhook.embedded.api_server.status import ApiError, json_response, of_conflicts, of_store, success
 from webhook.embedded.api_server.tables import Tables, accepts_table, tables_for
 from webhook.embedded.api_server.watch import WatchOptions, stream
@@ -196,12 +196,9 @@ class _Api:
         query = request.query
         try:
             labels = parse_label_selector(query.get("labelSelector", ""))
-            fields = parse_field_selector(query.get("fieldSelector", ""))
+            accepts = parse_field_selector(query.get("fieldSelector", ""), selectable_fields(target.group, target.kind))
         except ValueError as error:
             raise ApiError(400, str(error)) from None
-
-        def accepts(document: JsonObject) -> bool:
-            return selected_by_fields(fields, document)
 
         tables = await self._tables(request, target)
         if query.get("watch") in _TRUE:
@@ -234,7 +231,7 @@ class _Api:
         document["metadata"].pop("managedFields", None)
         document, warnings = (await self._rules(request, target)).admit(target, document, None)
         try:
-            created = await self.store.create(target.kind, document, dry_run=_is_dry_run(request))
+            created = await self.store.create(target.kind, target.stored(document), dry_run=_is_dry_run(request))
         except StoreError as error:
             raise of_store(error, target.kind, str(document["metadata"].get("name", ""))) from error
         return json_response(target.present(created), code=201, warnings=warnings)
@@ -297,7 +294,7 @@ class _Api:
         # A field that the kind does not have could be owned, but not stored. It is refused, regardless of
         # fieldValidation.
         document, warnings = (await self._rules(request, target, "Strict")).admit(target, document, old)
-        dry_run = _is_dry_run(request)
+        document, dry_run = target.stored(document), _is_dry_run(request)
         if old is None:
             created = await self.store.create(target.kind, document, dry_run=dry_run)
             return json_response(target.present(created), code=201, warnings=warnings)
@@ -332,7 +329,7 @@ class _Api:
             shape, live = await self._shape(target), target.present(old)
             document = managed_fields.updated(shape, live, document, manager, self.context().now)
         write = self.store.replace_status if target.subresource else self.store.replace
-        updated = await write(target.kind, document, dry_run=_is_dry_run(request))
+        updated = await write(target.kind, target.stored(document), dry_run=_is_dry_run(request))
         return json_response(target.present(updated), warnings=warnings)
 
     async def _delete(self, request: web.Request, target: RequestInfo) -> web.Response:

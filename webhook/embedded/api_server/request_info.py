@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.kinds import NAMESPACE, Kind, api_version
+from scorer.api.kinds import EVENT, NAMESPACE, Kind, api_version
 from scorer.api.meta import JsonObject
+from webhook.embedded.api_server.core_events import CORE_EVENT, core_event, stored_event
 from webhook.embedded.api_server.status import ApiError
 from webhook.embedded.storage.kinds import StoredKinds
 from webhook.kube.ports import Key
@@ -18,7 +19,8 @@ class RequestInfo:
     """Target of a request.
 
     Args:
-        kind: The kind.
+        kind: The stored kind.
+        group: The requested group: that of the kind, or the core group for an Event.
         version: The requested version, which the kind has.
         namespace: None: unset, all namespaces, or the kind is cluster-scoped.
         name: Empty for the collection.
@@ -26,6 +28,7 @@ class RequestInfo:
     """
 
     kind: Kind
+    group: str
     version: str
     namespace: str | None
     name: str
@@ -39,7 +42,7 @@ class RequestInfo:
     @property
     def api_version(self) -> str:
         """``apiVersion`` as requested."""
-        return api_version(self.kind.group, self.version)
+        return api_version(self.group, self.version)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -50,10 +53,21 @@ class RequestInfo:
             return ("GET", "PUT", "PATCH", "DELETE")
         return ("GET",) if self.kind.namespaced and self.namespace is None else ("GET", "POST")
 
+    @property
+    def is_core_event(self) -> bool:
+        """Whether the target is an Event of the core group."""
+        return self.group != self.kind.group
+
     def present(self, document: JsonObject) -> JsonObject:
-        """Return the object in the requested version. All versions of a kind have the same content."""
+        """Return the object in the requested version. Events aside, all versions of a kind have the same content."""
+        if self.is_core_event:
+            return core_event(document)
         version = self.api_version
         return document if document.get("apiVersion") == version else document | {"apiVersion": version}
+
+    def stored(self, document: JsonObject) -> JsonObject:
+        """Return an object of the requested version with the content of a stored one."""
+        return stored_event(document) if self.is_core_event else document
 
 
 def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequence[str]) -> RequestInfo:
@@ -77,4 +91,4 @@ def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequenc
         raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are namespaced")
     if subresource and (subresource != "status" or not kind.has_status):
         raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} have no subresource {subresource[:64]!r}")
-    return RequestInfo(kind, version, namespace, name, subresource)
+    return RequestInfo(EVENT if kind == CORE_EVENT else kind, group, version, namespace, name, subresource)

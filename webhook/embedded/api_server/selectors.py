@@ -1,19 +1,49 @@
 """Selectors in URL syntax: ``labelSelector`` and ``fieldSelector``.
 
-Source: Kubernetes apimachinery ``pkg/labels/selector.go``, ``pkg/fields/selector.go``. The comparisons ``<`` and ``>``
-of labels are not supported.
+Source: Kubernetes apimachinery ``pkg/labels/selector.go``, ``pkg/fields/selector.go``; Kubernetes
+``pkg/apis/core/v1/conversion.go`` and ``pkg/apis/events/v1/conversion.go`` for the fields. The comparisons ``<`` and
+``>`` of labels are not supported.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
+from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement, selector_error
 
 _TOKEN: Final = re.compile(r"\s*(==|!=|[=!(),]|[^\s=!(),]+)", re.ASCII)
 _OPERATORS: Final = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn"}
-_FIELDS: Final = ("metadata.name", "metadata.namespace")
+_Field: TypeAlias = tuple[str, ...]
+"""One or more paths of a field, and the value that counts if the object has none."""
+
+
+def _plain(*names: str) -> dict[str, _Field]:
+    return {name: (name, "") for name in names}
+
+
+_OBJECT: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_METADATA: Final = _plain("metadata.name", "metadata.namespace")
+_SELECTABLE: Final[Mapping[tuple[str, str], Mapping[str, _Field]]] = {
+    ("", "Event"): {
+        **{f"involvedObject.{part}": (f"regarding.{part}", "") for part in _OBJECT},
+        "reportingComponent": ("reportingController", ""),
+        "source": ("deprecatedSource.component", "reportingController", ""),
+        **_plain("reason", "type"),
+    },
+    ("events.k8s.io", "Event"): {
+        **_plain(*(f"regarding.{part}" for part in _OBJECT), "reportingController", "reason", "type")
+    },
+    ("", "Pod"): {
+        **_plain("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+        **_plain("status.phase", "status.podIP", "status.nominatedNodeName"),
+    },
+    ("", "Node"): {"spec.unschedulable": ("spec.unschedulable", "false")},
+    ("", "Namespace"): _plain("status.phase"),
+    ("", "Secret"): _plain("type"),
+}
+"""Fields of a field selector by group and kind, for the kinds whose fields clients select by."""
 
 
 def parse_label_selector(text: str) -> LabelSelector:
@@ -97,31 +127,49 @@ class _Tokens:
         return word
 
 
-def parse_field_selector(text: str) -> dict[tuple[str, str], bool]:
-    """Parse ``metadata.name=a,metadata.namespace!=b``.
+def selectable_fields(group: str, kind: Kind) -> Mapping[str, _Field]:
+    """Return where the fields of a field selector are in a stored object, by name.
+
+    Args:
+        group: The requested group, which decides the names of an Event's fields.
+        kind: The stored kind.
+    """
+    return {**_METADATA, **_SELECTABLE.get((group, kind.kind), {})}
+
+
+def parse_field_selector(text: str, selectable: Mapping[str, _Field]) -> Callable[[JsonObject], bool]:
+    """Parse ``metadata.name=a,status.phase!=Running``.
+
+    Args:
+        text: Any text.
+        selectable: A result of `selectable_fields`.
 
     Returns:
-        By field and value, whether they must be equal.
+        Whether every term holds for a stored object.
 
     Raises:
         ValueError: Not a selector, or one by an unsupported field.
     """
-    terms = {}
+    terms: list[tuple[_Field, str, bool]] = []
     for term in filter(None, text.split(",")):
-        field, sign, value = term.partition("=")
+        name, sign, value = term.partition("=")
         if not sign:
             raise ValueError(f"fieldSelector {text[:64]!r}: {term[:64]!r} has no '='")
-        equal = not field.endswith("!")
-        field = field.removesuffix("!").strip()
-        if field not in _FIELDS:
-            raise ValueError(f"fieldSelector {text[:64]!r}: {field[:64]!r} is not one of {', '.join(_FIELDS)}")
-        terms[field, value.removeprefix("=").strip()] = equal
-    return terms
+        equal = not name.endswith("!")
+        name = name.removesuffix("!").strip()
+        if name not in selectable:
+            raise ValueError(f"fieldSelector {text[:64]!r}: {name[:64]!r} is not one of {', '.join(selectable)}")
+        terms.append((selectable[name], value.removeprefix("=").strip(), equal))
+    return lambda document: all((_text(document, field) == value) is equal for field, value, equal in terms)
 
 
-def selected_by_fields(terms: dict[tuple[str, str], bool], document: JsonObject) -> bool:
-    """Return whether every term of a field selector holds."""
-    metadata = document["metadata"]
-    return all(
-        (metadata.get(field.removeprefix("metadata."), "") == value) is equal for (field, value), equal in terms.items()
-    )
+def _text(document: JsonObject, field: _Field) -> str:
+    """Return a field as text: that of the first path that has one, otherwise the default."""
+    *paths, default = field
+    for path in paths:
+        value: Any = document
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value not in (None, ""):
+            return str(value).lower() if isinstance(value, bool) else str(value)
+    return default

@@ -11,13 +11,14 @@ from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, ApiException, Configuration, CoreV1Api, CustomObjectsApi
 from yarl import URL
 
-from scorer.api.kinds import APPROVAL_REQUEST
+from scorer.api.kinds import APPROVAL_REQUEST, EVENT
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS
 from webhook.access.user import UserInfo
 from webhook.embedded.api_server.handlers import add_routes
 from webhook.embedded.patches.merge_patches import merge_patch
 from webhook.embedded.storage.store import EmbeddedStore
+from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import Context, HubKinds
 
@@ -336,6 +337,79 @@ class TestReads:
     )
     async def test_bad_queries(self, api, shop, query, word):
         await assert_status(await api.get(f"{MAPS}?{query}"), 400, "BadRequest", word)
+
+
+EVENTS = "/api/v1/namespaces/shop/events"
+NOTED = {
+    "apiVersion": "events.k8s.io/v1",
+    "kind": "Event",
+    "metadata": {"name": "e", "namespace": "shop"},
+    "regarding": {"kind": "ConfigMap", "name": "a", "namespace": "shop"},
+    "reason": "Changed",
+    "note": "a is new",
+    "type": "Normal",
+    "reportingController": "loop",
+    "eventTime": "2026-05-01T11:59:00.000000Z",
+}
+
+
+class TestEvents:
+    """One kind in two groups, as on an API server. kubectl reads the core one."""
+
+    @pytest.fixture
+    async def noted(self, store, shop):
+        return await store.create(EVENT, NOTED)
+
+    async def test_a_core_event_has_other_names(self, api, noted):
+        (event,) = (await (await api.get("/api/v1/events")).json())["items"]
+        assert event == {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": noted["metadata"],
+            "involvedObject": NOTED["regarding"],
+            "reason": "Changed",
+            "message": "a is new",
+            "type": "Normal",
+            "source": {},
+            "firstTimestamp": None,
+            "lastTimestamp": None,
+            "eventTime": NOTED["eventTime"],
+            "reportingComponent": "loop",
+            "reportingInstance": "",
+        }
+
+    async def test_events_of_an_object(self, api, noted):
+        async def names(**query: str) -> list[str]:
+            return [
+                event["metadata"]["name"] for event in (await (await api.get(EVENTS, params=query)).json())["items"]
+            ]
+
+        assert await names(fieldSelector="involvedObject.name=a,involvedObject.kind=ConfigMap,reason=Changed") == ["e"]
+        assert await names(fieldSelector="involvedObject.name=b") == []
+
+    async def test_a_table_of_core_events(self, api, noted):
+        (row,) = (await (await api.get(EVENTS, headers=TABLE)).json())["rows"]
+        assert row["cells"][1:4] == ["Normal", "Changed", "configmap/a"]
+
+    async def test_what_a_client_writes_to_one_group_is_in_both(self, api, store, noted):
+        await created(api, EVENTS, {"metadata": {"name": "f"}, "apiVersion": "v1", "kind": "Event", "message": "m"})
+        others = await (await api.get("/apis/events.k8s.io/v1/namespaces/shop/events")).json()
+        assert [(event["apiVersion"], event["note"]) for event in others["items"]] == [
+            ("events.k8s.io/v1", "a is new"),
+            ("events.k8s.io/v1", "m"),
+        ]
+        answer = await api.patch(f"{EVENTS}/e", json={"message": "b", "count": 2}, headers=MERGE)
+        assert (await answer.json())["message"] == "b"
+        changed = await store.get(EVENT, Key("e", "shop"))
+        assert {**changed, "metadata": NOTED["metadata"]} == {**NOTED, "note": "b", "deprecatedCount": 2}
+        assert (await api.delete(f"{EVENTS}/e")).status == 200
+        assert (await api.get("/apis/events.k8s.io/v1/namespaces/shop/events/e")).status == 404
+
+    async def test_a_watch_of_core_events(self, api, noted):
+        query = {"watch": "1", "timeoutSeconds": "1", "fieldSelector": "involvedObject.name=a"}
+        async with api.get(EVENTS, params=query) as answer:
+            change = json.loads(await answer.content.readline())
+        assert (change["type"], change["object"]["involvedObject"]["name"]) == ("ADDED", "a")
 
 
 class TestRefusals:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.embedded.api_server.selectors import parse_field_selector, parse_label_selector, selected_by_fields
+from scorer.api.kinds import CONFIG_MAP, EVENT, KINDS, NODE, POD
+from webhook.embedded.api_server.selectors import parse_field_selector, parse_label_selector, selectable_fields
 
 
 @pytest.mark.parametrize(
@@ -76,10 +77,51 @@ def test_any_text_is_read_or_refused(text):
 )
 def test_field_selector(text, selected):
     document = {"metadata": {"name": "a", "namespace": "n"}}
-    assert selected_by_fields(parse_field_selector(text), document) is selected
+    assert parse_field_selector(text, selectable_fields("", CONFIG_MAP))(document) is selected
 
 
 @pytest.mark.parametrize("text", ["spec.x=1", "metadata.name", "=", "status.phase!=Running"])
 def test_bad_field_selector(text):
     with pytest.raises(ValueError, match="fieldSelector"):
-        parse_field_selector(text)
+        parse_field_selector(text, selectable_fields("", CONFIG_MAP))
+
+
+NOTED = {
+    "metadata": {"name": "e", "namespace": "shop"},
+    "regarding": {"kind": "Pod", "name": "a", "namespace": "shop"},
+    "reason": "Scheduled",
+    "type": "Normal",
+    "reportingController": "loop",
+}
+RUNNING = {"metadata": {"name": "a"}, "spec": {"nodeName": "n", "unschedulable": True}, "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "document", "text", "selected"),
+    [
+        pytest.param("", EVENT, NOTED, "involvedObject.kind=Pod,involvedObject.name=a", True, id="core-event"),
+        pytest.param("", EVENT, NOTED, "involvedObject.uid=,involvedObject.namespace!=x", True, id="absent-is-empty"),
+        pytest.param("", EVENT, NOTED, "involvedObject.name=b", False, id="other-object"),
+        pytest.param("", EVENT, NOTED, "reason=Scheduled,type!=Warning,source=loop", True, id="reason-type-source"),
+        pytest.param("", EVENT, NOTED, "reportingComponent=other", False, id="component"),
+        pytest.param("events.k8s.io", EVENT, NOTED, "regarding.kind=Pod,reportingController=loop", True, id="event"),
+        pytest.param("events.k8s.io", EVENT, NOTED, "type=Warning", False, id="event-of-another-type"),
+        pytest.param("", POD, RUNNING, "spec.nodeName=n,status.phase!=Succeeded", True, id="pod"),
+        pytest.param("", NODE, RUNNING, "spec.unschedulable=true", True, id="boolean"),
+        pytest.param("", NODE, NOTED, "spec.unschedulable=false", True, id="absent-boolean"),
+    ],
+)
+def test_field_selector_of_a_kind(group, kind, document, text, selected):
+    assert parse_field_selector(text, selectable_fields(group, kind))(document) is selected
+
+
+@pytest.mark.parametrize(
+    ("group", "text"),
+    [
+        pytest.param("events.k8s.io", "involvedObject.name=a", id="names-of-the-core-group"),
+        pytest.param("", "regarding.name=a", id="names-of-the-other-group"),
+    ],
+)
+def test_fields_of_an_event_have_the_names_of_its_group(group, text):
+    with pytest.raises(ValueError, match=r"is not one of metadata\.name"):
+        parse_field_selector(text, selectable_fields(group, KINDS["events.k8s.io", "Event"]))

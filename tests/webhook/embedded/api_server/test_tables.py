@@ -15,7 +15,7 @@ BOAT = Kind("example.com", ("v1",), "Boat", "boats", True)
 
 
 def table(kind: Kind, *documents, definition=None, included=""):
-    target = RequestInfo(kind, kind.versions[0], None, "", "")
+    target = RequestInfo(kind, kind.group, kind.versions[0], None, "", "")
     return tables_for(target, definition, lambda: NOW, included).of(documents, "7")
 
 
