@@ -1,7 +1,8 @@
 """The admission chain: processing of an object between the request and the store, in the order of an API server.
 
 Unknown fields and nulls are dropped, defaults of the schema are filled in, and the mutating hook is called, then the
-validating one. The HTTPS hooks use the same functions, so the chain cannot be more lenient.
+validating one. A status is checked against the schema between the two, because the rules do not read all of it. The
+HTTPS hooks use the same functions, so the chain cannot be more lenient.
 
 Source: placement-api.md 2.8.
 """
@@ -12,24 +13,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from scorer.api.crd.pruning import apply_schema_defaults, prune, strip_nulls
+from scorer.api.crd.pruning import apply_schema_defaults, object_schema, prune, strip_nulls
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.placement.staged_update import RunState
-from scorer.api.unstructured.documents import name_of, uid_of
+from scorer.api.unstructured.documents import dict_at, name_of, uid_of
 from scorer.api.values.field_path import FieldPath
+from scorer.api.values.quoting import quote
 from webhook.admission import registry
-from webhook.admission.judge import Judgement, judge, mutate
+from webhook.admission.judge import MOST_CAUSES, Judgement, judge, mutate
 from webhook.admission.removal_effects import removal_losses
 from webhook.admission.removals import removal_verdict
 from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import DefaultingContext
 from webhook.embedded.api_server.request_info import RequestInfo
-from webhook.embedded.api_server.status import ApiError
+from webhook.embedded.api_server.status import ApiError, causes
 from webhook.history.entry import InvolvedObject
 from webhook.history.service import HistoryService
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause
+from webhook.validation.framework.field import Cause, FieldError, path_order
+from webhook.validation.framework.schema import schema_errors
 
 FieldValidation: TypeAlias = Literal["Ignore", "Warn", "Strict"]
 FIELD_VALIDATIONS: Final = get_args(FieldValidation)
@@ -73,6 +76,7 @@ class WriteRules:
         warnings = list(self._unknown_fields(target, document, pruning.dropped))
         document = strip_nulls(kind, pruning.document)
         if not _has_rules(target):
+            self._check_status(target, document, old)
             return document, tuple(warnings)
         before = target.present(old) if old is not None else None
         operation = "CREATE" if old is None else "UPDATE"
@@ -84,6 +88,7 @@ class WriteRules:
         document = mutation.document
         if not target.subresource:
             document = self._with_defaults(kind, document)
+        self._check_status(target, document, old)
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
         if not target.subresource:
             judgement = self._with_removals(operation, document, before, judgement)
@@ -91,6 +96,25 @@ class WriteRules:
         self._note(operation, target, document, judgement, tuple(warnings))
         _check(target, judgement, document, tuple(warnings))
         return document, tuple(warnings)
+
+    def _check_status(self, target: RequestInfo, document: JsonObject, old: JsonObject | None) -> None:
+        """Raise `ApiError` if a write of the status has a mistake that the stored status does not have."""
+        if not target.subresource:
+            return
+        kind = target.kind
+        errors = sorted(self._status_errors(kind, document) - self._status_errors(kind, old or {}), key=path_order)
+        if errors:
+            name, words = name_of(document), ", ".join(map(str, errors[:MOST_CAUSES]))
+            message = f"{kind} {quote(name)} is invalid: {words if len(errors) == 1 else f'[{words}]'}"
+            details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes(errors[:MOST_CAUSES])}
+            raise ApiError(422, message, details=details)
+
+    def _status_errors(self, kind: Kind, document: JsonObject) -> set[FieldError]:
+        is_ours = self.content is None
+        schema = dict_at(object_schema(kind) if self.content is None else self.content, "properties", "status")
+        if "status" not in document:
+            return set()
+        return set(schema_errors(document["status"], schema, FieldPath.of("status"), patterns=is_ours))
 
     def admit_deletion(self, target: RequestInfo, old: JsonObject) -> tuple[str, ...]:
         """Return the warnings of a deletion. Raises `ApiError` if it is refused."""

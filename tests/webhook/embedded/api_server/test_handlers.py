@@ -799,3 +799,58 @@ async def test_the_words_of_an_approval_become_its_message(api, store):
     status = (await answer.json())["status"]
     assert (answer.status, status) == (200, approved(reason="ApprovedByUser", message="tested as OK: lgtm")["status"])
     assert '\\"tested as OK\\" is not one word' in answer.headers["Warning"]
+
+
+async def test_a_status_is_checked_against_the_schema(api, store):
+    await store.create(APPROVAL_REQUEST, APPROVAL)
+    answer = await api.patch(APPROVAL_STATUS, json=approved(status="Yes", reason="", message=None), headers=MERGE)
+    subject = 'ClusterApprovalRequest.placement.kubernetes-fleet.io "run-after-canary" is invalid: [status.conditions'
+    body = await assert_status(answer, 422, "Invalid", subject)
+    assert [cause["field"] for cause in body["details"]["causes"]] == [
+        "status.conditions[0].message",
+        "status.conditions[0].reason",
+        "status.conditions[0].status",
+    ]
+    assert (await api.patch(APPROVAL_STATUS, json=approved(), headers=MERGE)).status == 200
+
+
+async def test_a_mistake_that_a_status_already_has_is_not_refused_again(api, store):
+    request = await store.create(APPROVAL_REQUEST, APPROVAL)
+    await store.replace_status(APPROVAL_REQUEST, {**request, **approved(reason="too old")})
+    other = {**approved()["status"]["conditions"][0], "type": "Analyzed"}
+    both = {
+        "status": {"conditions": [{**approved(reason="too old", status="False")["status"]["conditions"][0]}, other]}
+    }
+    assert (await api.patch(APPROVAL_STATUS, json=both, headers=MERGE)).status == 200
+    other["reason"] = "too slow"
+    await assert_status(
+        await api.patch(APPROVAL_STATUS, json=both, headers=MERGE), 422, "Invalid", "conditions[1].reason"
+    )
+
+
+async def test_a_status_is_checked_against_the_schema_of_a_definition(api, shop):
+    status = {"type": "object", "properties": {"sails": {"type": "integer"}}}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"status": status}}},
+    }
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.sea.io"},
+        "spec": {
+            "group": "sea.io",
+            "scope": "Namespaced",
+            "names": {"kind": "Boat", "plural": "boats"},
+            "versions": [version],
+        },
+    }
+    await created(api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    path = "/apis/sea.io/v1/namespaces/shop/boats"
+    await created(api, path, {"apiVersion": "sea.io/v1", "kind": "Boat", "metadata": {"name": "b"}})
+    answer = await api.patch(f"{path}/b/status", json={"status": {"sails": "two"}}, headers=MERGE)
+    await assert_status(answer, 422, "Invalid", "status.sails in body must be of type integer")
+    assert (await api.patch(f"{path}/b/status", json={"status": {"sails": 2}}, headers=MERGE)).status == 200
