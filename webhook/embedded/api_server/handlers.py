@@ -34,6 +34,7 @@ from webhook.embedded.patches import managed_fields
 from webhook.embedded.patches.field_sets import FieldShape
 from webhook.embedded.patches.managed_fields import FieldConflictError, Manager
 from webhook.embedded.patches.merge_patches import InvalidPatchError, merge_patch, strategic_merge
+from webhook.embedded.storage.lifecycle import Propagation
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.embedded.storage.watcher import Watcher
 from webhook.history.service import HistoryService
@@ -336,14 +337,15 @@ class _Api:
         options = await _body(request) if request.can_read_body else {}
         old = await self.store.get(target.kind, target.key)
         warnings = list((await self._rules(request, target)).admit_deletion(target, old))
-        if "Orphan" in (options.get("propagationPolicy"), request.query.get("propagationPolicy")):
-            warnings.append("propagationPolicy Orphan is not supported: dependents are deleted in the background")
+        propagation = _propagation(request, options)
         preconditions = options.get("preconditions") or {}
         if not isinstance(preconditions, dict):
             raise ApiError(400, f"preconditions must be an object, not {quote(preconditions)}")
         uid, version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
         dry_run = _is_dry_run(request, options.get("dryRun"))
-        await self.store.delete(target.kind, target.key, uid=uid, resource_version=version, dry_run=dry_run)
+        await self.store.delete(
+            target.kind, target.key, uid=uid, resource_version=version, dry_run=dry_run, propagation=propagation
+        )
         try:
             live = await self.store.get(target.kind, target.key)
         except NotFoundError:
@@ -431,6 +433,18 @@ def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
         if expected and values.setdefault(member, expected) != expected:
             raise ApiError(400, f"metadata.{member} is {quote(values[member])}, but the URL has {quote(expected)}")
     return document | {"metadata": values}
+
+
+def _propagation(request: web.Request, options: JsonObject) -> Propagation | None:
+    """Return the policy of a deletion for dependents. None: unset."""
+    word = options.get("propagationPolicy") or request.query.get("propagationPolicy")
+    if not word:
+        orphan = options.get("orphanDependents")  # deprecated, but sent by old clients
+        return None if orphan is None else Propagation.ORPHAN if orphan else Propagation.BACKGROUND
+    if word not in list(Propagation):
+        words = ", ".join(quote(policy) for policy in Propagation)
+        raise ApiError(422, f"propagationPolicy: Unsupported value: {quote(word)}: supported values: {words}")
+    return Propagation(word)
 
 
 def _is_dry_run(request: web.Request, option: object = None) -> bool:

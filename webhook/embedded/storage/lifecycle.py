@@ -7,6 +7,7 @@ a kind have one schema here, so only requests and responses differ by version.
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 import orjson
@@ -26,9 +27,22 @@ from webhook.validation.framework.object_meta import (
     validate_version,
 )
 
+FOREGROUND_FINALIZER: Final = "foregroundDeletion"
+"""Keeps an owner that is deleted in the foreground until its blocking dependents are deleted."""
+ORPHAN_FINALIZER: Final = "orphan"
+"""Asks for a deletion that keeps the dependents, on an object of a client that deletes it without a policy."""
+
 _USER_MEMBERS: Final = ("generateName", "labels", "annotations", "finalizers", "ownerReferences")
 _GENERATED: Final = 5
 _LONGEST_PREFIX: Final = 63 - _GENERATED
+
+
+class Propagation(StrEnum):
+    """``propagationPolicy`` of a deletion: the fate of the dependents of the object."""
+
+    BACKGROUND = "Background"
+    FOREGROUND = "Foreground"
+    ORPHAN = "Orphan"
 
 
 def checked_new(kind: Kind, document: JsonObject) -> JsonObject:
@@ -145,6 +159,31 @@ def deleting(current: JsonObject, now: datetime) -> JsonObject:
     if group_kind(current) == NAMESPACE.group_kind:
         result["status"] = {**current.get("status", {}), "phase": "Terminating"}
     return result
+
+
+def propagation_of(current: JsonObject) -> Propagation:
+    """Return the policy for a deletion without one: that of the finalizers of the object, else the background."""
+    finalizers = current["metadata"].get("finalizers", ())
+    if ORPHAN_FINALIZER in finalizers:
+        return Propagation.ORPHAN
+    return Propagation.FOREGROUND if FOREGROUND_FINALIZER in finalizers else Propagation.BACKGROUND
+
+
+def held_for_dependents(current: JsonObject, *, held: bool) -> JsonObject:
+    """Return the object with the garbage collector's finalizers that a deletion needs, *current* if it has them."""
+    old = current["metadata"].get("finalizers", [])
+    others = [name for name in old if name not in (FOREGROUND_FINALIZER, ORPHAN_FINALIZER)]
+    finalizers = [*others, FOREGROUND_FINALIZER] if held else others
+    if finalizers == old:
+        return current
+    metadata = {member: value for member, value in current["metadata"].items() if member != "finalizers"}
+    return current | {"metadata": metadata | ({"finalizers": finalizers} if finalizers else {})}
+
+
+def waits_for_dependents(current: JsonObject) -> bool:
+    """Return whether an object is being deleted in the foreground."""
+    metadata = current["metadata"]
+    return "deletionTimestamp" in metadata and FOREGROUND_FINALIZER in metadata.get("finalizers", ())
 
 
 def without_owners(current: JsonObject, alive: Iterable[str]) -> JsonObject:

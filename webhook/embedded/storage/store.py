@@ -28,6 +28,7 @@ from scorer.api.unstructured.documents import labels_of
 from webhook.embedded.storage import lifecycle
 from webhook.embedded.storage.journal import RETAINED, Journal, KindId
 from webhook.embedded.storage.kinds import DEFINITION, StoredKinds
+from webhook.embedded.storage.lifecycle import Propagation
 from webhook.embedded.storage.object_table import ObjectIndex
 from webhook.embedded.storage.transaction import WriteTransaction
 from webhook.embedded.storage.watcher import LabelTest, Watcher
@@ -223,15 +224,22 @@ class EmbeddedStore(Store):
         return changed if dry_run or changed is current else self._store(kind, changed, is_shared=True)
 
     async def delete(
-        self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "", dry_run: bool = False
+        self,
+        kind: Kind,
+        key: Key,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        dry_run: bool = False,
+        propagation: Propagation | None = None,
     ) -> None:
-        """See `Store.delete`."""
+        """See `Store.delete`. With *propagation*, the policy for the dependents. None: unset, in the background."""
         await self._turn()
         current = self._existing(kind, key)
         lifecycle.check_preconditions(kind, current, uid, resource_version)
         if not dry_run:
             with self._write() as write:
-                write.delete(kind.group_kind, current)
+                write.delete(kind.group_kind, current, propagation)
 
     async def _turn(self) -> None:
         """Yield to other tasks before a write: a loop of writes would never yield otherwise.

@@ -1,7 +1,8 @@
 """A transaction of the embedded store: one write with its consequences, stored as a whole or not at all.
 
-Consequences: dependents are deleted with their last owner. A namespace or definition that is being deleted is removed
-after its content. The oldest Events are deleted to make room for new ones.
+Consequences: dependents are deleted with their last owner, or before an owner that is deleted in the foreground, as by
+the garbage collector of Kubernetes (``pkg/controller/garbagecollector``). A namespace or definition that is being
+deleted is removed after its content. The oldest Events are deleted to make room for new ones.
 """
 
 from collections import deque
@@ -16,6 +17,7 @@ from scorer.api.unstructured.documents import labels_of
 from webhook.embedded.storage import lifecycle
 from webhook.embedded.storage.journal import KindId, Row
 from webhook.embedded.storage.kinds import DEFINITION, StoredKinds
+from webhook.embedded.storage.lifecycle import Propagation
 from webhook.embedded.storage.object_table import ObjectIndex, Place, owner_references, owner_uids
 from webhook.embedded.storage.watcher import StoreEvent
 from webhook.kube.ports import EventType, Key, key_of
@@ -60,17 +62,32 @@ class WriteTransaction:
             self._suspects.append(place)
         return self._record(place, document, EventType.MODIFIED, is_shared=is_shared)
 
-    def delete(self, kind: KindId, current: JsonObject) -> None:
-        """Delete the object and its content. Mark the object as being deleted while finalizers or content keep it."""
-        place = kind, key_of(current)
-        if not current["metadata"].get("finalizers") and not self._has_content(place):
-            self._record(place, current, EventType.DELETED)
+    def delete(self, kind: KindId, current: JsonObject, propagation: Propagation | None = None) -> None:
+        """Delete the object and its content. Mark the object as being deleted while finalizers or content keep it.
+
+        Args:
+            kind: Group and kind.
+            current: The stored object.
+            propagation: Policy for its dependents. None: unset, that of its finalizers.
+        """
+        place, uid = (kind, key_of(current)), current["metadata"]["uid"]
+        propagation = propagation or lifecycle.propagation_of(current)
+        if propagation is Propagation.ORPHAN:
+            self._release_dependents(uid)
+        waits = propagation is Propagation.FOREGROUND and self._is_blocked(uid)
+        document = lifecycle.held_for_dependents(current, held=waits)
+        if not document["metadata"].get("finalizers") and not self._has_content(place):
+            self._record(place, document, EventType.DELETED)
             return
-        if "deletionTimestamp" not in current["metadata"]:
-            self._record(place, lifecycle.deleting(current, self._now()), EventType.MODIFIED)
+        if "deletionTimestamp" not in document["metadata"]:
+            self._record(place, lifecycle.deleting(document, self._now()), EventType.MODIFIED)
+        elif document is not current:
+            self._record(place, document, EventType.MODIFIED)
+        if waits and not lifecycle.waits_for_dependents(current):
+            self._suspects.extend(self._table.dependents_of(uid))
         for content_place in tuple(self._content(place)):
-            if document := self._table.get(*content_place):
-                self.delete(content_place[0], document)
+            if content := self._table.get(*content_place):
+                self.delete(content_place[0], content)
 
     def settle(self) -> None:
         """Process the consequences until none are left."""
@@ -98,15 +115,53 @@ class WriteTransaction:
         document = self._table.get(*place)
         if document is None:
             return
+        if lifecycle.waits_for_dependents(document) and not self._is_blocked(document["metadata"]["uid"]):
+            released = lifecycle.held_for_dependents(document, held=False)
+            document = self._record(place, released, EventType.MODIFIED)
         if self._is_released(place, document):
             self._record(place, document, EventType.DELETED)
             return
         owners = owner_uids(document)
         alive = {uid for uid in owners if self._is_alive(uid, place[1].namespace)}
-        if owners and not alive:
-            self.delete(place[0], document)
-        elif alive != owners:
-            self._record(place, lifecycle.without_owners(document, alive), EventType.MODIFIED)
+        solid = {uid for uid in alive if not self._waits(uid)}
+        if owners and not solid:
+            self.delete(place[0], document, self._propagation(document) if alive else None)
+        elif solid != owners:
+            self._record(place, lifecycle.without_owners(document, solid), EventType.MODIFIED)
+
+    def _propagation(self, document: JsonObject) -> Propagation | None:
+        """Return how a dependent of an owner that waits is deleted: in the foreground, unless owners form a circle."""
+        dependents = self._table.dependents_of(document["metadata"]["uid"])
+        in_circle = any(lifecycle.waits_for_dependents(self._table.get(*place) or document) for place in dependents)
+        return Propagation.FOREGROUND if dependents and not in_circle else None
+
+    def _release_dependents(self, uid: str) -> None:
+        """Remove an owner from all its dependents, which therefore remain."""
+        for place in self._table.dependents_of(uid):
+            if dependent := self._table.get(*place):
+                others = owner_uids(dependent) - {uid}
+                self._record(place, lifecycle.without_owners(dependent, others), EventType.MODIFIED)
+
+    def _waits(self, uid: str) -> bool:
+        """Return whether an owner waits for the deletion of its dependents."""
+        place = self._table.place_of(uid)
+        document = self._table.get(*place) if place else None
+        return document is not None and lifecycle.waits_for_dependents(document)
+
+    def _waiting_owners(self, document: JsonObject) -> Iterator[Place]:
+        for uid in owner_uids(document):
+            if self._waits(uid) and (place := self._table.place_of(uid)):
+                yield place
+
+    def _is_blocked(self, uid: str) -> bool:
+        """Return whether a dependent must be deleted before its owner."""
+        dependents = (self._table.get(*place) for place in self._table.dependents_of(uid))
+        return any(
+            reference["uid"] == uid and reference.get("blockOwnerDeletion") is True
+            for dependent in dependents
+            if dependent is not None
+            for reference in owner_references(dependent)
+        )
 
     def _is_alive(self, uid: str, namespace: str) -> bool:
         """Return whether an owner exists. An object in another namespace cannot be an owner."""
@@ -143,6 +198,8 @@ class WriteTransaction:
             self._suspects.extend(self._affected_by_removal(place, document))
         else:
             self._table.store(kind, key, document)
+            if old is not None and owner_references(old) != owner_references(document):
+                self._suspects.extend(self._waiting_owners(old))  # the new state may no longer block them
         if kind == DEFINITION:
             self._learn(key, None if event is EventType.DELETED else document)
         labels, old_labels = labels_of(document), labels_of(old or document)
@@ -155,6 +212,7 @@ class WriteTransaction:
     def _affected_by_removal(self, place: Place, document: JsonObject) -> Iterator[Place]:
         kind, key = place
         yield from self._table.dependents_of(document["metadata"]["uid"])
+        yield from self._waiting_owners(document)
         if key.namespace:
             yield NAMESPACE.group_kind, Key(key.namespace)
         if custom := self._kinds.custom.get(kind):

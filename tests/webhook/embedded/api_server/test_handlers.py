@@ -145,10 +145,32 @@ class TestWrites:
         first = await created(api, MAPS, make_map("a"))
         wrong = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "other"}}
         await assert_status(await api.delete(f"{MAPS}/a", json=wrong), 409, "Conflict", "other")
+        wrong = {"propagationPolicy": "Sideways"}
+        await assert_status(await api.delete(f"{MAPS}/a", json=wrong), 422, "Invalid", '"Sideways"')
         right = {"preconditions": {"uid": first["metadata"]["uid"]}, "propagationPolicy": "Orphan"}
         answer = await api.delete(f"{MAPS}/a", json=right)
-        assert answer.status == 200
-        assert "Orphan" in answer.headers["Warning"]
+        assert (answer.status, "Warning" in answer.headers) == (200, False)
+
+    @pytest.mark.parametrize(
+        ("options", "left"),
+        [
+            pytest.param({}, [], id="background"),
+            pytest.param({"propagationPolicy": "Orphan"}, ["dependent"], id="orphan"),
+            pytest.param({"orphanDependents": True}, ["dependent"], id="orphan-of-an-old-client"),
+            pytest.param({"propagationPolicy": "Foreground"}, ["dependent", "owner"], id="foreground"),
+        ],
+    )
+    async def test_dependents_of_a_deleted_object(self, api, shop, options, left):
+        owner = await created(api, MAPS, make_map("owner"))
+        dependent = make_map("dependent")
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        dependent["metadata"]["ownerReferences"] = [{**reference, "blockOwnerDeletion": True}]
+        if "owner" in left:
+            dependent["metadata"]["finalizers"] = ["x/y"]
+        await created(api, MAPS, dependent)
+        assert (await api.delete(f"{MAPS}/owner", json=options)).status == 200
+        items = (await (await api.get(MAPS)).json())["items"]
+        assert [item["metadata"]["name"] for item in items] == left
 
     async def test_status_is_apart(self, api, shop):
         await created(api, PLACEMENTS, make_placement("payments") | {"status": {"conditions": []}})
