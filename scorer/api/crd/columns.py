@@ -55,7 +55,7 @@ _BINDING_COLUMNS = (
 )
 _RUN_COLUMNS = (
     Column("Placement", ".spec.placementName"),
-    Column("Resource-Snapshot-Index", ".spec.resourceSnapshotIndex"),
+    Column("Resource-Snapshot-Index", ".status.resourceSnapshotIndexUsed"),
     Column("Policy-Snapshot-Index", ".status.policySnapshotIndexUsed"),
     _condition("Initialized", "Initialized"),
     _condition("Progressing", "Progressing"),

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.crd.columns import PRINTER_COLUMNS
 from scorer.api.crd.table import _STEP, cells, columns_of, find_path, format_age
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, PLACEMENT
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NODE_POOL, PLACEMENT, STAGED_RUN
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MEMBER = {
@@ -88,6 +88,12 @@ def test_who_has_joined_is_told_by_the_hub_or_else_by_the_agent():
         "False"
     ]
     assert cells({"metadata": {}, "status": {"agentStatus": None}}, columns, NOW) == [""]
+
+
+def test_a_run_shows_the_snapshot_that_it_uses():
+    """Most runs name none."""
+    run = {"metadata": {}, "spec": {"placementName": "p"}, "status": {"resourceSnapshotIndexUsed": "3"}}
+    assert cells(run, columns_of(STAGED_RUN, wide=False), NOW)[:3] == ["p", "3", ""]
 
 
 def test_what_is_missing_is_empty():
