@@ -15,18 +15,22 @@ from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import RESOURCE_INDEX
 from scorer.api.unstructured.documents import index_of, name_of, namespace_of, spec_of
 from scorer.rollout.bindings import snapshot_index
+from scorer.rollout.confirmation.objects import ObjectJudgement, content_record, placed_selection
+from scorer.rollout.confirmation.sources import has_pending, selected_objects
 from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, Selection, select_resources
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.writes import applied
 from scorer.what_if.changes import Changed
+from scorer.what_if.planned import ContentRemoval
+from scorer.what_if.removals import judged_selection, object_removals
 from scorer.what_if.state import HubState, ObjectKey, identity_of
 
 
 def group_to_roll_out(
     placement: JsonObject, old_placement: JsonObject | None, bindings: Sequence[JsonObject], hub: Changed
-) -> SnapshotGroup:
-    """Return the snapshot group that a placement rolls out. It may not exist yet.
+) -> tuple[SnapshotGroup, Sequence[ContentRemoval]]:
+    """Return the snapshot group that a placement rolls out, and the objects that leave it. It may not exist yet.
 
     Args:
         placement: As it would be stored.
@@ -40,18 +44,24 @@ def group_to_roll_out(
     if latest is None or not latest.name:
         bound_snapshots = {str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings}
         name = max(bound_snapshots - {""}, key=_index, default=f"{name_of(placement)}-0-snapshot")
-        return _with_name(_made_group(placement, (), select_content(placement, groups, hub), hub.state), name)
+        return _with_name(_made_group(placement, (), select_content(placement, groups, hub), None, hub.state), name), ()
     if _selectors(placement) != _selectors(old_placement or placement):
         selection = select_content(placement, groups, hub)
     elif (changed_selection := _changed_selection(placement, latest, hub.content)) is not None:
         selection = changed_selection
+    elif has_pending(latest):
+        selection = select_content(placement, groups, hub)
+        if isinstance(selection, InvalidSelection):
+            return latest, ()
     else:
-        return latest
-    group = _made_group(placement, snapshots, selection, hub.state)
-    if group.name != latest.name:
-        return group
+        return latest, ()
+    judgement = judged_selection(placement, selection, groups, hub)
+    removals = object_removals(placement, judgement, selection, groups, hub)
+    group = _made_group(placement, snapshots, selection, judgement, hub.state)
+    if group.name != latest.name or _selectors(placement) == _selectors(old_placement or placement):
+        return group, removals
     index = max(index_of(snapshot, RESOURCE_INDEX) for snapshot in snapshots) + 1
-    return _with_name(group, f"{name_of(placement)}-{index}-snapshot")
+    return _with_name(group, f"{name_of(placement)}-{index}-snapshot"), removals
 
 
 def select_content(
@@ -66,7 +76,7 @@ def select_content(
 
 def _with_stored(latest: SnapshotGroup, hub: Changed) -> DocumentInventory:
     """Return the known objects of a hub, and those of the latest snapshot that are not known otherwise."""
-    stored = {identity_of(document): document for document in latest.objects()}
+    stored = {identity_of(document): document for document in selected_objects(latest)}
     objects: Mapping[ObjectKey, JsonObject | None] = {**stored, **hub.objects}
     return DocumentInventory(document for document in objects.values() if document is not None)
 
@@ -75,11 +85,13 @@ def _made_group(
     placement: JsonObject,
     snapshots: Sequence[JsonObject],
     selection: Selection | InvalidSelection,
+    judgement: ObjectJudgement | None,
     state: HubState,
 ) -> SnapshotGroup:
     """Return the group that the controller makes of a selection. An invalid selection counts as empty."""
-    objects = selection.objects if isinstance(selection, Selection) else ()
-    plan = plan_resource_snapshots(placement, snapshots, objects, state.now, UNTHROTTLED)
+    objects = placed_selection(selection, judgement).objects if isinstance(selection, Selection) else ()
+    record = content_record(judgement)
+    plan = plan_resource_snapshots(placement, snapshots, objects, state.now, UNTHROTTLED, content=record)
     groups = {group.name: group for group in snapshot_groups(applied(snapshots, plan.writes))}
     return groups[plan.name]
 
@@ -108,7 +120,7 @@ def _changed_selection(
     """Return the selection after the changes, or None if it is the same or invalid: then the content is kept."""
     if not content:
         return None
-    stored = {identity_of(document): document for document in latest.objects()}
+    stored = {identity_of(document): document for document in selected_objects(latest)}
     documents = {identity: document for identity, document in {**stored, **content}.items() if document is not None}
     terms, namespace = spec_of(placement).get("resourceSelectors") or (), namespace_of(placement)
     old_selection = select_resources(terms, namespace, DocumentInventory(stored.values()))

@@ -23,7 +23,9 @@ from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import ScheduleResult
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, PendingReason, pending_reason
 from scorer.rollout.confirmation.clusters import cluster_item
+from scorer.rollout.confirmation.deletion import DeletionVerdict
 from scorer.rollout.planner import RollingUpdateBudget
+from scorer.rollout.removal.deletion import leaves_objects
 from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, RolloutPreview, preview_rollout
 from scorer.rollout.works.plan import WorkProblem
 from scorer.staged_update.facts import ClusterWait
@@ -32,6 +34,7 @@ from scorer.what_if.content import group_to_roll_out
 from scorer.what_if.overrides import overrides_of_placement, work_problems
 from scorer.what_if.planned import (
     BlockedRollout,
+    ContentRemoval,
     Moves,
     PendingClusterRemoval,
     PlannedEviction,
@@ -43,6 +46,7 @@ from scorer.what_if.planned import (
     RolloutStep,
     RolloutWait,
 )
+from scorer.what_if.removals import judged_deletion, placement_removals
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of
 
@@ -103,8 +107,8 @@ def _outcomes(changed: Changed, placements: Collection[tuple[str, str]]) -> Iter
 
 
 def changes_anything(plan: Mapping[str, Any]) -> bool:
-    """Return whether any placement or run of *plan* changes."""
-    return any(entry["changed"] for key in ("placements", "runs") for entry in plan.get(key, ()))
+    """Return whether any placement, run or upgrade run of *plan* changes."""
+    return any(entry["changed"] for key in ("placements", "runs", "upgrades") for entry in plan.get(key, ()))
 
 
 def _entry(unchanged: Changed, changed: Changed, old: JsonObject | None, new: JsonObject | None) -> PlannedPlacement:
@@ -144,6 +148,8 @@ class _Course:
         closed: The clusters whose maintenance windows are closed now.
         failures: Why clusters would not get their objects, by cluster.
         removals: Clusters that keep their content although they are dropped.
+        content_removals: Objects that leave the placement, and all content of a deleted one.
+        kept: The clusters of a deleted placement, while the removal of their content waits for confirmation.
     """
 
     preview: RolloutPreview
@@ -154,12 +160,14 @@ class _Course:
     closed: Mapping[str, ClusterWait] = field(default_factory=dict)
     failures: Mapping[str, WorkProblem] = field(default_factory=dict)
     removals: Sequence[PendingClusterRemoval] = ()
+    content_removals: Sequence[ContentRemoval] = ()
+    kept: frozenset[str] = frozenset()
 
     @property
     def clusters(self) -> frozenset[str]:
         """The clusters that the placement will have."""
         if self.run is None:
-            return frozenset()
+            return self.kept
         return frozenset(pick.cluster for picks in (self.run.picked, self.run.kept) for pick in picks)
 
     @property
@@ -176,6 +184,7 @@ class _Course:
             preview.more,
             self.failures.keys(),
             self.removals,
+            self.content_removals,
             (blocker.reason, sorted(blocker.clusters)) if blocker else None,
         )
 
@@ -187,14 +196,17 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
     """Return the course of *subject*, a placement stored as *old* so far. *ends*: it is deleted."""
     state = changed.state
     if ends or is_deleting(subject):
-        return _Course(_DELETION)
+        judgement = judged_deletion(subject, changed)
+        removals_of_all = placement_removals(subject, judgement, changed)
+        kept = frozenset(judgement.clusters) if judgement.verdict is DeletionVerdict.PENDING else frozenset[str]()
+        return _Course(_DELETION, content_removals=removals_of_all, kept=kept)
     try:
         schedule = scheduled(state, subject)
     except BrokenBindingError as error:
         blocker = RolloutBlocker((), "BrokenBinding", str(error))
         return _Course(RolloutPreview("RollingUpdate", blocked=blocker), broken=str(error))
     run, bindings = schedule.run, schedule.bindings
-    group = group_to_roll_out(subject, old, bindings, changed)
+    group, content_removals = group_to_roll_out(subject, old, bindings, changed)
     if not state.resource_snapshots_of(subject):
         bindings = _as_rolled_out(bindings, group.name)
     clusters = [text_at(spec_of(binding), "targetCluster") for binding in bindings]
@@ -214,8 +226,16 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
         held_clusters=closed,
         released=schedule.drops.released,
     )
-    content_hash = annotation(group.master or {}, RESOURCE_HASH)
-    return _Course(preview, run, group.name, content_hash, closed=closed, failures=failures, removals=removals)
+    return _Course(
+        preview,
+        run,
+        group.name,
+        annotation(group.master or {}, RESOURCE_HASH),
+        closed=closed,
+        failures=failures,
+        removals=removals,
+        content_removals=content_removals,
+    )
 
 
 def _pending_removals(placement: JsonObject, bindings: Iterable[JsonObject]) -> list[PendingClusterRemoval]:
@@ -263,7 +283,7 @@ def _head(placement: JsonObject, course: _Course, state: HubState) -> PlacementD
     return (
         _broken_entry(placement, course.broken)
         if course.broken
-        else _deletion_entry(placement, state.bindings_of(placement))
+        else _deletion_entry(placement, state.bindings_of(placement), course)
     )
 
 
@@ -293,11 +313,13 @@ def _recorded_scores(binding: Mapping[str, Any]) -> PairOfScores | None:
     return {"topologySpread": score.get("priorityScore") or 0, "affinity": score.get("affinityScore") or 0}
 
 
-def _deletion_entry(placement: JsonObject, bindings: Sequence[JsonObject]) -> PlacementDecision:
-    """Return the entry of a placement that is deleted: all its objects are removed immediately."""
+def _deletion_entry(placement: JsonObject, bindings: Sequence[JsonObject], course: _Course) -> PlacementDecision:
+    """Return the entry of a placement that is deleted. Clusters whose content is kept are not dropped."""
     policy = spec_of(placement).get("policy") or {}
     drops: list[DroppedBinding] = [
-        {"cluster": spec_of(binding).get("targetCluster") or "", "binding": name_of(binding)} for binding in bindings
+        {"cluster": spec_of(binding).get("targetCluster") or "", "binding": name_of(binding)}
+        for binding in bindings
+        if spec_of(binding).get("targetCluster") not in course.kept
     ]
     return {
         "name": name_of(placement),
@@ -309,13 +331,26 @@ def _deletion_entry(placement: JsonObject, bindings: Sequence[JsonObject]) -> Pl
         "filtered": [],
         "dropped": sorted(drops, key=lambda drop: (drop["cluster"], drop["binding"])),
         "satisfied": True,
-        "message": "the placement is deleted, and its content is removed immediately",
+        "message": _deletion_message(placement, course),
     }
+
+
+def _deletion_message(placement: JsonObject, course: _Course) -> str:
+    if course.kept:
+        return "the placement is deleted, and its content remains until the removal is confirmed"
+    if leaves_objects(placement) or any(removal["verdict"] == "Orphaned" for removal in course.content_removals):
+        return "the placement is deleted, and its content remains"
+    return "the placement is deleted, and its content is removed immediately"
 
 
 def _broken_entry(placement: JsonObject, message: str) -> PlacementDecision:
     """Return the entry of a placement that the scheduler cannot process until a user repairs its bindings."""
-    return {**_deletion_entry(placement, ()), "wanted": None, "satisfied": False, "message": message}
+    return {
+        **_deletion_entry(placement, (), _Course(_DELETION)),
+        "wanted": None,
+        "satisfied": False,
+        "message": message,
+    }
 
 
 def _rollout(course: _Course, evictions: Sequence[Evicted]) -> PlannedRollout:
@@ -337,6 +372,7 @@ def _rollout(course: _Course, evictions: Sequence[Evicted]) -> PlannedRollout:
             for cluster, problem in sorted(course.failures.items())
         ],
         "removals": list(course.removals),
+        "contentRemovals": list(course.content_removals),
         "blocked": _blocker_entry(preview.blocked) if preview.blocked else None,
     }
 

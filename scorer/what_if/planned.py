@@ -1,22 +1,29 @@
 """Types of the answer of ``/v1/plan``: what would happen to placements and runs if the hub were changed.
 
-Source: docs/specifications/what-if.md; scheduling.md 22, property 10.
+Source: docs/specifications/what-if.md 2; scheduling.md 22, property 10.
 """
 
 from typing import Annotated, Literal
 
 from typing_extensions import TypedDict
 
-from scorer.api.values.answer import Described, DurationText, Instant, one_of
+from scorer.api.meta import JsonObject
+from scorer.api.upgrade.plan import UpgradePlan
+from scorer.api.values.answer import Count, Described, DurationText, Instant, ShapeOf, one_of
 from scorer.placement.explanation import PairOfScores
 from scorer.placement.plan_document import PlacementDecision
 from scorer.rollout.bindings import PendingReason
+from scorer.rollout.confirmation.digests import RemovalEffect
 from scorer.rollout.works.plan import WorkCause
 from scorer.staged_update.policy import OnFailure
 from scorer.staged_update.views.content_diff import ChangeKind
 from scorer.staged_update.views.forecast import ForecastProgress
 
 RunOutlook = Literal["New", "UnderWay", "Pending", "Refused", "Aborted", "Over"]
+ContentVerdict = Literal["Pending", "Confirmed", "Warned", "Removed", "Orphaned"]
+UpgradeOutlook = Literal["New", "UnderWay", "Refused", "Over"]
+GateReason = Literal["Accepted", "NotAccepted", "Rejected", "NotApproved", "UnknownRun", "RunFinished"]
+ApprovalReason = Literal["Accepted", "NotAccepted", "Discarded", "NotApproved", "UnknownRun", "RunFinished"]
 RunDifference = Literal["content", "overrides", "applyStrategy"]
 
 
@@ -90,6 +97,20 @@ class PendingClusterRemoval(TypedDict):
     """Digest that confirms the removal. Empty if it does not wait for confirmation."""
 
 
+class ContentRemoval(TypedDict):
+    """Content that leaves the clusters of a placement: objects, or all content of a deleted placement."""
+
+    kind: Annotated[str, one_of(RemovalEffect.OBJECT, RemovalEffect.PLACEMENT)]
+    effect: str
+    """The content, such as `Namespace shop and 12 objects in it`."""
+    verdict: ContentVerdict
+    """Pending: it remains until its removal is confirmed. Confirmed: it is removed, because the removal is confirmed.
+    Warned and Removed: it is removed without a confirmation. Orphaned: it remains, as its namespace is deleted."""
+    objects: Count
+    digest: str
+    """Confirms the removal, in `harbormaster.dev/confirm-removal`."""
+
+
 class RolloutWait(TypedDict):
     """A cluster that is not changed before one of its maintenance windows opens."""
 
@@ -137,6 +158,8 @@ class PlannedRollout(TypedDict):
     """Clusters where the rollout would fail."""
     removals: list[PendingClusterRemoval]
     """Dropped clusters that keep their content until their removal is confirmed, or until others replace them."""
+    contentRemovals: list[ContentRemoval]
+    """Objects that leave the placement, and all content of a deleted one."""
     blocked: BlockedRollout | None
 
 
@@ -290,6 +313,8 @@ class ForeseenRun(TypedDict):
     snapshot: str
     """Name of the resource snapshot that every cluster gets. It may not exist yet."""
     failurePolicy: RunFailurePolicy | None
+    next: list[str]
+    """Clusters that the run updates or leaves now, before it waits for anything: with the approvals that are given."""
     stages: list[RunStage]
     removed: list[str]
     """The clusters that lose the placement at the end."""
@@ -307,8 +332,32 @@ class PlannedRun(ForeseenRun, TypedDict):
     whether they affect it."""
 
 
+class PlannedUpgrade(TypedDict):
+    """One upgrade run, and its plan."""
+
+    name: str
+    strategy: str
+    """Empty: it refers to none."""
+    type: str
+    kubernetesVersion: str
+    state: str
+    """Its desired state: `Initialize`, `Run` or `Stop`."""
+    phase: UpgradeOutlook
+    """It has not started, it continues, it cannot be initialized, or it is finished or deleted."""
+    finding: RunFinding | None
+    """For the last two phases. All following fields are empty then."""
+    next: list[str]
+    """Members whose upgrades start now, with the gates that are approved."""
+    plan: Annotated[JsonObject, ShapeOf(UpgradePlan)] | None
+    """Plan of the run, as in its status."""
+    assumptions: list[str]
+    """Assumptions of the plan."""
+    changed: bool
+    """Whether it would upgrade anything. For a run that exists on the hub, whether the changes affect it."""
+
+
 class PlannedOutcome(TypedDict):
-    """Outcome of an object that is about no placement or run of the plan."""
+    """Outcome of a changed object that is about no placement of the plan, or of an approval."""
 
     kind: str
     namespace: str

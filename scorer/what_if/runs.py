@@ -9,20 +9,31 @@ from dataclasses import replace
 from typing import Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.family import family_in, placement_ref
+from scorer.api.family import FAMILIES, family_in, placement_ref
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement.staged_update import RunState, StageTaskType
-from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, status_of, text_at
+from scorer.api.unstructured.documents import (
+    generation_of,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    text_at,
+)
 from scorer.api.values.duration import format_duration
+from scorer.api.values.quoting import quote
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
 from scorer.staged_update.execution.engine import is_over
-from scorer.staged_update.facts import StagedUpdateFacts
+from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
+from scorer.staged_update.orders import is_approved, parent_run
 from scorer.staged_update.outcome import NotYetError, RunFailedError
+from scorer.staged_update.phase import stages_of
 from scorer.staged_update.policy import FailurePolicy
-from scorer.staged_update.record import INITIALIZED, SUCCEEDED, condition, status
+from scorer.staged_update.record import INITIALIZED, REQUEST_APPROVED, SUCCEEDED, condition, status, tasks_of
 from scorer.staged_update.views.content_diff import ContentDiff, ObjectChange, content_diff
 from scorer.staged_update.views.forecast import (
     ForecastCluster,
@@ -32,11 +43,14 @@ from scorer.staged_update.views.forecast import (
     StagedUpdateForecast,
     forecast,
 )
+from scorer.staged_update.views.next_passes import NextPasses, next_passes
 from scorer.what_if.changes import Changed, apply_changes
 from scorer.what_if.content import select_content
 from scorer.what_if.overrides import overrides_of_placement
 from scorer.what_if.planned import (
+    ApprovalReason,
     ForeseenRun,
+    PlannedOutcome,
     PlannedRun,
     RunCluster,
     RunContent,
@@ -90,6 +104,56 @@ def planned_runs(
     return entries
 
 
+def approval_outcomes(state: HubState, changes: HypotheticalChanges) -> Iterator[PlannedOutcome]:
+    """Yield the outcome of each approval request that changes: the run accepts it, or why it does not.
+
+    Args:
+        state: The present hub.
+        changes: The hypothetical changes.
+    """
+    kinds = {family.approval_request.group_kind for family in FAMILIES}
+    changed = {identity: request for request in changes.objects if (identity := identity_of(request))[:2] in kinds}
+    if not changed:
+        return
+    hub = apply_changes(state, changes)
+    for identity, request in sorted(changed.items()):
+        reason, message = _approval_outcome(request, hub)
+        yield {
+            "kind": identity.kind,
+            "namespace": identity.namespace,
+            "name": identity.name,
+            "reason": reason,
+            "message": message,
+        }
+
+
+def _approval_outcome(request: JsonObject, hub: Changed) -> tuple[ApprovalReason, str]:
+    """Return reason and message of a changed approval request."""
+    name, parent = name_of(request), parent_run(request)
+    run = _find_document(hub.state.runs, parent, namespace_of(request))
+    if run is None:
+        return "UnknownRun", f"there is no run {quote(parent)}"
+    if is_over(run) or is_deleting(run):
+        return "RunFinished", f"run {parent} is finished"
+    if not is_approved(request):
+        generation = generation_of(request)
+        return "NotApproved", f"it has no condition Approved with status True and observedGeneration {generation}"
+    try:
+        run_forecast = forecast(run, run_facts(run, hub)[0], waits=hub.state.waits)
+    except (RunFailedError, NotYetError, BrokenBindingError) as error:
+        return "NotAccepted", f"run {parent} cannot continue: {error}"
+    passes = next_passes(run_forecast.run, run_forecast.facts)
+    if passes.failure:
+        return "NotAccepted", f"run {parent} cannot continue: {passes.failure}"
+    tasks = [task for stage in stages_of(run_forecast.run) for task in tasks_of(stage)]
+    approved = {text_at(task, "approvalRequestName") for task in tasks if status(task, REQUEST_APPROVED) == TRUE}
+    if name in passes.accepted | approved:
+        return "Accepted", f"run {parent} accepts it"
+    if name in passes.discarded:
+        return "Discarded", f"run {parent} has not asked for it yet, and deletes it"
+    return "NotAccepted", f"run {parent} does not wait for it now"
+
+
 def _acts(entry: ForeseenRun) -> bool:
     """Return whether a run would change anything on a cluster."""
     clusters = (cluster for stage in entry["stages"] for cluster in stage["clusters"])
@@ -109,7 +173,12 @@ def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> ForeseenRun:
         return _bare(run, "Pending", "", str(error))
     except BrokenBindingError as error:
         return _bare(run, "Pending", BROKEN_BINDING, str(error))
-    return _foreseen_run(run, run_forecast, "UnderWay" if is_initialized else "New", notes, visible=visible)
+    passes = next_passes(run_forecast.run, run_forecast.facts)
+    if passes.failure:
+        cause, _, message = passes.failure.partition(": ")
+        return _bare(run, "Aborted", cause, message)
+    phase: RunOutlook = "UnderWay" if is_initialized else "New"
+    return _foreseen_run(run, run_forecast, passes, phase, notes, visible=visible)
 
 
 def _outcome(run: JsonObject) -> tuple[str, str]:
@@ -133,6 +202,7 @@ def _bare(run: JsonObject, phase: RunOutlook, cause: str, message: str) -> Fores
         "finding": {"cause": cause, "message": message} if cause or message else None,
         "snapshot": "",
         "failurePolicy": None,
+        "next": [],
         "stages": [],
         "removed": [],
         "contents": [],
@@ -142,14 +212,21 @@ def _bare(run: JsonObject, phase: RunOutlook, cause: str, message: str) -> Fores
 
 
 def _foreseen_run(
-    run: JsonObject, run_forecast: StagedUpdateForecast, phase: RunOutlook, notes: Sequence[str], *, visible: bool
+    run: JsonObject,
+    run_forecast: StagedUpdateForecast,
+    passes: NextPasses,
+    phase: RunOutlook,
+    notes: Sequence[str],
+    *,
+    visible: bool,
 ) -> ForeseenRun:
     bare = _bare(run, phase, "", "")
     return {
         **bare,
         "snapshot": run_forecast.snapshot,
         "failurePolicy": _failure_policy(run_forecast.policy),
-        "stages": [_stage(stage) for stage in run_forecast.stages],
+        "next": list(passes.clusters),
+        "stages": [_stage(stage, passes) for stage in run_forecast.stages],
         "removed": list(run_forecast.removed),
         "contents": list(_contents(run_forecast, visible=visible)),
         "earliestFinish": format_time(run_forecast.ends),
@@ -164,7 +241,7 @@ def _failure_policy(policy: FailurePolicy | None) -> RunFailurePolicy | None:
     return {"onFailure": str(policy.on_failure), "maxFailures": policy.max_failures, "clusterDeadline": deadline}
 
 
-def _stage(stage: ForecastStage) -> RunStage:
+def _stage(stage: ForecastStage, passes: NextPasses) -> RunStage:
     return {
         "name": stage.planned.name,
         "progress": str(stage.progress),
@@ -172,7 +249,7 @@ def _stage(stage: ForecastStage) -> RunStage:
         "sortedBy": stage.planned.stage.sorting_label_key or "",
         "clusters": [_cluster(cluster) for cluster in stage.clusters],
         "batches": stage.batches,
-        "tasks": [_task(task) for task in stage.tasks],
+        "tasks": [_task(task, passes) for task in stage.tasks],
         "earliestStart": format_time(stage.begins) if stage.begins else None,
         "earliestEnd": format_time(stage.ends) if stage.ends else None,
     }
@@ -205,11 +282,11 @@ def _differences(cluster: ForecastCluster) -> Iterator[RunDifference]:
         yield "applyStrategy"
 
 
-def _task(task: ForecastTask) -> RunTask:
+def _task(task: ForecastTask, passes: NextPasses) -> RunTask:
     return {
         "place": "Before" if task.place == "beforeStage" else "After",
         "type": str(task.type),
-        "done": task.done,
+        "done": task.done or task.request in passes.accepted,
         "request": task.request,
         "wait": format_duration(task.wait) if task.type is StageTaskType.TIMED_WAIT else "",
         "until": format_time(task.until) if task.until else None,
@@ -289,7 +366,8 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     state, spec, namespace = hub.state, spec_of(run), namespace_of(run)
     ref = placement_ref(text_at(spec, "placementName"), namespace)
     placement = _find_document(state.placements, ref.name, namespace)
-    facts = StagedUpdateFacts(now=state.now, members=_labels(state))
+    requests = {name_of(one): one for one in state.approval_requests if namespace_of(one) == namespace}
+    facts = StagedUpdateFacts(now=state.now, members=_labels(state), requests=requests)
     if placement is None:
         return facts, ()
     left = scheduled(state, placement)
@@ -306,6 +384,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
         strategy=_find_document(state.strategies, text_at(spec, "stagedRolloutStrategyName"), namespace),
         groups=groups,
         overrides=overrides,
+        waits=_waits(state, left.bindings),
     )
     if text_at(spec, "resourceSnapshotIndex") or status(status_of(run), INITIALIZED):
         return facts, ()
@@ -313,6 +392,11 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
     rest = f"; all others as in resource snapshot {latest.name}" if latest else ""
     note = f"what is placed is selected from the objects that are given{rest}"
     return replace(facts, selection=select_content(placement, groups, hub)), (note,)
+
+
+def _waits(state: HubState, bindings: Iterable[JsonObject]) -> Mapping[str, ClusterWait]:
+    clusters = (text_at(spec_of(binding), "targetCluster") for binding in bindings)
+    return {name: wait for name in clusters if (wait := state.waits(name, state.now)) is not None}
 
 
 def _find_document(documents: Iterable[JsonObject], name: str, namespace: str) -> JsonObject | None:

@@ -22,6 +22,11 @@ from scorer.api.kinds import (
     NAMESPACED_ENVELOPE,
     NODE_POOL,
     OUR_KINDS,
+    UPGRADE_GATE,
+    UPGRADE_REQUEST,
+    UPGRADE_RUN,
+    UPGRADE_STRATEGY,
+    VERSION_CATALOG,
     Kind,
     group_kind,
 )
@@ -71,12 +76,18 @@ class HubState:
         budgets: ClusterResourcePlacementDisruptionBudgets.
         evictions: ClusterResourcePlacementEvictions.
         runs: Staged update runs of both kinds.
+        approval_requests: Their approval requests.
         strategies: Their strategies.
         overrides: Overrides of both kinds.
         override_snapshots: Their snapshots.
         content: Returns the known objects that placements may select.
         kinds: The kinds that the hub serves.
         windows: ClusterMaintenanceWindows.
+        upgrade_runs: ClusterUpgradeRuns.
+        upgrade_strategies: ClusterUpgradeStrategies.
+        upgrade_gates: ClusterUpgradeGates.
+        upgrade_requests: ClusterUpgradeRequests, which report the versions of members.
+        catalogs: ClusterVersionCatalogs.
         removal: Removal policy of the operator.
     """
 
@@ -90,11 +101,17 @@ class HubState:
     evictions: Sequence[JsonObject] = ()
     runs: Sequence[JsonObject] = ()
     strategies: Sequence[JsonObject] = ()
+    approval_requests: Sequence[JsonObject] = ()
     overrides: Sequence[JsonObject] = ()
     override_snapshots: Sequence[JsonObject] = ()
     content: Callable[[], Iterable[JsonObject]] = tuple
     kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
     windows: Sequence[JsonObject] = ()
+    upgrade_runs: Sequence[JsonObject] = ()
+    upgrade_strategies: Sequence[JsonObject] = ()
+    upgrade_gates: Sequence[JsonObject] = ()
+    upgrade_requests: Sequence[JsonObject] = ()
+    catalogs: Sequence[JsonObject] = ()
     removal: RemovalPolicy = DEFAULT_POLICY
 
     def bindings_of(self, placement: Mapping[str, Any]) -> Sequence[JsonObject]:
@@ -166,11 +183,17 @@ FIELDS: Mapping[tuple[str, str], str] = {
     **{family.resource_snapshot.group_kind: "resource_snapshots" for family in FAMILIES},
     **{family.run.group_kind: "runs" for family in FAMILIES},
     **{family.strategy.group_kind: "strategies" for family in FAMILIES},
+    **{family.approval_request.group_kind: "approval_requests" for family in FAMILIES},
     **{family.override.group_kind: "overrides" for family in FAMILIES},
     **{family.override_snapshot.group_kind: "override_snapshots" for family in FAMILIES},
     DISRUPTION_BUDGET.group_kind: "budgets",
     EVICTION.group_kind: "evictions",
     MAINTENANCE_WINDOW.group_kind: "windows",
+    UPGRADE_RUN.group_kind: "upgrade_runs",
+    UPGRADE_STRATEGY.group_kind: "upgrade_strategies",
+    UPGRADE_GATE.group_kind: "upgrade_gates",
+    UPGRADE_REQUEST.group_kind: "upgrade_requests",
+    VERSION_CATALOG.group_kind: "catalogs",
 }
 """The field of `HubState` that holds the objects of each kind. Member clusters are in its fleet."""
 
@@ -179,7 +202,7 @@ _CONTENT: Final = frozenset(kind.group_kind for kind in (ENVELOPE, NAMESPACED_EN
 """Our kinds whose objects are content that placements select, like those of other groups."""
 UNJUDGED: Final = (
     frozenset(kind.group_kind for kind in OUR_KINDS) - FIELDS.keys() - _CONTENT - {MEMBER_CLUSTER.group_kind}
-)
+) | {UPGRADE_REQUEST.group_kind}
 """Our kinds whose effects no plan shows."""
 
 

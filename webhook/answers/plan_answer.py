@@ -15,6 +15,7 @@ from scorer.what_if.planned import (
     PlannedOutcome,
     PlannedPlacement,
     PlannedRun,
+    PlannedUpgrade,
     UnjudgedKind,
 )
 from scorer.what_if.state import ObjectKey
@@ -54,6 +55,8 @@ class Plan(PlanCoverage, TypedDict):
     """By namespace and name."""
     runs: list[PlannedRun]
     """Staged update runs of such placements, by namespace and name: unfinished or requested ones."""
+    upgrades: list[PlannedUpgrade]
+    """Upgrade runs by name: unfinished ones, and those among the changes. Empty if placements are requested."""
     admission: list[AdmissionVerdict]
     """One verdict per object that would be written or deleted."""
     outcomes: list[PlannedOutcome]

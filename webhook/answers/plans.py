@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject
@@ -25,7 +25,7 @@ from webhook.admission.cached import ADMISSION_KINDS
 from webhook.admission.documents import DocumentSet
 from webhook.admission.rights import Rights
 from webhook.answers.one_at_a_time import OneAtATime
-from webhook.answers.plan_answer import PlanAnswer
+from webhook.answers.plan_answer import Plan, PlanAnswer
 from webhook.answers.proposal import (
     PLANNED_IF_THERE,
     PLANNED_KINDS,
@@ -37,8 +37,10 @@ from webhook.answers.proposal import (
     stored,
 )
 from webhook.answers.rendering import RenderAnswer, RenderScope, render
+from webhook.answers.upgrade_plans import LONGEST_SECONDS
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
+from webhook.runtime.clock import patience
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
@@ -80,8 +82,9 @@ class HubPlanner:
             webhook.answers.proposal.ProposalError: The proposal does not fit the hub.
             NotReviewedError: The user's rights cannot be reviewed, and the settings require that.
             BusyError: Too many other plans are waiting, or they take too long.
+            DeadlineExceededError: The plans of upgrade runs take too long.
         """
-        document, revision = await self._answer(plan, proposal, user, audience)
+        document, revision = await self._answer(_plan, proposal, user, audience)
         return {**document, "fleetRevision": revision}
 
     async def render(self, proposal: Proposal, user: UserInfo, audience: Audience, scope: RenderScope) -> RenderAnswer:
@@ -123,6 +126,7 @@ class HubPlanner:
             hub, revision = self._hub(context, content_kinds), str(self._cache.fleet.revision)
             refused = frozenset(self._cache.unread())
             unread = [kind for kind in PLANNED_IF_THERE if kind.resource in refused]
+            audience = replace(audience, kinds=frozenset(audience.kinds).difference(unread))
             reviews = await _reviews(proposal, context, hub, self._rights, audience)
             return await asyncio.to_thread(function, hub, proposal, context, audience, reviews, unread), revision
 
@@ -148,6 +152,11 @@ def _is_known(kind: Kind, context: Context) -> bool:
     except UnknownStateError:
         return False
     return True
+
+
+def _plan(*inputs: Any) -> Plan:
+    """Return a plan, with a deadline for the plans of upgrade runs: members may have thousands of windows."""
+    return plan(*inputs, pulse=patience("the plan of upgrade runs", LONGEST_SECONDS))
 
 
 async def _reviews(

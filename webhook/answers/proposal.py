@@ -6,9 +6,8 @@ Source: scheduling.md 22, property 10; placement-api.md 2.8.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -16,42 +15,43 @@ from pydantic import ValidationError
 
 from scorer.api import kinds
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.conditions import TRUE, make_condition
 from scorer.api.crd.definitions import MODELS
 from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
-from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import MEMBER_AGENT
-from scorer.api.unstructured.documents import dict_at, metadata_of
+from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
+from scorer.upgrade.planning.forecast import no_deadline
 from scorer.what_if.document import what_if
-from scorer.what_if.runs import planned_runs
+from scorer.what_if.runs import approval_outcomes, planned_runs
 from scorer.what_if.state import FIELDS, UNJUDGED, HubState, HypotheticalChanges, ObjectKey, identity_of
+from scorer.what_if.upgrades import gate_outcomes, planned_upgrades
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
 from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
 from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
+from webhook.answers.hypothetical_writes import APPROVALS, as_written
 from webhook.answers.plan_answer import AdmissionVerdict, Plan, PlanCoverage, verdict_document
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.field import shape_errors
 
-_OF_THE_SERVER: Final = (
-    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
-    *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
-)
-"""Fields of ``metadata`` that only the API server sets."""
-_FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "InternalMemberClusterHealthy"))
-
 RUNS: Final = tuple(family.run for family in FAMILIES)
+APPROVAL_REQUESTS: Final = tuple(family.approval_request for family in FAMILIES)
+UPGRADES: Final = (
+    kinds.UPGRADE_RUN,
+    kinds.UPGRADE_STRATEGY,
+    kinds.UPGRADE_GATE,
+    kinds.UPGRADE_REQUEST,
+    kinds.VERSION_CATALOG,
+)
+SHOWN_KINDS: Final = (*PLACEMENTS, *RUNS, *APPROVAL_REQUESTS, *UPGRADES)
+"""Kinds that a plan is about. Those that the caller may not list are left out."""
 RESOURCE_SNAPSHOTS: Final = tuple(family.resource_snapshot for family in FAMILIES)
 MOST_NAMED: Final = 20
 """Maximum number of members that the answer to an unknown name lists."""
-NO_STATUS: Final = "status: neither given nor stored: the member counts as not reporting"
-NO_AGENT: Final = "status: has no agent: the member counts as joined, healthy and having just reported"
 
 
 class ProposedObject(NamedTuple):
@@ -114,7 +114,7 @@ class Audience:
     """Visibility and selection of the caller.
 
     Args:
-        kinds: The kinds of placements, and of their runs, that the caller may see.
+        kinds: The kinds of placements, of their runs, and of approval requests, that the caller may see.
         only: The requested placements. None: unlimited.
         runs: The requested staged update runs. None: unset, all unfinished ones.
         contents: The kinds of resource snapshots whose content the caller may see.
@@ -122,7 +122,7 @@ class Audience:
         selected: The kinds of stored objects that new placements may select, as group and kind. None: unlimited.
     """
 
-    kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
+    kinds: Collection[Kind] = frozenset(SHOWN_KINDS)
     only: Collection[ObjectKey] | None = None
     runs: Collection[ObjectKey] | None = None
     contents: Collection[Kind] = frozenset(RESOURCE_SNAPSHOTS)
@@ -138,11 +138,14 @@ class Audience:
         if identity not in FIELDS:
             return self.compared is None or identity in self.compared
         kind = KINDS[identity]
+        if kind in UPGRADES:
+            return kind in self.kinds
         family = NAMESPACED if kind.namespaced else CLUSTER
-        return family.placement in self.kinds and (kind != family.run or kind in self.kinds)
+        is_named = kind in (family.run, family.approval_request)
+        return family.placement in self.kinds and (not is_named or kind in self.kinds)
 
 
-PLANNED_IF_THERE: Final = (kinds.MAINTENANCE_WINDOW, kinds.EVICTION)
+PLANNED_IF_THERE: Final = (kinds.MAINTENANCE_WINDOW, kinds.EVICTION, *APPROVAL_REQUESTS, *UPGRADES)
 """Kinds that a plan reads if the hub serves them and the caller may read them."""
 PLANNED_KINDS: Final = (
     kinds.MEMBER_CLUSTER,
@@ -182,12 +185,26 @@ def plan(
     audience: Audience = EVERYBODY,
     reviews: Mapping[ObjectKey, Reviewed] = NO_REVIEWS,
     unread: Collection[Kind] = (),
+    *,
+    pulse: Callable[[], None] = no_deadline,
 ) -> Plan:
-    """Return the verdicts of admission on a proposal, and its effects. See `judge_proposal`."""
+    """Return the verdicts of admission on a proposal, and its effects. See `judge_proposal`.
+
+    *unread* are kinds that the plan depends on and that are missing in *hub*, because they cannot be listed. *pulse* is
+    called repeatedly while upgrade runs are planned. An exception that it raises aborts the plan.
+    """
     judged = judge_proposal(hub, proposal, context, audience, reviews)
     outcome = what_if(judged.state, judged.changes, audience.only)
     runs = planned_runs(judged.state, judged.changes, audience.runs, {kind.kind for kind in audience.contents})
-    return {**outcome, "runs": runs, "admission": judged.admission, **coverage(judged, audience, unread)}
+    upgrades = planned_upgrades(judged.state, judged.changes, pulse) if audience.only is None else []
+    outcomes = [
+        *outcome["outcomes"],
+        *approval_outcomes(judged.state, judged.changes),
+        *gate_outcomes(judged.state, judged.changes),
+    ]
+    covered = coverage(judged, audience, unread)
+    admission = judged.admission
+    return {**outcome, "runs": runs, "upgrades": upgrades, "outcomes": outcomes, "admission": admission, **covered}
 
 
 def judge_proposal(
@@ -206,13 +223,14 @@ def judge_proposal(
             The objects of *hub* replace its own.
         audience: Objects that the caller may see.
         reviews: The reviews of the author's rights, by object.
-        unread: Kinds that the plan depends on and that are missing in *hub*, because they cannot be listed.
 
     Raises:
         ProposalError: The proposal names an object that is not on the hub, or one object twice.
     """
     deleted = _resolved(hub, proposal, context.kinds, audience)
-    written_objects = [as_written(item, stored(hub, item, audience), context.now) for item in proposal.objects]
+    written_objects = [
+        as_written(item.kind, item.document, stored(hub, item, audience), context.now) for item in proposal.objects
+    ]
     fleet = _fleet_in_thought(hub.fleet, written_objects, proposal.lost)
     documents = [document for document, _ in written_objects] + [item.document for item in proposal.adopted]
     documents = [document for document in documents if _is_readable(document)]
@@ -243,7 +261,7 @@ def coverage(judged: JudgedProposal, audience: Audience, unread: Collection[Kind
     """Return the parts of the proposal and of the hub that an answer does not cover."""
     changes = [*map(identity_of, judged.changes.objects), *judged.changes.deleted]
     unjudged = Counter(change.kind for change in changes if (change.group, change.kind) in UNJUDGED)
-    unread_kinds = {*unread, *(kind for kind in (*PLACEMENTS, *RUNS) if kind not in audience.kinds)}
+    unread_kinds = {*unread, *(kind for kind in SHOWN_KINDS if kind not in audience.kinds)}
     hidden = sorted(judged.hidden)
     return {
         "complete": not (unjudged or hidden or unread_kinds),
@@ -270,39 +288,6 @@ def stored(hub: DocumentSet, item: ProposedObject, audience: Audience) -> JsonOb
     if not audience.knows(item.kind.group_kind):
         return None
     return hub.find(item.kind, item.identity.name, item.identity.namespace)
-
-
-def as_written(item: ProposedObject, live: JsonObject | None, now: datetime) -> tuple[JsonObject, Sequence[str]]:
-    """Return an object as it would reach admission, and the assumptions made about it.
-
-    As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
-    status, except that of a hypothetical member cluster: the given fields count, the others are as stored. A new run
-    has no status, because it has not started.
-    """
-    document, notes = item.document, []
-    if live is not None:
-        metadata = {key: value for key, value in metadata_of(document).items() if key not in _OF_THE_SERVER}
-        document = {**document, "metadata": {**metadata_of(live), **metadata}}
-    if item.kind == kinds.MEMBER_CLUSTER:
-        status = {**dict_at(live, "status"), **dict_at(document, "status")}
-        if not status:
-            notes.append(NO_STATUS)
-        elif not status.get("agentStatus") and "status" in document:
-            status["agentStatus"] = [_agent(now)]
-            notes.append(NO_AGENT)
-        document = {**document, "status": status}
-    elif live is not None and item.kind.has_status:
-        document = {key: value for key, value in document.items() if key != "status"}
-        if "status" in live:
-            document["status"] = live["status"]
-    elif item.kind in RUNS:
-        document = {key: value for key, value in document.items() if key != "status"}
-    return document, notes
-
-
-def _agent(now: datetime) -> JsonObject:
-    conditions = [make_condition(kind, TRUE, reason, "assumed", generation=0, now=now) for kind, reason in _FROM_NOW_ON]
-    return {"type": MEMBER_AGENT, "conditions": conditions, "lastReceivedHeartbeat": format_time(now)}
 
 
 def _fleet_in_thought(
@@ -344,6 +329,8 @@ def _judge(
     notes: Sequence[str],
     audience: Audience,
 ) -> None:
+    if item.kind in APPROVALS and not audience.knows(item.kind.group_kind):
+        old = document  # only controllers create approvals, so a user updates one that the caller may not see
     operation: WriteOperation = "CREATE" if old is None else "UPDATE"
     verdict = _verdict(document, old, operation, context, rights_review)
     verdict = replace(verdict, warnings=(*notes, *verdict.warnings))
@@ -383,24 +370,15 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
     fields["placements"] = [*map(_defaulted, fields["placements"])]
     for document in documents:
         fields[FIELDS[group_kind(document)]].append(document)
-    return HubState(
+    state = HubState(
         hub.fleet,
         context.now,
-        placements=fields["placements"],
-        bindings=fields["bindings"],
-        policy_snapshots=fields["policy_snapshots"],
-        resource_snapshots=fields["resource_snapshots"],
-        budgets=fields["budgets"],
-        evictions=fields["evictions"],
-        runs=fields["runs"],
-        strategies=fields["strategies"],
-        overrides=fields["overrides"],
-        override_snapshots=fields["override_snapshots"],
-        windows=fields["windows"],
         content=partial(selectable.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
         kinds={**context.kinds.custom, **KINDS},
         removal=context.settings.removal,
     )
+    changed: dict[str, Any] = dict(fields)
+    return replace(state, **changed)
 
 
 def _defaulted(placement: JsonObject) -> JsonObject:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from scorer.api.meta import JsonObject
@@ -29,6 +30,7 @@ from scorer.rollout.confirmation.sources import (
     MOST_GROUPS,
     ObjectSource,
     PlacedObject,
+    format_sources,
     has_pending,
     placed_objects,
     unwrapped_objects,
@@ -36,7 +38,9 @@ from scorer.rollout.confirmation.sources import (
 )
 from scorer.rollout.confirmation.window import recent_groups, retained_groups
 from scorer.rollout.object_size import ObjectIdentity, by_identity, namespace_identity, object_identity
-from scorer.rollout.selection.selector import order_key
+from scorer.rollout.selection.content import resource_identifier
+from scorer.rollout.selection.selector import InvalidSelection, Selection, order_key
+from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, placed_group
 from scorer.rollout.snapshots.resources import is_envelope
 
@@ -100,6 +104,53 @@ class ObjectJudgement:
 def judge_objects(facts: ObjectFacts) -> ObjectJudgement:
     """Return what to place while some removals wait for confirmation."""
     return _Judge(facts).judgement()
+
+
+def judge_selection(
+    policy: RemovalPolicy,
+    placement: JsonObject,
+    selection: Selection | InvalidSelection,
+    groups: Sequence[SnapshotGroup],
+    namespace: Callable[[str], JsonObject | None],
+    now: datetime,
+) -> ObjectJudgement | None:
+    """Return the verdict on objects that are placed and no longer selected. None: disabled.
+
+    For an invalid selection only confirmed objects are removed. The result is None unless any are pending or confirmed.
+
+    Args:
+        policy: Removal policy of the placement.
+        placement: The placement.
+        selection: Its selection.
+        groups: All of its resource snapshots.
+        namespace: Returns a Namespace on the hub. None: unknown or deleted.
+        now: The present time.
+    """
+    if isinstance(selection, InvalidSelection):
+        judgement = None
+        if selection.rest:
+            judgement = judge_selection(policy, placement, selection.rest, groups, namespace, now)
+        return judgement if judgement and (judgement.pending or judgement.confirmed) else None
+    if policy.is_off:
+        return None
+    released = frozenset(selection.cluster_objects)
+    objects, uids = selection.objects, selection.uids
+    return judge_objects(ObjectFacts(policy, placement, objects, uids, groups, namespace, now, released))
+
+
+def placed_selection(selection: Selection, judgement: ObjectJudgement | None) -> Selection:
+    """Return a selection together with the objects whose removal is pending."""
+    if judgement is None:
+        return selection
+    identifiers = tuple(map(resource_identifier, judgement.objects))
+    return replace(selection, objects=judgement.objects, identifiers=identifiers)
+
+
+def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
+    """Return the record of the snapshots that hold the judged objects."""
+    if judgement is None:
+        return NO_RECORD
+    return ContentRecord(partial(format_sources, judgement.sources), judgement.retained, bool(judgement.confirmed))
 
 
 class _Judge:

@@ -16,7 +16,7 @@ import orjson
 
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import LEFT_OUT, SOURCES
-from scorer.api.unstructured.documents import annotation, with_metadata, with_spec
+from scorer.api.unstructured.documents import annotation, dict_at, with_metadata, with_spec
 from scorer.rollout.object_size import ObjectIdentity, format_left_out, object_identity
 from scorer.rollout.snapshots.groups import SnapshotGroup, selected_resources
 from scorer.rollout.snapshots.resources import is_envelope
@@ -184,6 +184,18 @@ def _entries(envelope: JsonObject) -> Iterator[tuple[str, JsonObject]]:
 def has_pending(group: SnapshotGroup) -> bool:
     """Return whether a group holds objects whose removal is pending. Only their entries are JSON objects."""
     return any("{" in annotation(document, SOURCES) for document in group.documents)
+
+
+def selected_objects(group: SnapshotGroup) -> Iterator[JsonObject]:
+    """Yield the objects of a group that were selected, envelopes wrapped, without those whose removal is pending."""
+    for document in group.documents:
+        for content, source in zip(selected_resources(document), sources_of(document), strict=True):
+            if source.keys:
+                remaining = {key: value for key, value in dict_at(content, "data").items() if key not in source.keys}
+                if remaining:
+                    yield {**content, "data": remaining}
+            elif source.since is None:
+                yield content
 
 
 def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotGroup:

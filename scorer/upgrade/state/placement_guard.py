@@ -3,11 +3,15 @@
 Source: upgrade-runs.md 14.5; rollout.md 16 for the budget.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from scorer.api.unstructured.documents import spec_of
+from scorer.api.family import PlacementRef, family_in
+from scorer.api.meta import JsonObject
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType
+from scorer.api.unstructured.documents import dict_at, namespace_of, spec_of, text_at
 from scorer.api.values.int_or_percent import scaled_up
 
 
@@ -59,6 +63,34 @@ def by_cluster(placements: Iterable[GuardedPlacement]) -> dict[str, list[Guarded
         for cluster in placement.clusters:
             placements_by_cluster.setdefault(cluster, []).append(placement)
     return placements_by_cluster
+
+
+def guarded_placements(
+    bindings: Iterable[JsonObject],
+    placement_of: Callable[[PlacementRef], JsonObject | None],
+    budget_of: Callable[[PlacementRef], JsonObject | None],
+) -> list[GuardedPlacement]:
+    """Return the placements with their bound clusters, and how many of those may be in upgrade concurrently.
+
+    Args:
+        bindings: Bindings of both kinds.
+        placement_of: Returns a placement. None: unknown.
+        budget_of: Returns the disruption budget of a placement. None: unset.
+    """
+    clusters: dict[PlacementRef, set[str]] = {}
+    for binding in bindings:
+        if text_at(binding, "spec", "state") == BindingState.BOUND:
+            ref = family_in(namespace_of(binding)).parent(binding)
+            clusters.setdefault(ref, set()).add(text_at(binding, "spec", "targetCluster"))
+    placements = []
+    for ref, names in sorted(clusters.items(), key=lambda item: (item[0].namespace, item[0].name)):
+        policy = dict_at(spec_of(placement_of(ref) or {}), "policy")
+        picks_n = policy.get("placementType") == PlacementType.PICK_N
+        requested = policy.get("numberOfClusters") if picks_n else len(names)
+        base = requested if isinstance(requested, int) else len(names)
+        allowed = allowed_in_upgrade(len(names), base, budget_of(ref))
+        placements.append(GuardedPlacement(ref.name, frozenset(names), allowed, ref.namespace))
+    return placements
 
 
 def allowed_in_upgrade(total: int, desired: int, budget: Mapping[str, Any] | None) -> int:

@@ -12,7 +12,7 @@ from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.what_if.document import changes_anything, what_if
 from scorer.what_if.scheduling import scheduled
-from scorer.what_if.state import HypotheticalChanges
+from scorer.what_if.state import HypotheticalChanges, identity_of
 from tests.scorer.builders import NOW, pick_n
 from tests.scorer.what_if.settled_hub import BY_NODES, NODE_COUNTS, cluster, placement, settled
 
@@ -104,3 +104,32 @@ def test_clusters_that_are_replaced_are_removed_after_their_replacements(surge, 
     assert set(removed(found)) == set(NODE_COUNTS)
     assert {one["reason"] for one in found["removals"]} == {"ReplacementNotAvailable"}
     assert found["blocked"] is None
+
+
+def deletion(state, *objects, **more):
+    (entry,) = what_if(state, HypotheticalChanges(objects=objects, **more))["placements"]
+    return entry
+
+
+def test_a_deleted_placement_keeps_its_clusters_until_its_digest_is_confirmed():
+    state = settled_on_four()
+    entry = deletion(state, deleted=frozenset({identity_of(ALL_FOUR)}))
+    (removal,) = entry["rollout"]["contentRemovals"]
+    assert (removal["kind"], removal["verdict"], entry["moves"]["lost"]) == ("Placement", "Pending", [])
+    assert entry["message"] == "the placement is deleted, and its content remains until the removal is confirmed"
+    gone = {**ALL_FOUR, "metadata": {**ALL_FOUR["metadata"], "deletionTimestamp": format_time(NOW)}}
+    for digest, verdict in ((removal["digest"], "Confirmed"), ("0" * 20, "Pending")):
+        confirmation = {CONFIRM_REMOVAL: f"{digest}@{format_time(NOW + timedelta(hours=1))}"}
+        answered = deletion(replace(state, placements=[gone]), with_metadata(gone, annotations=confirmation))
+        assert [item["verdict"] for item in answered["rollout"]["contentRemovals"]] == [verdict]
+        assert bool(answered["moves"]["lost"]) is answered["changed"] is (verdict == "Confirmed")
+
+
+def test_a_deleted_placement_that_abandons_its_content_removes_nothing():
+    spec = {**ALL_FOUR["spec"], "strategy": {"deleteStrategy": {"propagationPolicy": "Abandon"}}}
+    state = replace(settled_on_four(), placements=[{**ALL_FOUR, "spec": spec}])
+    entry = deletion(state, deleted=frozenset({identity_of(ALL_FOUR)}))
+    assert (entry["rollout"]["contentRemovals"], entry["message"]) == (
+        [],
+        "the placement is deleted, and its content remains",
+    )

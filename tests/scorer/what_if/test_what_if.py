@@ -13,6 +13,7 @@ from scorer.api.names import UPGRADE_WINDOWS
 from scorer.fleet import Fleet
 from scorer.placement.request import read_request
 from scorer.placement.schedule import schedule
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.what_if.changes import CORDON
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything, what_if
@@ -104,6 +105,7 @@ def test_one_entry_in_full():
                     "more": 0,
                     "failures": [],
                     "removals": [],
+                    "contentRemovals": [],
                     "blocked": None,
                 },
                 "changed": True,
@@ -281,7 +283,8 @@ def test_what_a_binding_does_not_record_of_its_score_counts_nothing(decision, sc
 
 
 def test_a_deleted_placement_loses_everything_at_once():
-    plan = what_if(settled((WEB, ["dover", "genoa"])), HypotheticalChanges(deleted=frozenset({identity_of(WEB)})))
+    state = replace(settled((WEB, ["dover", "genoa"])), removal=RemovalPolicy(placement=ConfirmationMode.OFF))
+    plan = what_if(state, HypotheticalChanges(deleted=frozenset({identity_of(WEB)})))
     entry = entry_of(plan, "web")
     assert (entry["moves"]["lost"], entry["rollout"]["type"], entry["picked"]) == (["dover", "genoa"], "Deletion", [])
     assert entry["changed"] is True

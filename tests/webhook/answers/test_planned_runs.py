@@ -2,12 +2,15 @@
 
 import pytest
 
-from scorer.api.kinds import PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.kinds import APPROVAL_REQUEST, BINDING, PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import status_of
+from scorer.staged_update.approval.requests import TaskPlace, make_request
 from scorer.staged_update.record import cluster_names, stage_name
 from scorer.what_if.state import ObjectKey
 from tests.builders.placement import make_placement
 from tests.virtual_time import loop_now
+from tests.webhook.answers.dumps import plan_on_files
 from tests.webhook.controllers.staged_world import (
     APPROVAL,
     approve,
@@ -24,7 +27,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
-from webhook.answers.proposal import EVERYBODY, Audience, Proposal, ProposalError, ProposedObject
+from webhook.answers.proposal import EVERYBODY, SHOWN_KINDS, Audience, Proposal, ProposalError, ProposedObject
 from webhook.settings.admission import AdmissionSettings
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
@@ -131,3 +134,144 @@ async def test_a_strategy_that_is_not_written_yet_counts():
         other = make_strategy(make_stage("test", beforeStageTasks=APPROVAL), make_stage("live"))
         (entry,) = await planned(world, (STAGED_RUN, make_run("r")), (STAGED_STRATEGY, other))
         assert [task["place"] for task in entry["stages"][0]["tasks"]] == ["Before"]
+
+
+GATED = (make_stage("test", afterStageTasks=APPROVAL), make_stage("live", maxConcurrency=2, beforeStageTasks=APPROVAL))
+
+
+def approved(request, *, generation=1, **spec):
+    """Return an approval request as a user who approves it writes it."""
+    given = {"type": "Approved", "status": "True", "reason": "LooksGood", "observedGeneration": generation}
+    given["lastTransitionTime"] = format_time(loop_now())
+    return {**request, "spec": {**request["spec"], **spec}, "status": {"conditions": [given]}}
+
+
+async def request_of(world, name):
+    await world.until(lambda: world.cache.get(APPROVAL_REQUEST, name) is not None)
+    return world.cache.get(APPROVAL_REQUEST, name)
+
+
+async def approval(world, *documents):
+    """Return the plan of writing approval requests."""
+    given = [ProposedObject(APPROVAL_REQUEST, document) for document in documents]
+    plan = await planner_of(world).plan(Proposal(given), OWNER, EVERYBODY)
+    assert plan["complete"]
+    return plan
+
+
+def reasons(plan):
+    return {outcome["name"]: outcome["reason"] for outcome in plan["outcomes"]}
+
+
+async def waiting_for_approval(world, *runs):
+    await world.add(*(runs or (make_run("r"),)))
+    await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+
+
+class Starts:
+    """Records the clusters that get content, in order."""
+
+    def __init__(self, world):
+        self.clusters = []
+        world.cache.subscribe(BINDING, self._note, changes_only=True)
+
+    def _note(self, change):
+        if change.new is not None and change.alters(lambda binding: binding["spec"].get("resourceSnapshotName")):
+            self.clusters.append(change.new["spec"]["targetCluster"])
+
+
+async def test_an_approval_starts_the_clusters_that_its_plan_names(tmp_path):
+    async with staged() as world:
+        await waiting_for_approval(world)
+        request = await request_of(world, "r-after-test")
+        assert [entry["next"] for entry in await planned(world)] == [[]]
+        plan = await approval(world, approved(request))
+        (entry,) = plan["runs"]
+        assert (entry["next"], entry["changed"], reasons(plan)) == (["v1", "v2"], True, {"r-after-test": "Accepted"})
+        assert [task["done"] for task in entry["stages"][0]["tasks"]] == [True]
+        on_files = plan_on_files(world, tmp_path, approved(request))
+        assert (on_files["runs"], on_files["outcomes"]) == (plan["runs"], plan["outcomes"])
+        starts = Starts(world)
+        await approve(world, "r-after-test")
+        await world.until(lambda: said(world, "Succeeded") == DONE)
+        assert sorted(starts.clusters[:2]) == entry["next"]
+        assert starts.clusters[2:] == ["v3"]
+
+
+async def test_an_approval_before_which_another_one_is_asked_for_starts_nothing():
+    async with staged(*GATED) as world:
+        await waiting_for_approval(world)
+        plan = await approval(world, approved(await request_of(world, "r-after-test")))
+        assert (plan["runs"][0]["next"], reasons(plan)) == ([], {"r-after-test": "Accepted"})
+        starts = Starts(world)
+        await approve(world, "r-after-test")
+        await request_of(world, "r-before-live")
+        assert starts.clusters == []
+
+
+async def test_an_approval_of_a_stage_that_has_not_begun_is_not_accepted():
+    async with staged(*GATED) as world:
+        await waiting_for_approval(world)
+        early = make_request(run_of(world), "live", TaskPlace.BEFORE)
+        await world.add(early)
+        plan = await approval(world, approved(await request_of(world, "r-before-live")))
+        assert (plan["runs"][0]["next"], reasons(plan)) == ([], {"r-before-live": "NotAccepted"})
+        await approve(world, "r-before-live")
+        both = await approval(world, approved(await request_of(world, "r-after-test")))
+        assert (both["runs"][0]["next"], reasons(both)) == ([], {"r-after-test": "Accepted"})
+        starts = Starts(world)
+        await approve(world, "r-after-test")
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting" and _is_asked_again(world))
+        assert starts.clusters == []
+
+
+def _is_asked_again(world):
+    request = world.cache.get(APPROVAL_REQUEST, "r-before-live")
+    return request is not None and not status_of(request)
+
+
+async def test_an_approval_that_does_not_count_has_a_reason():
+    async with staged() as world:
+        await waiting_for_approval(world)
+        request = await request_of(world, "r-after-test")
+        stale = await approval(world, approved(request, generation=7))
+        assert (stale["runs"][0]["next"], reasons(stale)) == ([], {"r-after-test": "NotApproved"})
+        new = await approval(world, approved({**request, "metadata": {"name": "other"}}))
+        assert ([verdict["allowed"] for verdict in new["admission"]], new["outcomes"]) == ([False], [])
+        await world.add({**make_request(make_run("gone"), "test", TaskPlace.AFTER)})
+        lost = await approval(world, approved(await request_of(world, "gone-after-test")))
+        assert reasons(lost) == {"gone-after-test": "UnknownRun"}
+        await approve(world, "r-after-test")
+        await world.until(lambda: said(world, "Succeeded") == DONE)
+        again = await approval(world, approved(await request_of(world, "r-after-test")))
+        assert reasons(again) == {"r-after-test": "RunFinished"}
+
+
+async def test_an_approval_request_of_another_stage_aborts_the_run():
+    async with staged(make_stage("test", beforeStageTasks=APPROVAL), make_stage("live")) as world:
+        taken = {**make_request(make_run("r"), "live", TaskPlace.BEFORE), "metadata": {"name": "r-before-test"}}
+        await world.add(taken)
+        await request_of(world, "r-before-test")
+        (entry,) = await planned(world, (STAGED_RUN, make_run("r")))
+        assert (entry["phase"], entry["finding"]["cause"]) == ("Aborted", "approval-request-taken")
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Succeeded") == "False UpdateRunFailed")
+
+
+async def test_approvals_of_two_runs_of_one_placement_start_their_own_clusters():
+    async with staged() as world:
+        await waiting_for_approval(world, make_run("r"), make_run("s"))
+        await world.until(lambda: said(world, "Progressing", "s") == "False UpdateRunWaiting")
+        plan = await approval(world, approved(await request_of(world, "s-after-test")))
+        assert [(entry["name"], entry["next"]) for entry in plan["runs"]] == [("r", []), ("s", ["v1", "v2"])]
+
+
+async def test_approvals_are_left_out_for_those_who_may_not_list_them():
+    async with staged() as world:
+        await waiting_for_approval(world)
+        request = await request_of(world, "r-after-test")
+        blind = Audience(kinds=frozenset(SHOWN_KINDS) - {APPROVAL_REQUEST})
+        proposal = Proposal([ProposedObject(APPROVAL_REQUEST, approved(request))])
+        plan = await planner_of(world).plan(proposal, OWNER, blind)
+        assert plan["hidden"] == [{"kind": "ClusterApprovalRequest", "namespace": "", "name": "r-after-test"}]
+        assert (plan["runs"][0]["next"], plan["outcomes"], plan["complete"]) == ([], [], False)

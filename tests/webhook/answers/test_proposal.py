@@ -13,10 +13,20 @@ from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
 from scorer.what_if.state import FIELDS
 from tests.scorer.builders import NOW, cluster_document, modest, pick_n
 from tests.scorer.what_if.settled_hub import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
-from tests.webhook.controllers.upgrade_world import make_upgrade_strategy
 from webhook.access.user import UserInfo
 from webhook.admission.documents import DocumentSet
-from webhook.answers.proposal import EVERYBODY, PLANNED_KINDS, RUNS, Audience, Proposal, ProposedObject, plan
+from webhook.answers.proposal import (
+    APPROVAL_REQUESTS,
+    EVERYBODY,
+    PLANNED_KINDS,
+    RUNS,
+    SHOWN_KINDS,
+    UPGRADES,
+    Audience,
+    Proposal,
+    ProposedObject,
+    plan,
+)
 from webhook.validation.framework.context import Context
 
 STATE = settled(
@@ -70,6 +80,9 @@ def test_whatever_is_proposed_is_judged_and_the_rest_is_planned(documents, drain
     assert not (members & refused & {*answer["fleet"]["gained"], *answer["fleet"]["changed"]})
 
 
+_OF_THEIR_OWN = (*RUNS, *APPROVAL_REQUESTS, *UPGRADES)
+
+
 @pytest.mark.parametrize(
     ("kinds_known", "told"),
     [
@@ -80,14 +93,15 @@ def test_whatever_is_proposed_is_judged_and_the_rest_is_planned(documents, drain
 def test_what_is_made_for_a_placement_is_as_secret_as_the_placement(kinds_known, told):
     """Its name is made of the placement's: whoever may guess one has guessed the other."""
     audience = Audience(frozenset(kinds_known))
-    assert {audience.knows(kind) for kind in FIELDS if KINDS[kind] not in RUNS} == told
+    assert {audience.knows(kind) for kind in FIELDS if KINDS[kind] not in _OF_THEIR_OWN} == told
     assert audience.knows(kinds.MEMBER_CLUSTER.group_kind)
 
 
-def test_a_run_is_told_to_whoever_may_see_both_it_and_its_placement():
-    for seen in (PLACEMENTS, RUNS):
-        assert not any(Audience(frozenset(seen)).knows(run.group_kind) for run in RUNS)
-    assert all(EVERYBODY.knows(run.group_kind) for run in RUNS)
+@pytest.mark.parametrize("of_placements", [RUNS, APPROVAL_REQUESTS])
+def test_a_run_is_told_to_whoever_may_see_both_it_and_its_placement(of_placements):
+    for seen in (PLACEMENTS, of_placements):
+        assert not any(Audience(frozenset(seen)).knows(kind.group_kind) for kind in of_placements)
+    assert all(EVERYBODY.knows(kind.group_kind) for kind in of_placements)
 
 
 def test_namespaced_and_cluster_wide_placements_are_told_apart():
@@ -99,6 +113,11 @@ def test_namespaced_and_cluster_wide_placements_are_told_apart():
 
 
 USER = UserInfo("ann", frozenset({"system:masters"}))
+
+
+def make_profile(name):
+    kind = {"apiVersion": kinds.UPGRADE_PROFILE.api_version, "kind": kinds.UPGRADE_PROFILE.kind}
+    return {**kind, "metadata": {"name": name}, "spec": {"channel": "Stable"}}
 
 
 def coverage(*documents, audience=EVERYBODY, unread=()):
@@ -113,15 +132,15 @@ def coverage(*documents, audience=EVERYBODY, unread=()):
     [
         pytest.param([placement("new", pick_n(2))], EVERYBODY, (), {}, id="all"),
         pytest.param(
-            [make_upgrade_strategy(name="a"), make_upgrade_strategy(name="b")],
+            [make_profile("a"), make_profile("b")],
             EVERYBODY,
             (),
-            {"notJudged": [{"kind": "ClusterUpgradeStrategy", "count": 2}]},
+            {"notJudged": [{"kind": "ClusterUpgradeProfile", "count": 2}]},
             id="not-judged",
         ),
         pytest.param(
             [placement("new", pick_n(2))],
-            Audience(frozenset({kinds.RESOURCE_PLACEMENT, *RUNS})),
+            Audience(frozenset(SHOWN_KINDS) - {kinds.PLACEMENT}),
             (),
             {
                 "hidden": [{"kind": "ClusterResourcePlacement", "namespace": "", "name": "new"}],

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from scorer.api.family import PLACEMENTS
-from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK
+from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, UPGRADE_RUN, WORK
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import status_of
 from scorer.what_if.state import UNJUDGED, ObjectKey
 from webhook.access.user import UserInfo
 from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Proposal, ProposalError, ProposedObject, plan
@@ -61,13 +62,13 @@ def plan_files(
         settings: The admission settings. None: unset, the defaults.
 
     Returns:
-        The plan, and the placements and runs that its verdicts of admission are about, in that order.
+        The plan, and the objects that its verdicts of admission are about, in that order.
 
     Raises:
         UserError: The objects do not fit together. Lists every error.
     """
-    planned = [item for item in objects if item.kind in (*PLACEMENTS, *RUNS)]
-    others = [item for item in objects if item.kind not in (*PLACEMENTS, *RUNS)]
+    planned = [item for item in objects if is_planned(item)]
+    others = [item for item in objects if not is_planned(item)]
     stored_files = store(others, now=now, clock=clock)
     proposed = [ProposedObject(item.kind, item.document) for item in planned]
     proposal = Proposal(adopted=proposed, lost=fate.lost, drained=fate.drained)
@@ -77,6 +78,14 @@ def plan_files(
         not_judged = [{"kind": kind, "count": count} for kind, count in sorted(unjudged.items())]
         document |= {"complete": False, "notJudged": not_judged}
     return document, planned
+
+
+def is_planned(item: Loaded) -> bool:
+    """Return whether an object is a proposed change in files that are the hub as well.
+
+    Those are placements, staged update runs, and upgrade runs that have no status yet.
+    """
+    return item.kind in (*PLACEMENTS, *RUNS) or (item.kind == UPGRADE_RUN and not status_of(item.document))
 
 
 def plan_changes(

@@ -20,7 +20,7 @@ from webhook.cli.planning.output import (
     rest_lines,
     rollout_lines,
 )
-from webhook.cli.planning.run_output import run_lines
+from webhook.cli.planning.run_output import changed_upgrades, run_lines, upgrade_lines
 
 LARGEST: Final = 65_536
 """Maximum characters of a comment, counted in UTF-16 as GitHub does."""
@@ -47,13 +47,15 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
     """
     entries = [entry for entry in plan["placements"] if entry["changed"]]
     runs = [run for run in plan.get("runs", ()) if run["changed"]]
-    text = _Text([f"{MARKER}\n### {_summary(plan, entries, runs)}\n"])
+    upgrades = changed_upgrades(plan)
+    text = _Text([f"{MARKER}\n### {_summary(plan, entries, [*runs, *upgrades])}\n"])
     if words := describe_fleet(plan["fleet"]):
         text.add(f"\nFleet: {code(words)}\n")
     if entries:
         text.add_all("placements", ["\n" + _HEAD + _row(entries[0]), *map(_row, entries[1:])])
     details = [_folded(_title(entry), _details(entry)) for entry in entries]
     details += [_folded(f"run {_run_name(run)}", run_lines(run)) for run in runs]
+    details += [_folded(f"upgrade run {run['name']}", upgrade_lines(run)) for run in upgrades]
     text.add_all("details", details)
     if rest := list(rest_lines(plan)):
         text.add_all("notes", [f"\n{code(line)}\n" for line in rest])

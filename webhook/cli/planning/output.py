@@ -11,11 +11,20 @@ import click
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import complain
-from webhook.cli.planning.run_output import print_runs
+from webhook.cli.planning.run_output import changed_upgrades, print_runs
 from webhook.cli.text.output import print_table
 
 MOST_KEPT: Final = 12
 """Maximum number of kept clusters of a placement that are named. Gained and lost clusters are all named."""
+
+_REMOVALS: Final = {
+    "Pending": "remains until its removal is confirmed",
+    "Confirmed": "removed, as confirmed",
+    "Warned": "removed without a confirmation",
+    "Removed": "removed without a confirmation",
+    "Orphaned": "remains on the clusters",
+}
+"""The verdicts on content that leaves a placement, for users."""
 
 _HEADERS: Final = ("PLACEMENT", "TYPE", "WANTED", "PICKED", "CLUSTERS", "WHY")
 
@@ -30,7 +39,8 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     runs = [run for run in plan.get("runs", ()) if everything or run["changed"]]
     entries = sorted(plan["placements"], key=lambda entry: not entry["changed"])
     visible = entries if everything else [entry for entry in entries if entry["changed"]]
-    if not (entries or runs):
+    upgrades = plan.get("upgrades", ()) if everything else changed_upgrades(plan)
+    if not (entries or runs or upgrades):
         complain("No placements in these files" if everything else "No placements found")
         _print_rest(plan)
         return
@@ -42,7 +52,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     if rest := len(entries) - len(visible):
         subject = "1 placement does not change." if rest == 1 else f"{rest} placements do not change."
         click.echo(f"\n{subject}" if visible else subject)
-    print_runs(runs, after_other=bool(entries))
+    print_runs(runs, upgrades, after_other=bool(entries))
     _print_rest(plan)
 
 
@@ -203,6 +213,9 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
     for removal in rollout.get("removals", ()):
         digest = f" (digest {removal['digest']})" if removal["digest"] else ""
         yield f"keeps its content: {removal['cluster']}: {removal['message']}{digest}"
+    for removal in rollout.get("contentRemovals", ()):
+        digest = f" (digest {removal['digest']})" if removal["verdict"] == "Pending" else ""
+        yield f"{_REMOVALS[removal['verdict']]}: {removal['effect']}{digest}"
     for failure in rollout.get("failures", ()):
         yield f"fails: {failure['cluster']}: {failure['message']}"
     if blockage := rollout["blocked"]:

@@ -10,12 +10,10 @@ from typing import NamedTuple
 import click
 
 from scorer.api.family import PLACEMENTS, family_in
-from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from scorer.what_if.state import ObjectKey
-from webhook.answers.proposal import RUNS
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.files.repositories import load_known
@@ -47,6 +45,9 @@ path and the object.
 
 An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
 clusters, and the earliest completion time. Problems that would abort the run are shown, but not refused.
+
+An upgrade run is shown with the members whose upgrades start next, and with its plan. An approval request or a gate
+with the condition Approved is shown with the clusters that its run updates next.
 
 A change of a kind that is not judged is counted as `not judged: KIND (n)`. Objects and kinds that may not be read are
 named. In both cases, -o json has "complete": false, and --require-complete exits with 1.
@@ -277,7 +278,6 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         )
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     objects = load_known(files, namespace=namespace, texts=texts) if files else []
-    _point_to_upgrades(objects)
     fields = FieldCheck.of(options.validation, objects)
     hub_files = Files(bases, files.ignored)
     ground = _Ground(connection, load_known(hub_files) if bases else (), now)
@@ -288,21 +288,13 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     return _Report(output, texts, options.require_complete).show(document, objects, everything=options.run is not None)
 
 
-def _point_to_upgrades(objects: Sequence[Loaded]) -> None:
-    """Print a note which command plans an upgrade, if files hold upgrade objects but no placements."""
-    kinds = {item.kind for item in objects}
-    if UPGRADE_RUN in kinds and not kinds & {*PLACEMENTS, *RUNS}:
-        complain("note: to preview an upgrade run: harbormaster upgrade plan -f FILE")
-
-
 def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Report", now: datetime | None) -> int:
     """Plan on files that are both the hub and the proposed changes."""
-    from webhook.cli.offline.plan import MemberOutages, plan_files
+    from webhook.cli.offline.plan import MemberOutages, is_planned, plan_files
 
-    _point_to_upgrades(objects)
     outages = MemberOutages(options.lost, options.drained)
     fields = FieldCheck.of(options.validation, objects)
-    fields.check(item for item in objects if item.kind not in (*PLACEMENTS, *RUNS))
+    fields.check(item for item in objects if not is_planned(item))
     document, planned = plan_files(objects, outages, now=now, clock=datetime.now(UTC), only=options.run)
     document = settled(document, planned, fields, of_hub=False)
     everything = options.run is not None or not (options.lost or options.drained)

@@ -1,4 +1,4 @@
-"""The expected course of staged update runs in a plan: stages, waits, changes, and the earliest finish."""
+"""The expected course of runs in a plan: stages, waits, changes, and the earliest finish."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -21,17 +21,18 @@ _MOST_BATCHES: Final = 20
 """Maximum number of batches of a stage."""
 
 
-def print_runs(runs: Sequence[JsonObject], *, after_other: bool) -> None:
+def print_runs(runs: Sequence[JsonObject], upgrades: Sequence[JsonObject], *, after_other: bool) -> None:
     """Print runs.
 
     Args:
-        runs: Their entries in a plan.
+        runs: Entries of staged update runs in a plan.
+        upgrades: Entries of upgrade runs.
         after_other: Whether other output precedes them.
     """
-    for place, run in enumerate(runs):
+    for place, lines in enumerate([*map(run_lines, runs), *map(upgrade_lines, upgrades)]):
         if place or after_other:
             click.echo()
-        for line in run_lines(run):
+        for line in lines:
             click.echo(printable(line))
 
 
@@ -48,12 +49,50 @@ def run_lines(run: JsonObject) -> Iterator[str]:
     yield from (f"  {line}" for line in _course(run))
 
 
+def changed_upgrades(plan: JsonObject) -> list[JsonObject]:
+    """Return the upgrade runs of a plan that change, and those that cannot be initialized."""
+    return [run for run in plan.get("upgrades", ()) if run["changed"] or run["phase"] == "Refused"]
+
+
+def upgrade_lines(run: JsonObject) -> Iterator[str]:
+    """Yield what an upgrade run would do, line by line."""
+    version = f" to {run['kubernetesVersion']}" if run["kubernetesVersion"] else ""
+    name = f"Upgrade run {run['name']} ({run['type']}{version})"
+    if (finding := run["finding"]) is not None:
+        yield f"{name} {_VERDICTS[run['phase']]}: {finding['cause']}: {finding['message']}"
+        return
+    strategy = f"follows strategy {run['strategy']}" if run["strategy"] else "has no referenced strategy"
+    yield f"{name} {strategy}:"
+    plan = run["plan"]
+    if run["next"]:
+        yield f"  Next: {_cluster_names(run['next'])}"
+    by_turn: dict[str, list[str]] = {}
+    for member in plan["members"]:
+        by_turn.setdefault(_turn(member), []).append(member["name"])
+    yield from (f"  {turn}: {_cluster_names(names)}" for turn, names in by_turn.items())
+    yield from (f"  warning: {warning}" for warning in plan.get("warnings", ()))
+    end = f"Done at {plan['eta']}" if plan.get("eta") else "The end is unknown"
+    yield f"  {end}{':' if run['assumptions'] else ''}"
+    yield from (f"    {assumption}" for assumption in run["assumptions"])
+
+
+def _turn(member: JsonObject) -> str:
+    """Return the action of a member and its start."""
+    if member["action"] == "Upgrade":
+        bound = f", bound by {member['boundBy']}" if "boundBy" in member else ""
+        return f"{member['start']}{bound}"
+    reason = f" ({member['reason']})" if member.get("reason") else ""
+    return f"{member['action']}{reason}"
+
+
 def _course(run: JsonObject) -> Iterator[str]:
     for number, stage in enumerate(run["stages"], start=1):
         yield f"{number}. {_stage(stage)}"
         yield from (f"   {line}" for line in _waits(stage))
     if run["removed"]:
         yield f"{len(run['stages']) + 1}. removed from {_cluster_names(run['removed'])}"
+    if run.get("next"):
+        yield f"Next: {_cluster_names(run['next'])}"
     for content in run["contents"]:
         yield from _content(content)
     yield from _overrides(run)

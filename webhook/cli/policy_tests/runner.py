@@ -15,7 +15,7 @@ from scorer.api.meta import JsonObject, format_instant, format_time
 from scorer.api.values.quoting import printable, quote
 from webhook.access.user import UserInfo
 from webhook.admission.judge import as_warnings
-from webhook.answers.proposal import ProposedObject, as_written
+from webhook.answers.hypothetical_writes import as_written
 from webhook.cli.disruption.budgets import pools_in_files
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded, definitions, load, resolve
@@ -211,7 +211,7 @@ class Scene:
             raise UserError(f"{item.kind.kind} {place} is not in the fleet and cannot be {question.operation}d")
         if question.operation == "delete":
             return admit_deletion(old, context), context
-        document, _ = as_written(ProposedObject(old.kind, document), old.document, context.now)
+        document, _ = as_written(old.kind, document, old.document, context.now)
         return admit(old.with_document(document), context, old.document), context
 
     def _context(self, case: AdmissionCase) -> Context:

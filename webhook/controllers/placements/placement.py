@@ -30,7 +30,7 @@ from scorer.api.unstructured.documents import (
 from scorer.membership.missed_heartbeats import is_silent
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.confirmation.deletion import DeletionVerdict
-from scorer.rollout.confirmation.objects import ObjectJudgement
+from scorer.rollout.confirmation.objects import ObjectJudgement, content_record, placed_selection
 from scorer.rollout.confirmation.report import pending_events
 from scorer.rollout.object_size import TooLarge
 from scorer.rollout.removal.finalization import (
@@ -64,8 +64,6 @@ from webhook.controllers.placements.advisories import AdvisoryController, acknow
 from webhook.controllers.placements.listing import placement_refs, placements_in_altered
 from webhook.controllers.placements.removals import (
     ContentRemovals,
-    content_record,
-    placed_selection,
     seen_of_confirmation,
 )
 from webhook.controllers.placements.resource_selection import Selecting

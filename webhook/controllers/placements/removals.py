@@ -6,9 +6,7 @@ Source: docs/specifications/removal.md 5, 6 and 9.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from scorer.api.event import Event
 from scorer.api.family import Family, PlacementRef
@@ -37,7 +35,7 @@ from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerdict, has_content, judge_deletion
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from scorer.rollout.confirmation.exemption import Exemptions, exemption_record
-from scorer.rollout.confirmation.objects import ObjectFacts, ObjectJudgement, judge_objects
+from scorer.rollout.confirmation.objects import ObjectJudgement, judge_selection
 from scorer.rollout.confirmation.orphans import OrphanedContent, format_orphaned, orphan_record
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import (
@@ -51,10 +49,7 @@ from scorer.rollout.confirmation.report import (
     with_removal_pending,
     with_resources_selected,
 )
-from scorer.rollout.confirmation.sources import format_sources
-from scorer.rollout.selection.content import resource_identifier
 from scorer.rollout.selection.selector import InvalidSelection, Selection
-from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord
 from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
@@ -97,24 +92,9 @@ class ContentRemovals:
         For an invalid selection only confirmed objects are removed. The result is None unless any are pending or
         confirmed.
         """
-        policy = self._policy.of(placement)
-        if isinstance(selection, InvalidSelection):
-            judgement = self.judge(family, placement, selection.rest) if selection.rest else None
-            return judgement if judgement and (judgement.pending or judgement.confirmed) else None
-        if policy.is_off:
-            return None
         groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
-        facts = ObjectFacts(
-            policy,
-            placement,
-            selection.objects,
-            selection.uids,
-            groups,
-            self.namespace,
-            self._now(),
-            frozenset(selection.cluster_objects),
-        )
-        return judge_objects(facts)
+        policy = self._policy.of(placement)
+        return judge_selection(policy, placement, selection, groups, self.namespace, self._now())
 
     async def prepared(self, family: Family, placement: JsonObject) -> JsonObject:
         """Return a placement with the record of its Namespace's exemption label, or the same object if unchanged.
@@ -273,21 +253,6 @@ class ContentRemovals:
         """Emit an Event about objects that a new snapshot removes with a warning."""
         if judgement and judgement.warned and any(write.verb is Verb.CREATE for write in writes):
             self._record(placement, warning_event(judgement.warned))
-
-
-def placed_selection(selection: Selection, judgement: ObjectJudgement | None) -> Selection:
-    """Return a selection together with the objects whose removal is pending."""
-    if judgement is None:
-        return selection
-    identifiers = tuple(map(resource_identifier, judgement.objects))
-    return replace(selection, objects=judgement.objects, identifiers=identifiers)
-
-
-def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
-    """Return the record of the snapshots that hold the judged objects."""
-    if judgement is None:
-        return NO_RECORD
-    return ContentRecord(partial(format_sources, judgement.sources), judgement.retained, bool(judgement.confirmed))
 
 
 def seen_of_confirmation(placement: JsonObject) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides, object_removal
+from scorer.rollout.confirmation.objects import content_record, placed_selection
 from scorer.rollout.removal.deletion import awaits_restoration
 from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.content_record import NO_RECORD
@@ -63,7 +64,7 @@ from webhook.controllers.machinery.result import DONE, Result, StuckError, soone
 from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.controllers.members.reservations import RESERVATION_POLL_INTERVAL, MemberReservations, Reserved
 from webhook.controllers.placements.deletion import mark_and_delete
-from webhook.controllers.placements.removals import ContentRemovals, content_record, placed_selection
+from webhook.controllers.placements.removals import ContentRemovals
 from webhook.controllers.placements.resource_selection import Selecting
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.cache.changes import ObjectDelta, desired

@@ -23,6 +23,7 @@ from webhook.answers.proposal import Deleted, Proposal, ProposalError, ProposedO
 from webhook.answers.rendering import RenderScope
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RefModel, RequestModel
+from webhook.runtime.clock import DeadlineExceededError
 from webhook.validation.framework.context import HubKinds
 
 MOST_OBJECTS: Final = 500
@@ -130,7 +131,7 @@ def plan_problems() -> Iterator[None]:
     except NotReviewedError as error:
         detail = "the hub did not answer the review of the caller's rights"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
-    except PlannerBusyError as error:
+    except (PlannerBusyError, DeadlineExceededError) as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import Kind
 from webhook.admission.limited import OPEN, compared_kinds, shown_with
-from webhook.answers.proposal import RESOURCE_SNAPSHOTS, RUNS, Audience, Proposal, kinds_named
+from webhook.answers.proposal import RESOURCE_SNAPSHOTS, SHOWN_KINDS, Audience, Proposal, kinds_named
 from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.responses import unstored
@@ -34,7 +34,7 @@ def add_routes(api: Api) -> None:
         body = await api.read(request, PlanModel)
         proposal = read_proposal(body, api.answers.admission().kinds)
         contents = await api.readable_kinds(request, RESOURCE_SNAPSHOTS)
-        kinds = await api.readable_kinds(request, (*PLACEMENTS, *RUNS))
+        kinds = await api.readable_kinds(request, SHOWN_KINDS)
         comparable = await _compared(api, request, proposal, body)
         audience = Audience(kinds, requested_placements(body), requested_runs(body), contents, comparable)
         with plan_problems():
@@ -49,7 +49,8 @@ def add_routes(api: Api) -> None:
         snapshots = await api.readable_kinds(request, _SNAPSHOTS)
         selectable = await api.readable_kinds(request, api.answers.planner.content_kinds())
         selected = {kind.group_kind for kind in selectable}
-        audience = Audience({*kinds, *RUNS}, requested_placements(body), (), compared=comparable, selected=selected)
+        kinds |= {*SHOWN_KINDS} - {*PLACEMENTS}
+        audience = Audience(kinds, requested_placements(body), (), compared=comparable, selected=selected)
         scope = requested_scope(body, hidden=_hidden_kinds(snapshots))
         with plan_problems():
             document = await api.answers.planner.render(proposal, caller_of(request), audience, scope)

@@ -11,11 +11,9 @@ from typing import Final, Self
 import pydantic
 
 from scorer.api import kinds
-from scorer.api.family import CLUSTER, FAMILIES, Family
+from scorer.api.family import CLUSTER, FAMILIES, FAMILY_OF, PlacementRef
 from scorer.api.meta import JsonObject, first_mistake
-from scorer.api.placement.binding import BindingState
-from scorer.api.placement.placement import PlacementType
-from scorer.api.unstructured.documents import conditions_of, dict_at, is_deleting, name_of, spec_of, text_at
+from scorer.api.unstructured.documents import conditions_of, is_deleting, name_of, spec_of
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.gate import ClusterUpgradeGate, UpgradeGateStatus
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
@@ -27,7 +25,7 @@ from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.planning.durations import Sample, samples_of
 from scorer.upgrade.simulation.hub import gates_of
 from scorer.upgrade.state.operations import occupied_members
-from scorer.upgrade.state.placement_guard import GuardedPlacement, allowed_in_upgrade
+from scorer.upgrade.state.placement_guard import GuardedPlacement, guarded_placements
 from scorer.upgrade.versions.catalog import ReleaseCatalog
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
@@ -184,29 +182,15 @@ class HubUpgrades:
         Raises:
             StoreError: The hub does not answer.
         """
-        placements, budgets = [], dict[str, JsonObject]()
+        budgets: dict[PlacementRef, JsonObject] = {}
         if run.spec.placement_guard.mode is not PlacementGuardMode.OFF:
             budgets_listed = await self._store.list(kinds.DISRUPTION_BUDGET)
-            budgets = {name_of(document): document for document in budgets_listed.items}
-        for family in FAMILIES:
-            clusters: dict[tuple[str, str], set[str]] = {}
-            for binding in self._cache.list(family.binding):
-                if text_at(binding, "spec", "state") == BindingState.BOUND:
-                    ref = family.parent(binding)
-                    cluster = text_at(binding, "spec", "targetCluster")
-                    clusters.setdefault((ref.namespace, ref.name), set()).add(cluster)
-            for (namespace, name), names in sorted(clusters.items()):
-                budget = budgets.get(name) if family is CLUSTER else None
-                allowed = self._allowed(family, namespace, name, len(names), budget)
-                placements.append(GuardedPlacement(name, frozenset(names), allowed, namespace))
-        return placements
+            budgets = {CLUSTER.ref(document): document for document in budgets_listed.items}
+        bindings = (binding for family in FAMILIES for binding in self._cache.list(family.binding))
+        return guarded_placements(bindings, self._placement, budgets.get)
 
-    def _allowed(self, family: Family, namespace: str, name: str, total: int, budget: JsonObject | None) -> int:
-        placement = self._cache.get(family.placement, name, namespace) or {}
-        policy = dict_at(spec_of(placement), "policy")
-        picks_n = policy.get("placementType") == PlacementType.PICK_N
-        requested = policy.get("numberOfClusters") if picks_n else total
-        return allowed_in_upgrade(total, requested if isinstance(requested, int) else total, budget)
+    def _placement(self, ref: PlacementRef) -> JsonObject | None:
+        return self._cache.get(FAMILY_OF[ref.kind].placement, ref.name, ref.namespace)
 
 
 class _Runs:

@@ -28,7 +28,7 @@ from tests.builders.placement import make_placement
 from tests.docs.pages import ROOT
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
-from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgrade_strategy
+from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgrade_strategy, make_upgraded
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from tests.webhook.services import LISTENERS
 from webhook.embedded.simulation.annotations import status_in_annotation
@@ -109,24 +109,42 @@ class TestOnFiles:
         assert plan["fleet"]["gained"] == ["oslo"]
         assert "the member counts as joined, healthy and having just reported" in result.stderr
 
-    def test_files_about_an_upgrade_are_for_another_command(self, cli, base, tmp_path):
+    def test_an_upgrade_run_is_printed_with_its_turns(self, cli, tmp_path):
+        members = [make_upgraded(name, group) for name, group in (("t1", "t"), ("u1", "u"))]
+        fleet = write(tmp_path / "fleet.yaml", *members, make_upgrade_strategy())
         upgrade = write(tmp_path / "upgrade.yaml", make_upgrade_run())
-        note = "note: to preview an upgrade run: harbormaster upgrade plan -f FILE\n"
-        assert cli("plan", "-f", upgrade).stderr == f"{note}No placements in these files\n"
-        assert cli("plan", "--on", base, "-f", upgrade).stderr.startswith(note)
-        assert note not in cli("plan", "-f", base, "-f", upgrade).stderr
+        alone = cli("plan", "-f", fleet, "-f", upgrade, "--now", NOW)
+        assert alone.exit_code == 2, alone.output
+        assert alone.stdout.splitlines()[-7:] == [
+            "Upgrade run r (Full to 1.31.2) follows strategy rings:",
+            "  Next: t1",
+            "  2026-03-01T12:00:00Z, bound by Sequence: t1",
+            "  2026-03-01T12:00:01Z, bound by Sequence: u1",
+            "  warning: the run has not been started: the times assume a start now",
+            "  Done at 2026-03-01T12:00:02Z:",
+            "    back ends are assumed to support the upgrade: their last reports are used",
+        ]
+        on_hub = cli("plan", "--on", fleet, "-f", upgrade, "--now", NOW)
+        assert on_hub.stdout == alone.stdout
+        comment = cli("plan", "--on", fleet, "-f", upgrade, "--now", NOW, "-o", "markdown").stdout
+        assert "<summary>upgrade run r</summary>" in comment
+        nothing = write(tmp_path / "nothing.yaml", make_upgrade_run(strategyRef={"name": "nowhere"}))
+        refused = cli("plan", "--on", fleet, "-f", nothing, "--now", NOW)
+        assert "Upgrade run r (Full to 1.31.2) cannot be initialized: StrategyNotFound" in refused.stdout
 
     def test_a_kind_that_is_not_judged_is_counted_and_fails_if_everything_must_be(self, cli, base, tmp_path):
-        rings = write(tmp_path / "rings.yaml", make_upgrade_strategy())
-        words = ["plan", "--on", base, "-f", rings]
+        profile = {"apiVersion": "upgrade.harbormaster.dev/v1alpha1", "kind": "ClusterUpgradeProfile"}
+        profile |= {"metadata": {"name": "weekly"}, "spec": {"channel": "Stable"}}
+        weekly = write(tmp_path / "weekly.yaml", profile)
+        words = ["plan", "--on", base, "-f", weekly]
         result = cli(*words)
-        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "not judged: ClusterUpgradeStrategy (1)")
+        assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "not judged: ClusterUpgradeProfile (1)")
         result = cli(*words, "--require-complete", "-o", "json")
         assert (result.exit_code, json.loads(result.stdout)["complete"]) == (1, False)
         assert result.stderr.splitlines()[-1] == (
-            "error: the plan is not complete: not judged: ClusterUpgradeStrategy (1)"
+            "error: the plan is not complete: not judged: ClusterUpgradeProfile (1)"
         )
-        assert cli("plan", "-f", base, "-f", rings, "--require-complete").exit_code == 1
+        assert cli("plan", "-f", base, "-f", weekly, "--require-complete").exit_code == 1
         assert cli("plan", "-f", base, "--require-complete").exit_code == 0
 
     def test_what_changes_nothing_ends_with_0(self, cli, base, tmp_path):

@@ -73,6 +73,7 @@ class TestOnFiles:
             "     after it: 1h 30m, until 2026-03-01T13:30:00Z at the earliest",
             "     after it: approval spring-after-try",
             "  2. all: faro genoa",
+            "  Next: dover",
             "  New on dover faro genoa:",
             "    + Namespace shop",
             "    + Secret shop/key",

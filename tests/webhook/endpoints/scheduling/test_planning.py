@@ -70,7 +70,15 @@ async def test_what_would_change_is_told_and_nothing_does(world, client):
     assert answer.headers["Cache-Control"] == "no-store"
     plan = answer.json
     coverage = {"complete": True, "notJudged": [], "hidden": [], "unread": [], "outcomes": []}
-    assert plan.keys() - coverage.keys() == {"placements", "runs", "admission", "fleet", "evaluatedAt", "fleetRevision"}
+    assert plan.keys() - coverage.keys() == {
+        "placements",
+        "runs",
+        "upgrades",
+        "admission",
+        "fleet",
+        "evaluatedAt",
+        "fleetRevision",
+    }
     assert {key: plan[key] for key in coverage} == coverage
     (entry,) = plan["placements"]
     assert entry["moves"] == {"gained": ["m0", "m1"], "lost": ["m3"], "stays": ["m2"]}

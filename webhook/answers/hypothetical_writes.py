@@ -1,0 +1,65 @@
+"""Hypothetical writes: objects as they would reach admission.
+
+Source: scheduling.md 22, property 10; docs/specifications/what-if.md 6.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from scorer.api.conditions import TRUE, make_condition
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_RUN, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import dict_at, metadata_of
+
+_OF_THE_SERVER: Final = (
+    *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
+)
+"""Fields of ``metadata`` that only the API server sets."""
+_FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "InternalMemberClusterHealthy"))
+
+APPROVALS: Final = (*(family.approval_request for family in FAMILIES), UPGRADE_GATE)
+"""Kinds that users approve by a write to their status."""
+_MADE_WITHOUT_STATUS: Final = (*(family.run for family in FAMILIES), UPGRADE_RUN, *APPROVALS)
+NO_STATUS: Final = "status: neither given nor stored: the member counts as not reporting"
+NO_AGENT: Final = "status: has no agent: the member counts as joined, healthy and having just reported"
+
+
+def as_written(
+    kind: Kind, document: JsonObject, live: JsonObject | None, now: datetime
+) -> tuple[JsonObject, Sequence[str]]:
+    """Return an object as it would reach admission, and the assumptions made about it.
+
+    As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
+    status, except that of a hypothetical member cluster, and of an approval: the given fields count, the others are as
+    stored. A new run has no status, because it has not started.
+    """
+    notes = []
+    if live is not None:
+        metadata = {key: value for key, value in metadata_of(document).items() if key not in _OF_THE_SERVER}
+        document = {**document, "metadata": {**metadata_of(live), **metadata}}
+    if kind == MEMBER_CLUSTER:
+        status = {**dict_at(live, "status"), **dict_at(document, "status")}
+        if not status:
+            notes.append(NO_STATUS)
+        elif not status.get("agentStatus") and "status" in document:
+            status["agentStatus"] = [_agent(now)]
+            notes.append(NO_AGENT)
+        document = {**document, "status": status}
+    elif live is not None and kind in APPROVALS:
+        document = {**document, "status": {**dict_at(live, "status"), **dict_at(document, "status")}}
+    elif live is not None and kind.has_status:
+        document = {key: value for key, value in document.items() if key != "status"}
+        if "status" in live:
+            document["status"] = live["status"]
+    elif kind in _MADE_WITHOUT_STATUS:
+        document = {key: value for key, value in document.items() if key != "status"}
+    return document, notes
+
+
+def _agent(now: datetime) -> JsonObject:
+    conditions = [make_condition(kind, TRUE, reason, "assumed", generation=0, now=now) for kind, reason in _FROM_NOW_ON]
+    return {"type": MEMBER_AGENT, "conditions": conditions, "lastReceivedHeartbeat": format_time(now)}
