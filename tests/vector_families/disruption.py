@@ -10,10 +10,10 @@ from scorer.node_budgets.opening import next_open
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import NodeGateQuestion
 from scorer.node_disruption.cluster.reader import read_cluster
+from scorer.node_disruption.cluster.requirements_drift import requirements_drift
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import read_instance_types
 from scorer.node_disruption.methods.command import Command, Method
-from scorer.node_disruption.methods.drift import requirements_drift
 from scorer.node_disruption.methods.planner import PlannerOptions, decide
 from scorer.windows.cron import matches_crd_pattern, parse_schedule
 from scorer.windows.fires import next_fire

@@ -127,13 +127,13 @@ def candidates(circumstances: Circumstances, reusable: Mapping[str, Candidate] |
 
 def _candidate(node: ClusterNode, circumstances: Circumstances) -> Candidate:
     pods = circumstances.cluster.pods.get(node.name, ())
-    catalog = circumstances.catalog
+    catalog, pool = circumstances.catalog, circumstances.cluster.pools.get(node.pool)
     return Candidate(
         node=node,
-        pool=circumstances.cluster.pools.get(node.pool),
+        pool=pool,
         pods=pods,
         instance_type=catalog.by_name.get(node.instance_type) if catalog else None,
-        price=catalog.price_of(node.instance_type, node.zone, node.capacity_type) if catalog else None,
+        price=catalog.price_in(pool, node) if catalog else None,
         cost=reschedule_cost(pods),
         blockers=tuple(_blockers(node, pods, circumstances)),
     )

@@ -35,9 +35,11 @@ from scorer.node_disruption.cluster.constraint_reader import read_node_terms
 from scorer.node_disruption.cluster.constraints import NodeTerm
 from scorer.node_disruption.cluster.pod import Owner, Pod, read_pod
 from scorer.node_disruption.cluster.snapshot import (
+    ClassKey,
     ClusterNode,
     ClusterSnapshot,
     NodePoolState,
+    key_of,
     read_launching,
     read_node,
     read_pool,
@@ -127,7 +129,8 @@ def _read_cluster(
     if earlier is not None and earlier.volumes != volumes:
         return _read_cluster(objects, now, None)
     nodes = _nodes(objects, earlier.nodes if earlier else {})
-    pools = _pools(objects.get("NodePool", ()), earlier.pools if earlier else {}, notes)
+    classes = {key_of(document): document for kind in _class_kinds(objects) for document in objects.get(kind, ())}
+    pools = _pools(objects.get("NodePool", ()), classes, earlier.pools if earlier else {}, notes)
     previous = earlier.pods if earlier else {}
     pods_read = _pods(objects.get("Pod", ()), volumes, previous)
     daemons = _daemons([entry.value for entry in pods_read.values()], objects.get("DaemonSet", ()))
@@ -191,12 +194,27 @@ def _nodes(objects: Mapping[str, Sequence[JsonObject]], previous: Kept[ClusterNo
     return nodes
 
 
-def _pools(documents: Iterable[JsonObject], previous: Kept[NodePoolState], notes: list[str]) -> Kept[NodePoolState]:
+def _class_kinds(objects: Mapping[str, Sequence[JsonObject]]) -> set[str]:
+    """Return the kinds of the node classes that pools name."""
+    return {
+        text_at(document, "spec", "template", "spec", "nodeClassRef", "kind")
+        for document in objects.get("NodePool", ())
+    }
+
+
+def _pools(
+    documents: Iterable[JsonObject],
+    classes: Mapping[ClassKey, JsonObject],
+    previous: Kept[NodePoolState],
+    notes: list[str],
+) -> Kept[NodePoolState]:
     pools = {}
     for document in documents:
         name = name_of(document)
+        reference = dict_at(document, "spec", "template", "spec", "nodeClassRef")
+        node_class = classes.get((text_at(reference, "group"), text_at(reference, "kind"), text_at(reference, "name")))
         try:
-            pools[name] = derive(previous.get(name), (document,), read_pool)
+            pools[name] = derive(previous.get(name), (document, node_class), read_pool)
         except ValidationError:
             notes.append(f"NodePool {name} is invalid and is left out")
     return pools

@@ -4,12 +4,14 @@ Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 10 and 15.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.conditions import TRUE, find_condition
+from scorer.api.kinds import group_kind
 from scorer.api.meta import JsonObject, read_instant
+from scorer.api.node_class import hash_annotation
 from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, Budget, NodePool, read_duration_or_never
 from scorer.api.unstructured.documents import (
     annotation,
@@ -35,6 +37,17 @@ from scorer.node_disruption.cluster.resources import amounts
 HASH: Final = "karpenter.sh/nodepool-hash"
 HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
+
+
+ClassKey = tuple[str, str, str]
+"""Group, kind and name of a node class."""
+OfferingKey = tuple[str, str, str]
+"""Instance type, zone and capacity type."""
+
+
+def key_of(document: JsonObject) -> ClassKey:
+    """Return the key of an object, which is a node class if a pool names it."""
+    return (*group_kind(document), name_of(document))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,40 @@ class ClusterNode:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeClassState:
+    """The node class of a pool.
+
+    Args:
+        group: API group of the provider.
+        kind: Kind.
+        name: Name.
+        document: The object.
+        hash: Annotation with the provider's hash of its fields, or empty.
+        hash_version: Version of the hash, or empty.
+        why: The change that nodes are behind, or empty.
+    """
+
+    group: str
+    kind: str
+    name: str
+    document: JsonObject = field(default_factory=dict)
+    hash: str = ""
+    hash_version: str = ""
+    why: str = ""
+
+    @property
+    def hash_keys(self) -> tuple[str, str]:
+        """Annotations with the hash and its version."""
+        key = hash_annotation(self.group, self.kind)
+        return key, f"{key}-version"
+
+    def marks(self) -> dict[str, str]:
+        """Return the annotations of a new claim, empty if the hash is unknown."""
+        values = (self.hash, self.hash_version)
+        return dict(zip(self.hash_keys, values, strict=True)) if all(values) else {}
+
+
+@dataclass(frozen=True, slots=True)
 class NodePoolState:
     """A NodePool.
 
@@ -137,6 +184,8 @@ class NodePoolState:
         ready: Whether its condition ``Ready`` is True or missing. It is missing in a file that no controller has
             processed.
         deleting: Whether it is being deleted.
+        node_class: Its node class. None: unknown.
+        prices: Prices of offerings for this pool, where NodeOverlays change them.
     """
 
     name: str
@@ -151,6 +200,8 @@ class NodePoolState:
     in_use: Mapping[str, int] = field(default_factory=dict)
     ready: bool = True
     deleting: bool = False
+    node_class: NodeClassState | None = None
+    prices: Mapping[OfferingKey, float] = field(default_factory=dict)
 
     @property
     def is_dynamic(self) -> bool:
@@ -241,8 +292,16 @@ def read_launching(claim: JsonObject) -> ClusterNode:
     return read_node(node, claim)
 
 
-def read_pool(document: JsonObject) -> NodePoolState:
-    """Read a NodePool.
+def read_node_class(document: JsonObject) -> NodeClassState:
+    """Read a node class of any provider."""
+    group, kind, name = key_of(document)
+    state = NodeClassState(group, kind, name, document)
+    marks = [annotation(document, key) for key in state.hash_keys]
+    return replace(state, hash=marks[0], hash_version=marks[1])
+
+
+def read_pool(document: JsonObject, node_class: JsonObject | None = None) -> NodePoolState:
+    """Read a NodePool, with its node class if that is known.
 
     Raises:
         pydantic.ValidationError: *document* is not a NodePool.
@@ -262,6 +321,7 @@ def read_pool(document: JsonObject) -> NodePoolState:
         in_use=amounts(dict(model.status.resources)) | {"nodes": model.status.nodes},
         ready=ready is None or ready.status == TRUE,
         deleting=is_deleting(document),
+        node_class=None if node_class is None else read_node_class(node_class),
     )
 
 

@@ -14,7 +14,14 @@ from typing import Final
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.node_pool import NodePool, NodeTaint, parse_duration_or_never
 from scorer.api.values.duration import NEVER
-from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, ClusterNode, ClusterSnapshot, NodePoolState
+from scorer.node_disruption.cluster.snapshot import (
+    HASH,
+    HASH_VERSION,
+    ClusterNode,
+    ClusterSnapshot,
+    NodeClassState,
+    NodePoolState,
+)
 
 HASH_VERSION_OWN: Final = "harbormaster-v1"
 """Value of the annotation ``karpenter.sh/nodepool-hash-version`` for our own hash."""
@@ -76,12 +83,20 @@ def with_pools(cluster: ClusterSnapshot, changed: Iterable[NodePoolState]) -> Cl
             hash_version=version,
             in_use=today.in_use,
             deleting=today.deleting,
+            node_class=pool.node_class or _same_class(today, pool),
+            prices=today.prices,
         )
         if not today.hash:
             nodes.update(
                 (name, _with_hash(node, mark, version)) for name, node in nodes.items() if node.pool == pool.name
             )
     return replace(cluster, pools=pools, nodes=nodes)
+
+
+def _same_class(today: NodePoolState, pool: NodePoolState) -> NodeClassState | None:
+    """Return today's class of a pool if the changed pool names the same one."""
+    references = (state.model.spec.template.spec.node_class_ref for state in (today, pool))
+    return today.node_class if next(references) == next(references) else None
 
 
 def _with_hash(node: ClusterNode, mark: str, version: str) -> ClusterNode:

@@ -9,13 +9,13 @@ Source: nodepool-disruption.md 3.4, 5.1, 6.2 and 6.3.
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from scorer.api.node_pool import CAPACITY_TYPE
 from scorer.node_disruption.cluster.requirements import ZONE, Allowed, is_of_provider, merged
-from scorer.node_disruption.cluster.snapshot import ClusterSnapshot, NodePoolState
+from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState, OfferingKey
 from scorer.prices import ON_DEMAND as ON_DEMAND
 
 _MOST_NAMED = 5
@@ -98,6 +98,20 @@ class InstanceType:
         return math.inf
 
 
+def repriced(types: Iterable[InstanceType], prices: Mapping[OfferingKey, float]) -> Iterator[InstanceType]:
+    """Yield instance types with the prices of a pool. Types that have none are yielded unchanged."""
+    names = {name for name, _, _ in prices}
+    for kind in types:
+        if kind.name not in names:
+            yield kind
+            continue
+        offerings = (
+            replace(offering, price=prices.get((kind.name, offering.zone, offering.capacity_type), offering.price))
+            for offering in kind.offerings
+        )
+        yield replace(kind, offerings=tuple(offerings))
+
+
 @dataclass(frozen=True)
 class InstanceTypeCatalog:
     """All instance types."""
@@ -120,6 +134,11 @@ class InstanceTypeCatalog:
     def price_of(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
         """Return the price of a node per hour, even if its offering is currently unavailable, or None if unknown."""
         return self._prices.get((instance_type, zone, capacity_type))
+
+    def price_in(self, pool: NodePoolState | None, node: ClusterNode) -> float | None:
+        """Return the price of a node per hour in its pool, whose NodeOverlays may change it, or None if unknown."""
+        key = node.instance_type, node.zone, node.capacity_type
+        return self.price_of(*key) if pool is None or key not in pool.prices else pool.prices[key]
 
 
 def unlabelled(catalog: InstanceTypeCatalog, pools: Iterable[NodePoolState]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from scorer.node_disruption.cluster.requirements import (
 )
 from scorer.node_disruption.cluster.resources import total
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState
-from scorer.node_disruption.instance_types.catalog import InstanceType
+from scorer.node_disruption.instance_types.catalog import InstanceType, repriced
 
 _NODES = "nodes"
 
@@ -134,7 +134,7 @@ def pool_template(pool: NodePoolState, types: Iterable[InstanceType]) -> NewNode
     add(requirements, NODE_POOL_LABEL, one_of(pool.name))
     return NewNode(
         pool=pool.name,
-        types=tuple(instance_type for instance_type in types if can_be(instance_type, requirements)),
+        types=tuple(kind for kind in repriced(types, pool.prices) if can_be(kind, requirements)),
         requirements=requirements,
         labels=template.metadata.labels,
         taints=tuple(ParsedTaint(taint.key, taint.effect, taint.value or "") for taint in template.spec.taints),

@@ -11,22 +11,22 @@ Source: nodepool-disruption.md 3.2 to 3.5 and 7; Karpenter v1.15.0 ``pkg/control
 ``pkg/controllers/nodeclaim/disruption/drift.go`` and ``pkg/scheduling/requirement.go``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.node_pool import CAPACITY_TYPE, DisruptionReason, Requirement
+from scorer.api.node_pool import CAPACITY_TYPE, DisruptionReason
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
 from scorer.node_disruption.cluster.requirements import (
     INSTANCE_TYPE,
     ZONE,
-    merged,
     present_labels,
     quote,
 )
+from scorer.node_disruption.cluster.requirements_drift import requirements_drift
 from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Claim, NodePoolState
 from scorer.node_disruption.instance_types.catalog import ON_DEMAND, RESERVED, InstanceType, InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import pool_template
@@ -38,6 +38,7 @@ from scorer.node_disruption.scheduling.relocation import Relocation
 NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
 REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
 INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
+NODE_CLASS_DRIFT: Final = "NodeClassDrift"
 TYPES_CHECKED_AFTER: Final = timedelta(hours=1)
 """Minimum age of a claim before its instance type is checked."""
 
@@ -70,6 +71,7 @@ def detect_drift(
         _static_drift(claim, pool)
         or _requirements_drift(claim, pool)
         or _type_drift(claim, catalog, now)
+        or _class_drift(claim, pool)
         or _provider_drift(claim, catalog)
     )
     return replace(drift, since=claim.drifted_since) if drift else None
@@ -152,6 +154,19 @@ def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
     return Drifted(NODE_POOL_DRIFTED, f"the template of NodePool {pool.name} has changed")
 
 
+def _class_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
+    """Compare the provider's hashes of the node class if both exist and have the same version."""
+    node_class = pool.node_class
+    if node_class is None or not node_class.hash:
+        return None
+    key, version_key = node_class.hash_keys
+    own, version = claim.annotations.get(key, ""), claim.annotations.get(version_key, "")
+    if not (own and version) or version != node_class.hash_version or own == node_class.hash:
+        return None
+    why = f": {node_class.why}" if node_class.why else ""
+    return Drifted(NODE_CLASS_DRIFT, f"{node_class.kind} {node_class.name} has changed{why}")
+
+
 def _requirements_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
     drift = requirements_drift(pool.model.spec.template.spec.requirements, claim.labels)
     return None if drift is None else Drifted(REQUIREMENTS_DRIFTED, str(drift))
@@ -200,37 +215,3 @@ def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifte
     return Drifted(
         claim.drift_reason, f"the condition Drifted of the NodeClaim is True ({claim.drift_reason or 'no reason'})"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """Drift of a claim from the requirements of its pool.
-
-    Args:
-        key: The current name of the label.
-        requirement: Merged requirements of the pool on *key*, phrased to follow "must be".
-        value: Value of the claim's label, or None if it is missing.
-    """
-
-    key: str
-    requirement: str
-    value: str | None
-
-    def __str__(self) -> str:
-        actual_text = "the claim does not have it" if self.value is None else f"the claim has {quote(self.value)}"
-        return f"label {self.key} must be {self.requirement}; {actual_text}"
-
-
-def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> Drift | None:
-    """Return how a claim with *labels* violates *requirements*, or None.
-
-    If several keys have drifted, the first by name is returned. ``minValues`` is ignored. So is an invalid requirement,
-    such as one with an unknown operator or a bound that is not an integer, because an error in a pool must not replace
-    its nodes.
-    """
-    present = present_labels(labels)
-    for key, requirement in sorted(merged(requirements).items()):
-        value = present.get(key)
-        if not (requirement.may_be_absent if value is None else requirement.allows(value)):
-            return Drift(key, str(requirement), value)
-    return None

@@ -196,7 +196,7 @@ class Clockwork:
         node = self.nodes[name]
         if self._catalog is None:
             return None
-        return self._catalog.price_of(node.instance_type, node.zone, node.capacity_type)
+        return self._catalog.price_in(self._base.pools.get(node.pool), node)
 
     def is_ready(self, name: str) -> bool:
         """Return whether a launched node is initialized."""

@@ -201,11 +201,13 @@ def _pool_node(name: str, pool: NodePoolState) -> PoolNode:
 def _claim(name: str, pool: NodePoolState, labels: Mapping[str, str], now: datetime) -> Claim:
     template = pool.model.spec.template
     marks = {key: value for key, value in ((HASH, pool.hash), (HASH_VERSION, pool.hash_version)) if value}
+    node_class = pool.node_class
+    class_marks = {} if node_class is None else node_class.marks()
     grace = template.spec.termination_grace_period
     return Claim(
         name=name,
         labels=labels,
-        annotations={**template.metadata.annotations, **marks},
+        annotations={**template.metadata.annotations, **marks, **class_marks},
         created=now,
         expire_after=read_duration_or_never(template.spec.expire_after),
         termination_grace=None if grace is None else read_duration_or_never(grace),

@@ -22,6 +22,7 @@ from scorer.api.kinds import (
     group_kind,
 )
 from scorer.api.meta import JsonObject, read_instant
+from scorer.api.node_class import NODE_OVERLAY
 from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, namespace_of
 from scorer.api.values.quoting import quote
 from webhook.cli.errors import UserError
@@ -84,11 +85,28 @@ class Dump:
         documents: Objects of the relevant kinds, with NodePools as admission would store them.
         notes: Notes for the user about missing or unexpected data.
         made: Creation time, by the newest heartbeat of a node that is not in the future. None: unknown.
+        overlays: NodeOverlays.
     """
 
     documents: tuple[JsonObject, ...]
     notes: tuple[str, ...]
     made: datetime | None
+    overlays: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolChanges:
+    """Changed NodePools, and what stands beside them.
+
+    Args:
+        pools: NodePools as admission would store them.
+        classes: Node classes.
+        overlays: NodeOverlays.
+    """
+
+    pools: "tuple[NodePoolState, ...]" = ()
+    classes: tuple[JsonObject, ...] = ()
+    overlays: tuple[JsonObject, ...] = ()
 
 
 def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump:
@@ -105,7 +123,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     """
     entries = read(files)
     by_kind: dict[tuple[str, str], list[SourceDocument]] = {kind.group_kind: [] for kind in DUMPED}
-    others: Counter[str] = Counter()
+    others: list[JsonObject] = []
     problems: list[str] = []
     for entry in entries:
         if (mistake := _no_object(entry.document)) is not None:
@@ -113,7 +131,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
         elif (documents_of_kind := by_kind.get(group_kind(entry.document))) is not None:
             documents_of_kind.append(entry)
         else:
-            others[str(entry.document["kind"])] += 1
+            others.append(entry.document)
     if problems:
         raise UserError(problems)
     kinds = (NODE, NODE_POOL) if pools_needed else (NODE,)
@@ -125,29 +143,49 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
         *_missing(by_kind, _MISSING if pools_needed else _MISSING_FOR_DRAIN),
         *_duplicates(entry for several in by_kind.values() for entry in several),
     ]
-    if others:
-        notes.append(f"ignored objects of other kinds: {_listed(others)}")
-    documents = (*pools, *(entry.document for several in by_kind.values() for entry in several))
-    return Dump(documents, tuple(notes), _newest_heartbeat((entry.document for entry in by_kind[NODE.group_kind]), now))
+    from scorer.api.node_pool import NodePool
+    from scorer.node_disruption.cluster.node_classes import class_key
+    from scorer.node_disruption.cluster.snapshot import key_of
+
+    class_keys = {class_key(NodePool.read(pool)) for pool in pools}
+    classes = [document for document in others if key_of(document) in class_keys]
+    overlays = [document for document in others if group_kind(document) == NODE_OVERLAY.group_kind]
+    ignored = Counter(
+        str(document["kind"]) for document in others if document not in classes and document not in overlays
+    )
+    if ignored:
+        notes.append(f"ignored objects of other kinds: {_listed(ignored)}")
+    documents = (*pools, *classes, *(entry.document for several in by_kind.values() for entry in several))
+    made = newest_heartbeat((entry.document for entry in by_kind[NODE.group_kind]), now)
+    return Dump(documents, tuple(notes), made, tuple(overlays))
 
 
-def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
-    """Read NodePools. Objects of unknown kinds alongside them, such as node classes, are skipped with a note.
+def read_pools(files: Files, now: datetime) -> PoolChanges:
+    """Read changed NodePools, node classes and NodeOverlays. Objects of other unknown kinds are skipped with a note.
 
     Raises:
         UserError: A file cannot be read, or admission refuses a NodePool.
     """
-    from scorer.node_disruption.cluster.snapshot import read_pool
-
-    objects = load_known(files)
+    read_only: list[JsonObject] = []
+    objects = load_known(files, read_only=read_only)
     strange = [
-        f"{item.source}: kind: {quote(item.kind.kind)}: only NodePools can be changed"
+        f"{item.source}: kind: {quote(item.kind.kind)}: only NodePools, their classes and NodeOverlays can be changed"
         for item in objects
         if item.kind != NODE_POOL
     ]
     if strange:
         raise UserError(strange)
-    return tuple(read_pool(document) for document in _admitted(objects, now))
+    return changes_of(_admitted(objects, now), read_only)
+
+
+def changes_of(pools: Iterable[JsonObject], read_only: Iterable[JsonObject]) -> PoolChanges:
+    """Return NodePools, as admission would store them, with the node classes and NodeOverlays beside them."""
+    from scorer.node_disruption.cluster.snapshot import read_pool
+
+    documents = list(read_only)
+    overlays = tuple(document for document in documents if group_kind(document) == NODE_OVERLAY.group_kind)
+    classes = tuple(document for document in documents if group_kind(document) != NODE_OVERLAY.group_kind)
+    return PoolChanges(tuple(map(read_pool, pools)), classes, overlays)
 
 
 def _admitted(objects: Sequence[Loaded], now: datetime) -> list[JsonObject]:
@@ -209,8 +247,8 @@ def _listed(counts: Counter[str]) -> str:
     )
 
 
-def _newest_heartbeat(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
-    """Return the newest heartbeat. One in the future counts only if all are: a single clock may be wrong."""
+def newest_heartbeat(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
+    """Return the newest heartbeat, or None. One in the future counts only if all are: a single clock may be wrong."""
     beats = (read_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
     entries = [beat for beat in beats if beat is not None]
     past = [beat for beat in entries if beat <= now]

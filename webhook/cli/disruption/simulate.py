@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
     from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
     from scorer.node_disruption.simulation.timeline import SimulationResult
+    from webhook.cli.disruption.cluster_dump import PoolChanges
 
 SHORT: Final = "Simulate the disruption of a cluster's nodes over the next days."
 LONGEST_DAYS: Final = 90
@@ -53,7 +54,8 @@ The files are a dump of the cluster:
 
 For each pool, the table shows which nodes are disrupted, when and why, the savings per hour, the replacements, and what
 delayed the disruption. Without --prices nothing is consolidated. With --pools, compares the current pools with changed
-ones.
+ones, and with changed node classes and NodeOverlays. The dump may hold those as well: add aksnodeclasses,
+ec2nodeclasses or gcenodeclasses, and nodeoverlays to the command.
 
 Assumptions: a new node is ready after 90 s, a drain takes as long as its pods take to terminate, evicted pods are
 recreated elsewhere, no other pods are created, nothing fails, and prices do not change.
@@ -140,7 +142,12 @@ def command() -> None:
 @grouped(
     "choices",
     _SimulationOptions,
-    click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools to compare with the current ones."),
+    click.option(
+        "--pools",
+        multiple=True,
+        metavar="FILE",
+        help="Changed NodePools, node classes and NodeOverlays to compare with the current ones.",
+    ),
     click.option(
         "--prices",
         type=click.Path(path_type=Path),
@@ -156,7 +163,6 @@ def command() -> None:
 def disruption(files: Files, period: Period, choices: _SimulationOptions, output: str) -> int:
     """Play the disruption of nodes."""
     from scorer.node_disruption.cluster.reader import read_cluster
-    from scorer.node_disruption.cluster.template_hash import with_pools
     from scorer.node_disruption.instance_types.catalog import unlabelled
     from webhook.cli.disruption.cluster_dump import read_dump, read_pools
     from webhook.cli.disruption.simulate import check_prices, read_prices
@@ -167,7 +173,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
     present = datetime.now(UTC).replace(microsecond=0)
     dump = read_dump(files, present)
     catalog = read_prices(choices.prices) if choices.prices else None
-    changed = read_pools(Files(choices.pools, files.ignored), present) if choices.pools else ()
+    changed = read_pools(Files(choices.pools, files.ignored), present) if choices.pools else None
     start = period.now or dump.made or present
     cluster = read_cluster(dump.documents, start)
     if catalog is not None and choices.prices is not None:
@@ -175,21 +181,55 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
     gc.freeze()  # exempt parsed objects from garbage collection, which would take half of the run time
     notes = [*dump.notes, *cluster.notes]
     if catalog is not None:
-        notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *changed]))
+        notes += dict.fromkeys(unlabelled(catalog, [*cluster.pools.values(), *(changed.pools if changed else ())]))
     else:
         notes.append("no prices: nodes are not consolidated (see --prices), and new nodes are like existing ones")
-    notes += [
-        f"NodePool {pool.name} is not in the dump: it has no nodes"
-        for pool in changed
-        if pool.name not in cluster.pools
-    ]
-    for note in notes:
+    scenarios = [cluster]
+    if changed is not None:
+        scenarios.append(with_changes(cluster, changed, notes))
+    scenarios = with_prices(scenarios, catalog, dump.overlays, changed.overlays if changed else (), notes)
+    for note in dict.fromkeys(notes):
         complain(f"note: {note}")
-    results = [_play(cluster, catalog, start, period, choices)]
-    if changed:
-        results.append(_play(with_pools(cluster, changed), catalog, start, period, choices))
+    results = [_play(scenario, catalog, start, period, choices) for scenario in scenarios]
     _show(results, output, display_zone, notes, present)
     return WOULD_HAPPEN if any(event.reason for result in results for event in result.happenings) else 0
+
+
+def with_changes(cluster: "ClusterSnapshot", changed: "PoolChanges", notes: list[str]) -> "ClusterSnapshot":
+    """Return the cluster with changed NodePools and node classes. Adds what the changes leave open to *notes*."""
+    from scorer.node_disruption.cluster.node_classes import with_classes
+    from scorer.node_disruption.cluster.template_hash import with_pools
+
+    notes += [
+        f"NodePool {pool.name} is not in the dump: it has no nodes"
+        for pool in changed.pools
+        if pool.name not in cluster.pools
+    ]
+    cluster, _, more = with_classes(with_pools(cluster, changed.pools), changed.classes)
+    notes += more
+    return cluster
+
+
+def with_prices(
+    scenarios: Sequence["ClusterSnapshot"],
+    catalog: "InstanceTypeCatalog | None",
+    overlays: Sequence[JsonObject],
+    changed: Sequence[JsonObject],
+    notes: list[str],
+) -> list["ClusterSnapshot"]:
+    """Return the clusters with the prices of NodeOverlays. Those that are *changed* count in the second one."""
+    from scorer.node_disruption.instance_types.overlays import with_overlays
+
+    if catalog is None:
+        if overlays or changed:
+            notes.append("NodeOverlays are not used without --prices")
+        return list(scenarios)
+    priced = []
+    for scenario, documents in zip(scenarios, (overlays, (*overlays, *changed)), strict=False):
+        cluster, more = with_overlays(scenario, catalog, documents)
+        notes += more
+        priced.append(cluster)
+    return priced
 
 
 def _play(

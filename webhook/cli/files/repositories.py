@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from scorer.api.kinds import Kind, group_kind
-from scorer.api.unstructured.documents import metadata_of
+from scorer.api.node_class import READ_KINDS
+from scorer.api.unstructured.documents import metadata_of, name_of
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import (
@@ -54,23 +55,37 @@ class Repository:
         mistakes: Errors of objects that cannot be used, in order.
         texts: The text of each file, by the file name of `DocumentSource`.
         notes: Notes on skipped documents, for users.
+        read_only: Node classes and NodeOverlays, which their providers validate.
     """
 
     loaded: list[Loaded] = field(default_factory=list)
     mistakes: list[FileMistake] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    read_only: list[SourceDocument] = field(default_factory=list)
 
 
 def load_known(
-    files: Files, *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None
+    files: Files,
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
+    texts: dict[str, str] | None = None,
+    read_only: list[JsonObject] | None = None,
 ) -> list[Loaded]:
     """Return the objects of files that represent one hub. Foreign documents are noted on standard error.
+
+    Args:
+        files: The files.
+        namespace: Namespace for namespaced objects that name none.
+        texts: Receives the text of each file.
+        read_only: Receives node classes and NodeOverlays. None: unset, they are noted like foreign documents.
 
     Raises:
         UserError: A file or one of our objects cannot be used, or is in the files twice. Lists every error.
     """
-    repository = read_repository(files, namespace=namespace)
+    repository = read_repository(files, namespace=namespace, uses_read_only=read_only is not None)
+    if read_only is not None:
+        read_only += [entry.document for entry in repository.read_only]
     if texts is not None:
         texts.update(repository.texts)
     sources_with_mistakes = {mistake.source for mistake in repository.mistakes}
@@ -80,16 +95,21 @@ def load_known(
     return repository.loaded
 
 
-def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repository:
+def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE, uses_read_only: bool = False) -> Repository:
     """Read files. Foreign documents are noted on standard error.
 
     Namespaced objects without a namespace get *namespace*. Two objects with one name are an error only if they are in
     one file or in one kustomization. Otherwise, they may belong to different environments.
 
+    Args:
+        files: The files.
+        namespace: See above.
+        uses_read_only: Whether the caller uses node classes and NodeOverlays, so that they are not noted as skipped.
+
     Raises:
         UserError: There are no objects, or standard input is empty.
     """
-    search, sorter = Search(files), _Sorter(files)
+    search, sorter = Search(files), _Sorter(files, uses_read_only)
     for name, text in search.texts():
         sorter.take(name, text, confidential=search.is_confidential(name))
     for mistake in search.problems:
@@ -109,6 +129,7 @@ class _Sorter:
 
     Args:
         files: The files that the user names.
+        uses_read_only: See `read_repository`.
         texts: The text of each file.
         found: Objects of any kind.
         mistakes: Files and our objects that cannot be used.
@@ -117,6 +138,7 @@ class _Sorter:
     """
 
     files: Files
+    uses_read_only: bool = False
     texts: dict[str, str] = field(default_factory=dict)
     found: list[SourceDocument] = field(default_factory=list)
     mistakes: list[FileMistake] = field(default_factory=list)
@@ -175,6 +197,7 @@ class _Sorter:
         self._find_kustomizations()
         self._drop_patches()
         kinds = known_kinds(self.found)
+        read_only = self._take_read_only(kinds)
         usable = [entry for entry in self.found if self._is_usable(entry, kinds)]
         documents = [self._with_generated_name(entry) for entry in self._without_unknown(usable, kinds)]
         objects, problems = resolve_each(documents, kinds, namespace=namespace)
@@ -187,7 +210,16 @@ class _Sorter:
         mistakes.sort(key=lambda mistake: place(mistake.source))
         skipped = {category: sorted(sources, key=place) for category, sources in self.skipped.items()}
         notes = list(_notes(dict(sorted(skipped.items(), key=lambda item: place(item[1][0])))))
-        return Repository(objects, mistakes, self.texts, notes)
+        return Repository(objects, mistakes, self.texts, notes, read_only)
+
+    def _take_read_only(self, kinds: Mapping[tuple[str, str], Kind]) -> list[SourceDocument]:
+        """Separate the objects of kinds that are only read, unless a definition among the files makes them ordinary."""
+        read_only = [entry for entry in self.found if _is_read_only(entry.document, kinds)]
+        sources = {entry.source for entry in read_only}
+        self.found = [entry for entry in self.found if entry.source not in sources]
+        for entry in () if self.uses_read_only else read_only:
+            self._skip(_about(entry, "which its provider validates"), entry.source)
+        return read_only
 
     def _skip(self, category: str, source: DocumentSource) -> None:
         self.skipped.setdefault(category, []).append(source)
@@ -304,6 +336,11 @@ def _is_of_unknown_kind(document: JsonObject, kinds: Mapping[tuple[str, str], Ki
     words = document.get("apiVersion"), document.get("kind")
     is_object = all(isinstance(word, str) and word for word in words)
     return is_object and group_kind(document) not in kinds and not is_ours(document)
+
+
+def _is_read_only(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> bool:
+    key = group_kind(document)
+    return key in READ_KINDS and key not in kinds and bool(name_of(document))
 
 
 def _about(entry: SourceDocument, words: str) -> str:

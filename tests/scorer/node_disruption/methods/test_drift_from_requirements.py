@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scorer.api.node_pool import Requirement
 from scorer.node_disruption.cluster.requirements import ALIASES
-from scorer.node_disruption.methods.drift import Drift, requirements_drift
+from scorer.node_disruption.cluster.requirements_drift import Drift, requirements_drift
 
 ARCH, TYPE, ZONE = "kubernetes.io/arch", "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 

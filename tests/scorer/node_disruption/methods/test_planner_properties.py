@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import allowance
+from scorer.node_disruption.cluster.requirements_drift import requirements_drift
 from scorer.node_disruption.methods.command import Method
-from scorer.node_disruption.methods.drift import requirements_drift
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views, validate
 from scorer.node_disruption.methods.validation import ValidationFailure
 from tests.builders.node import HOST, ZONE

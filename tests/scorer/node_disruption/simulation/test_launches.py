@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 
 from scorer.node_disruption.cluster.requirements import one_of
+from scorer.node_disruption.cluster.requirements_drift import requirements_drift
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode, pool_template, templates
 from scorer.node_disruption.instance_types.price_table import read_instance_types
-from scorer.node_disruption.methods.drift import detect_drift, requirements_drift
+from scorer.node_disruption.methods.drift import detect_drift
 from scorer.node_disruption.methods.planner import decide
 from scorer.node_disruption.simulation.launches import (
     choose_offering,

@@ -70,6 +70,52 @@ def test_the_table(simulate, dump, prices):
     ]
 
 
+def node_class(subnet, **spec):
+    network = "/subscriptions/0/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets"
+    return {
+        "apiVersion": "karpenter.azure.com/v1beta1",
+        "kind": "AKSNodeClass",
+        "metadata": {"name": "default"},
+        "spec": {"vnetSubnetID": f"{network}/{subnet}", **spec},
+    }
+
+
+def test_a_changed_node_class_drifts_its_nodes(simulate, tmp_path):
+    """Seed 002: vnetSubnetID and imageFamily. The class alone is enough, its pool is in the dump."""
+    pods = [make_pod(f"{name}-pod", name, needs={"cpu": "4"}, owner="ReplicaSet") for name in "ab"]
+    dump = write(tmp_path / "dump.yaml", make_pool_of(), node_class("one"), make_worker("a"), make_worker("b"), *pods)
+    changed = write(tmp_path / "class.yaml", node_class("two", imageFamily="AzureLinux"))
+    result = simulate("-f", dump, "--pools", changed, "-o", "json")
+    document = json.loads(result.stdout)
+    assert [len(document[key]["pools"][0]["happenings"]) for key in ("today", "changed")] == [0, 2]
+    why = {event["why"] for event in document["changed"]["pools"][0]["happenings"]}
+    assert why == {"AKSNodeClass default has changed: spec.imageFamily, spec.vnetSubnetID"}
+    assert [note for note in document["notes"] if "AKSNodeClass" in note] == [
+        "AKSNodeClass default: spec.vnetSubnetID is a change between valid subnets, which AKS does not support: check "
+        "the CIDR ranges. Nodes: a, b"
+    ]
+
+
+def test_node_overlays_change_prices(simulate, tmp_path, prices):
+    overlays = [
+        {
+            "apiVersion": "karpenter.sh/v1alpha1",
+            "kind": "NodeOverlay",
+            "metadata": {"name": "contract"},
+            "spec": {"requirements": [], "priceAdjustment": adjustment},
+        }
+        for adjustment in ("-10%", "-50%")
+    ]
+    full = make_pod("p", "full", needs={"cpu": "4"}, owner="ReplicaSet")
+    dump = write(tmp_path / "dump.yaml", make_pool_of(), make_worker("full"), full, overlays[0])
+    changed = write(tmp_path / "overlay.yaml", overlays[1])
+    document = json.loads(simulate("-f", dump, "--prices", prices, "--pools", changed, "-o", "json").stdout)
+    found = [document[key]["pools"][0]["pricePerHourBefore"] for key in ("today", "changed")]
+    assert (found, document["notes"]) == ([0.9, 0.5], [note for note in document["notes"] if "Overlay" not in note])
+    unpriced = simulate("-f", dump)
+    assert "note: NodeOverlays are not used without --prices" in unpriced.stderr
+
+
 def test_nothing_happens(simulate, tmp_path, prices):
     full = make_pod("p", "full", needs={"cpu": "4"}, owner="ReplicaSet")
     result = simulate(
@@ -323,17 +369,16 @@ def test_what_is_no_object(simulate, tmp_path, document, mistake):
     assert (result.exit_code, mistake in result.stderr) == (1, True)
 
 
-def test_a_class_beside_a_changed_pool_is_skipped(simulate, tmp_path, dump, prices):
-    node_class = {"apiVersion": "karpenter.azure.com/v1beta1", "kind": "AKSNodeClass", "metadata": {"name": "default"}}
-    changed = write(tmp_path / "changed.yaml", make_pool_of("general"), node_class)
+def test_a_class_that_is_not_in_the_dump_is_noted(simulate, tmp_path, dump, prices):
+    changed = write(tmp_path / "changed.yaml", make_pool_of("general"), node_class("one"))
     result = simulate("-f", dump, "--prices", prices, "--pools", changed)
     assert result.exit_code in (0, 2), result.output
-    assert "document 2: skipped: AKSNodeClass of karpenter.azure.com/v1beta1" in result.stderr
+    assert "note: AKSNodeClass default is not in the dump, so the drift caused by its changes" in result.stderr
 
 
 def test_only_pools_can_be_changed(simulate, tmp_path, dump):
     result = simulate("-f", dump, "--pools", write(tmp_path / "changed.yaml", make_worker("w")[0]))
-    assert (result.exit_code, 'kind: "Node": only NodePools can be changed' in result.stderr) == (1, True)
+    assert (result.exit_code, 'kind: "Node": only NodePools, their classes and' in result.stderr) == (1, True)
 
 
 def test_live_objects_may_be_odd(simulate, tmp_path):
