@@ -44,6 +44,8 @@ WANTED_KINDS: Final = (
     kinds.KINDS["batch", "Job"],
 )
 """Further kinds that live checks read if the account may read them. Roles of older releases do not include them."""
+POOL_KINDS: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM)
+"""Kinds that live checks of NodePools and node classes read, if the gate of the same process watches them."""
 ADMISSION_KINDS: Final = (
     kinds.CUSTOM_RESOURCE_DEFINITION,
     *(family.override for family in FAMILIES),
@@ -159,8 +161,8 @@ class CachedContext:
         self.failures: Counter[str] = Counter()
         cache.require(ADMISSION_KINDS)
         cache.watch_if_allowed(WANTED_KINDS)
-        live = {kind: cache.of_kind(kind) for kind in (*LIVE_KINDS, *WANTED_KINDS, *selectable)}
-        self._hub = CachedHub(cache, live.get, self._fleet)
+        self._live = {kind: cache.of_kind(kind) for kind in (*LIVE_KINDS, *WANTED_KINDS, *selectable)}
+        self._hub = CachedHub(cache, self._readable, self._fleet)
         cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)
 
     def __call__(self) -> Context:
@@ -188,6 +190,12 @@ class CachedContext:
             _ = shared.eligibility, shared.taints, shared.namespaces
             self._shared, self._copy = shared, shared.updated(())
         return self._copy
+
+    def _readable(self, kind: Kind) -> KindCache | None:
+        """Return the cache of a kind that live checks read. Kinds of NodePools are read if the gate watches them."""
+        if kind in POOL_KINDS and self._cache.watches(kind):
+            return self._cache.of_kind(kind)
+        return self._live.get(kind)
 
     def _existing(self, kind: Kind) -> Sequence[JsonObject]:
         return self._cache.list(kind)

@@ -14,6 +14,7 @@ from scorer.api.crd.cel import CEL_RULES
 from scorer.api.crd.definitions import structural_schema
 from scorer.api.kinds import OUR_KINDS, Kind
 from scorer.api.meta import JsonObject
+from scorer.api.node_class import AKS_NODE_CLASS
 from webhook.admission import impact, taking_over
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 from webhook.defaulting import schema as schema_defaults
@@ -21,6 +22,7 @@ from webhook.validation.framework.rule import CREATE, DELETE, UPDATE, Rule, Seve
 from webhook.validation.guard_rails import writes as guard_rail
 from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
+from webhook.validation.live import node_pool as live_node_pool
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
 from webhook.validation.live import selected_objects
@@ -85,6 +87,7 @@ CHANGE_RULES: Final = (
 
 _LOSSES: Final = (warn(impact.RULE, "Warns about clusters and objects that an update removes.", on=UPDATE),)
 _ONE_GROUP: Final = warn("C-42", "Every member of a run is in exactly one of its groups.")
+_BEYOND_BUDGET: Final = warn("K-42", "An update drifts no more nodes than the budgets allow in a day.", on=UPDATE)
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
@@ -134,6 +137,26 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         warn("C-46", "The version of a run is in the catalog of every member's region."),
         warn("C-47", "No other unfinished run has the same members."),
         warn("C-56", "The strategy of a run exists."),
+    ),
+    live_node_pool.warn_about_drift: (
+        warn("K-41", "Warns about nodes that an update drifts, and when they are replaced.", on=UPDATE),
+        _BEYOND_BUDGET,
+        warn("K-44", "Warns about an update that lets nodes with Pods be consolidated.", on=UPDATE),
+    ),
+    live_node_pool.warn_about_cascade: (
+        warn("K-43", "Warns about the nodes that are deleted with their NodePool.", on=DELETE),
+    ),
+    live_node_pool.warn_about_class_drift: (
+        _BEYOND_BUDGET,
+        warn("K-45", "Warns about nodes that an update of their node class drifts.", on=UPDATE),
+        Rule(
+            "K-46",
+            (Severity.WARN,),
+            "vnetSubnetID is not changed between valid subnets.",
+            "seed 002",
+            operations=UPDATE,
+            only=(AKS_NODE_CLASS,),
+        ),
     ),
     live_override.warn_about_placement: pick(override.RULES, "X-62"),
     live_override.warn_about_effect: (

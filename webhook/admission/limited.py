@@ -11,16 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import MEMBER_CLUSTER, Kind
+from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind, group_kind
 from scorer.api.meta import JsonObject
+from scorer.api.node_class import NODE_CLASSES
 from scorer.api.unstructured.documents import dicts_at, namespace_of, text_at
 from scorer.fleet import Fleet
-from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
+from webhook.admission.cached import ADMISSION_KINDS, POOL_KINDS, WANTED_KINDS
 from webhook.validation.framework.context import Context, HubKinds, HubView, UnknownStateError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 OPEN: Final = MEMBER_CLUSTER
 """The kind that callers of ``/v1`` need no right to list."""
+_READ_WITH_CLAIMS: Final = frozenset(kind.group_kind for kind in (NODE_POOL, *NODE_CLASSES))
+"""Kinds whose verdicts depend on NodePools and NodeClaims."""
 
 
 _WITH_PLACEMENTS: Final = {
@@ -35,6 +38,8 @@ def compared_kinds(documents: Iterable[JsonObject], hub_kinds: HubKinds) -> froz
     """Return the kinds that a caller must be allowed to list for a verdict on *documents* to depend on them."""
     kinds: set[Kind | None] = {*ADMISSION_KINDS, *WANTED_KINDS, INTERNAL_SERVICE_EXPORT}
     for document in documents:
+        if group_kind(document) in _READ_WITH_CLAIMS:
+            kinds.update(POOL_KINDS)
         for term in dicts_at(document, "spec", "resourceSelectors"):
             kinds.add(hub_kinds.find(text_at(term, "group"), text_at(term, "kind")))
     return frozenset(_WITH_PLACEMENTS.get(kind, kind) for kind in kinds if kind is not None and kind != OPEN)

@@ -20,6 +20,7 @@ from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, SYSTEM_NAMESPACE_PREFIXES
+from scorer.api.node_class import NODE_CLASSES
 from scorer.api.node_pool import NODE_POOL_LABEL
 from webhook.admission.registry import REGISTRY, Admitted, Operation
 from webhook.admission.removal_effects import PASSING_USERS
@@ -48,7 +49,6 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _JUDGED_BY_REMOVALS: Final = frozenset(
     {
-        kinds.NODE_POOL,
         *(kind for family in FAMILIES for kind in (family.envelope, family.resource_snapshot, family.policy_snapshot)),
     }
 )
@@ -142,8 +142,9 @@ def _hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettin
             yield _hook(endpoint, plural, path, kind, operations, resources, "Ignore", GUARD_SECONDS)
         return
     if operations:
-        policy: FailurePolicy = "Ignore" if kind in _WRITTEN_BY_MACHINES else "Fail"
-        hook = _hook(endpoint, plural, path, kind, operations, (plural,), policy, SECONDS)
+        policy: FailurePolicy = "Ignore" if kind in (*_WRITTEN_BY_MACHINES, *NODE_CLASSES) else "Fail"
+        seconds = DELETION_SECONDS if kind in NODE_CLASSES else SECONDS
+        hook = _hook(endpoint, plural, path, kind, operations, (plural,), policy, seconds)
         guarded = settings.guard_rail and entry.guards and kind not in _WRITTEN_BY_MACHINES
         if "UPDATE" in operations and not guarded:
             hook["matchConditions"].append(_NOT_DELETED_OR_CONFIRMED if kind in _CONFIRMED_BY else _NOT_BEING_DELETED)

@@ -11,6 +11,7 @@ from scorer.api import kinds
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.node_class import NODE_CLASSES
 from webhook.admission import impact, taking_over
 from webhook.defaulting import approval_request as approval_defaults
 from webhook.defaulting import node_pool as node_pool_defaults
@@ -26,6 +27,7 @@ from webhook.validation.guard_rails import writes as guard_rail
 from webhook.validation.guard_rails.writes import GuardRail
 from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
+from webhook.validation.live import node_pool as live_node_pool
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
 from webhook.validation.live import selected_objects
@@ -192,7 +194,26 @@ _ENTRIES: Final = (
         live=live_member_cluster.CHECKS,
         live_on_deletion=live_member_cluster.DELETION_CHECKS,
     ),
-    Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, _CUD, judged_whole=True),
+    Admitted(
+        kinds.NODE_POOL,
+        node_pool.validate,
+        node_pool_defaults.default,
+        _CUD,
+        judged_whole=True,
+        live=live_node_pool.UPDATE_CHECKS,
+        live_on_deletion=live_node_pool.DELETION_CHECKS,
+    ),
+    *(
+        Admitted(
+            kind,
+            node_pool.accept_node_class,
+            operations=_U,
+            judged_whole=True,
+            live=live_node_pool.CLASS_CHECKS,
+            most_values=MOST_VALUES_OF_MANIFESTS,
+        )
+        for kind in NODE_CLASSES
+    ),
     *(
         Admitted(family.binding, internal_kinds.validate_resource_binding, guards=(guard_rail.guard_binding_state,))
         for family in FAMILIES

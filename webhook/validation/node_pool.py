@@ -49,7 +49,18 @@ from webhook.validation.framework.field import (
 )
 from webhook.validation.framework.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.framework.reading import Finding, read_object, value_at
-from webhook.validation.framework.rule import OURS, UPDATE, Rule, Severity, deny, enforces, schema, shape_rules, warn
+from webhook.validation.framework.rule import (
+    OURS,
+    UPDATE,
+    Rule,
+    Severity,
+    allow,
+    deny,
+    enforces,
+    schema,
+    shape_rules,
+    warn,
+)
 from webhook.validation.node_pool_budgets import validate_budgets
 
 _CRD: Final = "Karpenter CRD"
@@ -165,6 +176,9 @@ RULES: Final = (
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""
+NODE_CLASS_RULE: Final = allow(
+    "K-47", "A node class is never refused: its provider validates it.", "Karpenter's providers", on=UPDATE
+)
 
 CAPACITY_TYPES: Final = ("on-demand", "spot", "reserved")
 
@@ -199,6 +213,12 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
             yield FieldWarning(SPEC, f"is unchanged, but would be refused today: {mistake}", "K-37")
         return
     yield from islice(_findings(document, old), _MOST_FINDINGS)
+
+
+@enforces(NODE_CLASS_RULE)
+def accept_node_class(_document: JsonObject, _old: JsonObject | None, _context: Context) -> Iterator[Finding]:
+    """Accept every node class, because its provider validates it (K-47). Only live checks apply to it."""
+    return iter(())
 
 
 def _validate_metadata(document: JsonObject, old: JsonObject | None) -> Iterator[FieldError]:

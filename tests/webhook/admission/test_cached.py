@@ -11,6 +11,7 @@ from scorer.api.kinds import KINDS
 from scorer.api.unstructured.documents import SELECTED_OBJECTS, selection_key
 from tests.builders.binding import make_binding
 from tests.builders.placement import fixed, make_placement
+from tests.builders.worker import make_pool_of, make_worker
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.validation.live_objects import JANE, NOW, SHOP, make_eviction, make_member
 from tests.webhook.validation.upgrade_objects import make_run, make_stage, make_strategy
@@ -206,6 +207,20 @@ async def test_all_kinds_that_rules_and_checks_ask_for_are_watched(store):
         await until(lambda: cache.get(kinds.PLACEMENT, "shop") is not None)
         assert len(context().existing(kinds.PLACEMENT)) == 1
         assert (await store.get(kinds.PLACEMENT, Key("shop")))["metadata"]["name"] == "shop"
+
+
+@pytest.mark.parametrize("watched", [False, True])
+async def test_claims_are_read_only_if_the_gate_watches_them(store, watched):
+    pool, (_, claim) = make_pool_of(), make_worker("a")
+    await fill(store, claim)
+    cache = Cache(store)
+    context = make_context(cache, clock=lambda: 0.0)
+    if watched:
+        cache.watch_if_allowed((kinds.NODE_CLAIM,))
+    async with following(cache):
+        changed = make_pool_of(template={"labels": {"team": "new"}})
+        warnings = judge("UPDATE", changed, pool, context().with_user(JANE)).warnings
+        assert (bool(warnings), cache.watches(kinds.NODE_CLAIM)) == (watched, watched)
 
 
 class WithoutUpgrades:

@@ -12,6 +12,7 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
+from webhook.cli.planning.node_pools import effect_lines
 from webhook.cli.planning.output import (
     describe_cluster,
     describe_fleet,
@@ -56,6 +57,8 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
     details = [_folded(_title(entry), _details(entry)) for entry in entries]
     details += [_folded(f"run {_run_name(run)}", run_lines(run)) for run in runs]
     details += [_folded(f"upgrade run {run['name']}", upgrade_lines(run)) for run in upgrades]
+    if lines := list(effect_lines(plan.get("nodePools", {"pools": []}))):
+        details.append(_folded("NodePools", lines))
     text.add_all("details", details)
     if rest := list(rest_lines(plan)):
         text.add_all("notes", [f"\n{code(line)}\n" for line in rest])

@@ -27,6 +27,7 @@ from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.options.verdicts import admission_warnings, check_admission, settled
 from webhook.cli.planning.markdown import markdown
+from webhook.cli.planning.node_pools import node_pool_effects, print_node_pools
 from webhook.cli.planning.output import coverage_lines, print_comparison, print_plan
 from webhook.cli.text.output import print_document
 
@@ -42,6 +43,9 @@ is written.
 
 An override is shown by the rollout that it causes. A cluster where it cannot be applied is shown as `fails`, with the
 path and the object.
+
+With --on, the nodes that changed NodePools, node classes and NodeOverlays disrupt within a week are shown: those that
+drift, expire, are empty or consolidated, from when to when, and with --prices the cost.
 
 An unfinished staged update run is shown with its stages, their clusters in order, pending waits, the changes on the
 clusters, and the earliest completion time. Problems that would abort the run are shown, but not refused.
@@ -72,8 +76,8 @@ Exit codes:
      a cluster
   1  an error, or an object that admission refuses: file, document and field are on standard error. With
      --require-complete: the plan does not cover everything
-  2  changes: a placement would change or is new, or a run would change a cluster, with --compare: a policy picks a
-     cluster that the other does not
+  2  changes: a placement would change or is new, a run would change a cluster, or other nodes of NodePools would be
+     disrupted, with --compare: a policy picks a cluster that the other does not
 """
 
 CHANGES = 2
@@ -151,6 +155,7 @@ class _PlanOptions:
         named: The run to plan. None: unset, all placements and all unfinished runs.
         namespace: Namespace of the run.
         require_complete: Fail if the plan does not cover every change and everything that it depends on.
+        prices: Instance types and their prices, for the cost of NodePools. None: unset.
         validation: How unknown fields in *files* are treated.
     """
 
@@ -163,6 +168,7 @@ class _PlanOptions:
     named: str | None
     namespace: str
     require_complete: bool
+    prices: Path | None
     validation: Validation
 
     @property
@@ -245,6 +251,12 @@ class _PlanOptions:
         is_flag=True,
         help="Exit with 1 if a change cannot be judged, or if an object that the plan depends on cannot be read.",
     ),
+    click.option(
+        "--prices",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="With --on: instance types and their prices per hour, for the cost of changed NodePools.",
+    ),
     validate_option,
 )
 @output_option("table", "json", "yaml", "markdown", "sarif")
@@ -277,12 +289,19 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
             load_known(files, texts=texts), options, _Report(output, texts, options.require_complete), now
         )
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
-    objects = load_known(files, namespace=namespace, texts=texts) if files else []
+    read_only: tuple[list[JsonObject], list[JsonObject]] = ([], [])
+    used = read_only[1] if bases else None  # a running hub is not simulated, so that classes are noted as skipped
+    objects = load_known(files, namespace=namespace, texts=texts, read_only=used) if files else []
     fields = FieldCheck.of(options.validation, objects)
     hub_files = Files(bases, files.ignored)
-    ground = _Ground(connection, load_known(hub_files) if bases else (), now)
+    ground = _Ground(connection, load_known(hub_files, read_only=read_only[0]) if bases else (), now)
     document = ground.plan(objects, lost=lost, drained=drained, only_key=options.run)
     document = settled(document, objects, fields, of_hub=connection is not None)
+    if bases and not any(verdict["errors"] for verdict in document["admission"]):
+        effects = node_pool_effects(
+            (ground.base, read_only[0]), (objects, read_only[1]), options.prices, now or datetime.now(UTC)
+        )
+        document |= {} if effects is None else {"nodePools": effects}
     if output == "markdown" and not (lost or drained):
         document = {**document, "rendered": ground.rendered(objects, document)}
     return _Report(output, texts, options.require_complete).show(document, objects, everything=options.run is not None)
@@ -373,6 +392,8 @@ class _Report(NamedTuple):
             click.echo(markdown(document, warnings), nl=False)
         elif self.output == "table":
             print_plan(document, everything=everything)
+            if "nodePools" in document:
+                print_node_pools(document["nodePools"])
         else:
             print_document(document, self.output)
         return self._code(document)
@@ -384,7 +405,8 @@ class _Report(NamedTuple):
             reasons = "; ".join(coverage_lines(document)) or "the server does not report whether it is"
             complain(f"error: the plan is not complete: {reasons}")
             return 1
-        return CHANGES if changes_anything(document) else 0
+        has_node_changes = bool(document.get("nodePools", {}).get("pools"))
+        return CHANGES if has_node_changes or changes_anything(document) else 0
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:
