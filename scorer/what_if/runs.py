@@ -390,7 +390,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
         return facts, ()
     latest = latest_group(groups)
     rest = f"; all others as in resource snapshot {latest.name}" if latest else ""
-    note = f"what is placed is selected from the objects that are given{rest}"
+    note = f"what is placed is selected from the known objects{rest}"
     return replace(facts, selection=select_content(placement, groups, hub)), (note,)
 
 

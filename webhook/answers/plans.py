@@ -84,7 +84,7 @@ class HubPlanner:
             BusyError: Too many other plans are waiting, or they take too long.
             DeadlineExceededError: The plans of upgrade runs take too long.
         """
-        document, revision = await self._answer(_plan, proposal, user, audience)
+        document, revision = await self._answer(_plan, proposal, user, audience, self.content_kinds())
         return {**document, "fleetRevision": revision}
 
     async def render(self, proposal: Proposal, user: UserInfo, audience: Audience, scope: RenderScope) -> RenderAnswer:
@@ -116,7 +116,7 @@ class HubPlanner:
         proposal: Proposal,
         user: UserInfo,
         audience: Audience,
-        content_kinds: Iterable[Kind] = (),
+        content_kinds: Iterable[Kind],
     ) -> tuple[_AnswerT, str]:
         """Return the answer of *function* to a proposal, with the revision of the fleet that it is for."""
         async with self._plans.acquire():

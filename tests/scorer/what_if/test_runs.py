@@ -97,7 +97,7 @@ class TestANewRun:
         assert found["assumptions"] == [
             "the update of a cluster is assumed to take no time",
             "an approval is assumed to be given when it is requested",
-            "what is placed is selected from the objects that are given",
+            "what is placed is selected from the known objects",
         ]
 
     def test_a_run_of_a_namespace_has_its_placement_and_strategy_there(self):

@@ -18,6 +18,7 @@ from tests.webhook.controllers.staged_world import (
     make_run,
     make_stage,
     make_strategy,
+    release,
     run_of,
     said,
     staged,
@@ -101,6 +102,21 @@ async def test_what_changes_is_compared_with_what_each_cluster_has():
         assert (content["from"], content["to"], len(content["clusters"])) == ("p-0-snapshot", "p-1-snapshot", 5)
         (change,) = content["objects"]
         assert [(field["path"], field["after"]) for field in change["fields"]] == [("data.value", '"2"')]
+
+
+async def test_content_that_changed_before_is_part_of_a_run():
+    """The placement has no snapshot of it yet: the run makes one."""
+    async with staged(make_stage("test"), make_stage("live", maxConcurrency=3)) as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Succeeded") == DONE)
+        await release(world, "2")
+        await world.until(lambda: (world.cache.get(CONFIG_MAP, "rates", "shop") or {})["data"] == {"value": "2"})
+        (entry,) = await planned(world, (STAGED_RUN, make_run("next")))
+        (content,) = entry["contents"]
+        assert (content["from"], content["to"], entry["changed"]) == ("p-0-snapshot", "p-1-snapshot", True)
+        await world.add(make_run("next"))
+        await world.until(lambda: said(world, "Succeeded", "next") == DONE)
+        assert set(contents(world).values()) == {"1"}
 
 
 async def test_nothing_is_written_by_planning():

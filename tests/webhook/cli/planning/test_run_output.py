@@ -81,7 +81,7 @@ class TestOnFiles:
             "  Done at 2026-03-01T13:30:00Z at the earliest:",
             "    the update of a cluster is assumed to take no time",
             "    an approval is assumed to be given when it is requested",
-            "    what is placed is selected from the objects that are given",
+            "    what is placed is selected from the known objects",
         ]
 
     @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
