@@ -327,6 +327,7 @@ class _Classes:
     """The sets of rollout.md 7.3, in name order."""
 
     targeted: int = 0
+    bound: int = 0
     awaited: int = 0
     ready: int = 0
     can_be_ready: int = 0
@@ -361,6 +362,8 @@ def _classify(
             continue  # it may remain for long: it neither lends room to updates nor takes room from new clusters
         if binding.state is not BindingState.UNSCHEDULED:
             classes.targeted += 1
+        if binding.state is BindingState.BOUND:
+            classes.bound += not binding.deleting
         if binding.state is BindingState.SCHEDULED:
             (classes.waiting if is_held else classes.bindable).append(binding)
             continue
@@ -398,7 +401,8 @@ def _classify(
 
 def _budget(classes: _Classes, requested: RequestedClusters, limits: RollingUpdateLimits) -> RollingUpdateBudget:
     target = requested.target(classes.targeted)
-    lowest = target - scaled_up(limits.max_unavailable, target)
+    # Until the scheduler has dropped the clusters above a smaller N, they lend no room to updates.
+    lowest = max(target, classes.bound) - scaled_up(limits.max_unavailable, target)
     # A removal that waits for a replacement cannot make room for it.
     highest = target + max(scaled_up(limits.max_surge, target), 1 if classes.awaited else 0)
     return RollingUpdateBudget(

@@ -152,6 +152,13 @@ def test_r6_fewer_clusters_than_wanted(limit, updated):
     assert len(plan(("PickN", 12), [old(name) for name in "abcdefgh"], maxUnavailable=limit).update) == updated
 
 
+def test_a_smaller_number_lends_no_room_before_the_scheduler_has_dropped_clusters():
+    """One of four has failed with the latest content, so that the others wait. They still do when one is requested."""
+    bindings = [make_binding("a", health="failed"), *(make_binding(name, snapshot="shop-2-snapshot") for name in "bcd")]
+    assert clusters(plan(("PickN", 4), bindings, maxUnavailable=1).update) == []
+    assert clusters(plan(("PickN", 1), bindings, maxUnavailable=1).update) == []
+
+
 def test_updates_leave_room_for_removals():
     """Three may be taken away: the one that leaves counts before anything is updated."""
     found = plan(("PickN", 6), [*(old(name) for name in "abcdef"), make_binding("g", "Unscheduled")], maxUnavailable=2)
