@@ -2,14 +2,16 @@
 
 File names are made from the names of clusters and objects such that none leads out of the folder, on any file system.
 All files are written below a temporary folder first. Then each folder of a cluster is replaced by a rename, so that no
-reader sees half of one. Other files are kept: ours start with `FILE_MARKER`, and a folder that has none of
-ours is not touched.
+reader sees half of one. A run that is killed leaves its temporary folder, which the next run removes. Other files are
+kept: ours start with `FILE_MARKER`, and a folder that has none of ours is not touched.
 """
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -20,6 +22,10 @@ FOLDER_MARKER: Final = ".harbormaster-render"
 """Name of the file in every folder that is ours."""
 FILE_MARKER: Final = "# Rendered by harbormaster. The next run replaces this file.\n"
 _FOLDER_TEXT: Final = "Rendered by harbormaster, which replaces and removes the files with its marker in this folder.\n"
+_CLAIM: Final = "claim"
+_CLAIM_TEXT: Final = "Temporary files of harbormaster render. The next run removes this folder.\n"
+_NEW: Final = "new"
+_OLD: Final = "old"
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 _LONGEST: Final = 200
 """Longest file name in bytes, without its suffix. File systems allow 255."""
@@ -63,10 +69,14 @@ def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwr
     """
     try:
         folder = folder.resolve()
+        _remove_abandoned(folder)
         _check(folder, files, overwrite=overwrite)
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{FOLDER_MARKER}-", dir=folder) as temporary:
-            written, replaced = Path(temporary, "new"), Path(temporary, "old")
+        with (
+            tempfile.TemporaryDirectory(prefix=f"{FOLDER_MARKER}-", dir=folder) as temporary,
+            _claimed(Path(temporary, _CLAIM)),
+        ):
+            written, replaced = Path(temporary, _NEW), Path(temporary, _OLD)
             replaced.mkdir()
             for cluster, texts in files.items():
                 _write(written / cluster, folder / cluster, texts)
@@ -81,6 +91,46 @@ def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwr
     except OSError as error:
         place = error.filename or folder
         raise UserError(f"-o dir={folder}: {place}: {(error.strerror or str(error)).lower()}") from error
+
+
+@contextmanager
+def _claimed(claim: Path) -> Iterator[bool]:
+    """Claim a temporary folder. Yield False if another process has claimed it. A killed process loses its claim."""
+    with claim.open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        if not file.tell():
+            file.write(_CLAIM_TEXT)
+            file.flush()
+        yield True
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporary folders of killed runs. A folder that such a run had put aside returns to its place."""
+    for temporary in folder.glob(f"{FOLDER_MARKER}-*"):
+        with suppress(FileNotFoundError):  # a concurrent run has just removed it
+            if not _is_temporary(temporary):
+                continue
+            with _claimed(temporary / _CLAIM) as abandoned:
+                if not abandoned:
+                    continue
+                for aside in (temporary / _OLD).glob("*"):
+                    if not os.path.lexists(folder / aside.name):
+                        aside.rename(folder / aside.name)
+                shutil.rmtree(temporary)
+
+
+def _is_temporary(folder: Path) -> bool:
+    """Return whether a folder is certainly a temporary one of a run."""
+    claim = folder / _CLAIM
+    if folder.is_symlink() or not folder.is_dir() or claim.is_symlink() or not claim.is_file():
+        return False
+    return claim.read_text(encoding="utf-8", errors="replace") == _CLAIM_TEXT and all(
+        child.name in (_CLAIM, _NEW, _OLD) for child in folder.iterdir()
+    )
 
 
 def _check(folder: Path, files: Mapping[str, Iterable[str]], *, overwrite: bool) -> None:

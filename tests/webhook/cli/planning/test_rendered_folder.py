@@ -1,6 +1,9 @@
 """The folder of ``render -o dir``: safe names, whole files, and files of others."""
 
 import os
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.scorer.builders import modest
 from webhook.cli.errors import UserError
-from webhook.cli.planning.rendered_folder import FILE_MARKER, FOLDER_MARKER, safe_name, write_folder
+from webhook.cli.planning.rendered_folder import _CLAIM_TEXT, FILE_MARKER, FOLDER_MARKER, safe_name, write_folder
 
 WORD = st.text(min_size=1, max_size=20) | st.sampled_from(
     [".", "..", "../x", "/etc", "a/b", "CON", "con.x", "~", "a_b"]
@@ -213,3 +216,57 @@ def test_an_interruption_between_the_renames_loses_nothing(tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         write_folder(tmp_path, RENDERED, overwrite=False)
     assert (tmp_path / "bravelion/README").read_text() == "precious"
+
+
+@contextmanager
+def killed(folder, renames):
+    """Run until that number of renames, then leave everything as SIGKILL does. The claim is held within the context."""
+    code = (
+        "import os, pathlib, signal, sys\n"
+        "from webhook.cli.planning.rendered_folder import write_folder\n"
+        "rename, left = pathlib.Path.rename, [int(sys.argv[2])]\n"
+        "def stopped(self, target):\n"
+        "    if not left[0]:\n"
+        "        print('stopped', flush=True)\n"
+        "        signal.pause()\n"
+        "    left[0] -= 1\n"
+        "    return rename(self, target)\n"
+        "pathlib.Path.rename = stopped\n"
+        "write_folder(pathlib.Path(sys.argv[1]), {'a': {'x.yaml': '2'}}, overwrite=False)\n"
+    )
+    command = [sys.executable, "-c", code, str(folder), str(renames)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "stopped\n"
+            yield
+        finally:
+            process.kill()
+
+
+def temporaries(folder):
+    return list(folder.glob(f"{FOLDER_MARKER}-*"))
+
+
+def test_the_temporary_folder_of_a_killed_run_is_removed_and_nothing_is_lost(tmp_path):
+    write_folder(tmp_path, {"a": {"x.yaml": "1"}}, overwrite=False)
+    (tmp_path / "a/README").write_text("precious")
+    with killed(tmp_path, renames=1):
+        assert not (tmp_path / "a").exists(), "killed between the renames"
+        assert len(temporaries(tmp_path)) == 1
+        write_folder(tmp_path, {}, overwrite=False)
+        assert len(temporaries(tmp_path)) == 1, "the other run still uses it"
+    write_folder(tmp_path, {"a": {"x.yaml": "3"}}, overwrite=False)
+    assert texts(tmp_path) == {"a/x.yaml": "3", "a/README": "precious"}
+    assert not temporaries(tmp_path)
+
+
+@pytest.mark.parametrize("claim", [None, "mine", _CLAIM_TEXT], ids=["no-claim", "another-claim", "more-files"])
+def test_a_folder_of_a_user_with_such_a_name_is_kept(tmp_path, claim):
+    write_folder(tmp_path, {}, overwrite=False)
+    own = tmp_path / f"{FOLDER_MARKER}-backup"
+    own.mkdir()
+    (own / "README").write_text("precious")
+    if claim is not None:
+        (own / "claim").write_text(claim)
+    write_folder(tmp_path, {"a": {"x.yaml": "3"}}, overwrite=False)
+    assert (own / "README").read_text() == "precious"
