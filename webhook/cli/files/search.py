@@ -195,6 +195,23 @@ class Search:
         return ignored
 
 
+def reads_below(files: Files, place: Path) -> str | None:
+    """Return the named folder from which a search would read the files below *place*, or None if it reads none."""
+    for path in (*files.paths, *files.searched):
+        named = Path(path)
+        if path == STDIN or not named.is_dir() or is_ignored(path, "", files.ignored):
+            continue
+        if not place.resolve().is_relative_to(named.resolve()):
+            continue
+        parts = place.resolve().relative_to(named.resolve()).parts
+        below = [PurePath(*parts[: at + 1]) for at in range(len(parts))]
+        if not any(
+            part.name.startswith(".") or is_ignored(str(named / part), str(part), files.ignored) for part in below
+        ):
+            return path
+    return None
+
+
 def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
     """Return whether a file or folder matches one of *patterns*.
 

@@ -14,7 +14,7 @@ from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded
 from webhook.cli.files.repositories import load_known
-from webhook.cli.files.search import Files
+from webhook.cli.files.search import Files, reads_below
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
 from webhook.cli.options.base import grouped, repository_option, run, tab
@@ -117,6 +117,15 @@ class _RenderOptions:
             raise click.UsageError("--now requires files: the running hub uses its own clock")
         return live
 
+    def check_output(self, folder: Path) -> None:
+        """Check that the next run would not read its own output. Raises `UserError`."""
+        source = reads_below(Files((*self.files.paths, *self.bases), self.files.ignored), folder)
+        if source is not None:
+            raise UserError(
+                f"-o dir={folder}: is in {source}, so that the next run would read it: name another folder, or exclude "
+                "it with --ignore"
+            )
+
 
 @click.command("render", help=HELP, short_help="Print the final objects of placements on each cluster.")
 @grouped(
@@ -173,6 +182,8 @@ class _RenderOptions:
 def command(options: _RenderOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
     """Render."""
     live = options.is_of_hub(hub, output, now)
+    if output.startswith(_FOLDER):
+        options.check_output(Path(output.removeprefix(_FOLDER)))
     references = [parse_reference(text) for text in options.placements]
     document = _Question(
         tuple(dict.fromkeys(options.clusters)),

@@ -199,6 +199,33 @@ class TestSecrets:
         assert list(out.rglob("*rates*"))
 
 
+class TestOutputFolder:
+    """The output of a run is no input of the next one."""
+
+    @pytest.mark.parametrize("place", ["out", "a/out", "."])
+    def test_a_folder_that_the_next_run_would_read_is_refused(self, cli, fleet, place):
+        folder = fleet(config_map(a="1"))
+        result = cli("render", "-f", folder, "-o", f"dir={folder / place}")
+        assert result.exit_code == 1
+        assert f"is in {folder}, so that the next run would read it" in result.stderr
+        assert [path.name for path in folder.iterdir()] == ["fleet.yaml"]
+
+    @pytest.mark.parametrize(
+        ("place", "words"),
+        [
+            pytest.param("out", ["--ignore", "out"], id="ignored"),
+            pytest.param("a/out", ["--ignore", "a"], id="in-an-ignored-folder"),
+            pytest.param(".out", [], id="hidden"),
+            pytest.param("../out", [], id="next-to-it"),
+        ],
+    )
+    def test_a_folder_that_the_next_run_does_not_read_may_be_written_twice(self, cli, fleet, place, words):
+        folder = fleet(config_map(a="1"))
+        for _ in range(2):
+            result = cli("render", "-f", folder, *words, "-o", f"dir={folder / place}")
+            assert result.exit_code == 0, result.stderr
+
+
 class TestProblems:
     """Mistakes, and objects that cannot be made."""
 
