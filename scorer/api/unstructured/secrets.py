@@ -15,13 +15,16 @@ SECRET: Final = ("", "Secret")
 HIDDEN: Final = "***"
 _SECRETS: Final = frozenset({SECRET, ("", "SecretList")})
 _SHOWN: Final = frozenset({"apiVersion", "kind", "type", "immutable"})
-_FREE_TEXT: Final = frozenset({"annotations", "labels"})
+_SHOWN_METADATA: Final = frozenset(
+    {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"}
+)
+"""Members of ``metadata`` that no patch of an override can fill with a value of a user."""
 
 
 def is_shown(path: Sequence[str | int]) -> bool:
     """Return whether the value at *path* of a Secret may be shown."""
     if path[0] == "metadata":
-        return len(path) > 1 and path[1] not in _FREE_TEXT
+        return len(path) > 1 and path[1] in _SHOWN_METADATA
     return path[0] in _SHOWN
 
 

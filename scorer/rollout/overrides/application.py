@@ -127,7 +127,8 @@ class _SnapshotOverride:
                 # An absent value and null are the same on the wire.
                 value = substitute(patch.get("value"), name_of(self._member), self._labels)
             except VariableError as error:
-                return self._error(content, rule, at, position, str(error))
+                reason = "a variable in the value cannot be replaced" if _is_secret(content) else str(error)
+                return self._error(content, rule, at, position, reason)
             operations.append({**patch, "value": value})
         try:
             result = apply_patch(content, operations)
@@ -205,7 +206,11 @@ def _name(content: JsonObject) -> str:
 
 def _format_value(value: Any, content: JsonObject) -> str:
     """Return a value for a message. Secrets are hidden, because more users may read the message than the override."""
-    return "(hidden)" if group_kind(content) == _SECRET else _cut(dump_json(value).decode())
+    return "(hidden)" if _is_secret(content) else _cut(dump_json(value).decode())
+
+
+def _is_secret(content: JsonObject) -> bool:
+    return group_kind(content) == _SECRET
 
 
 def _cut(text: str) -> str:

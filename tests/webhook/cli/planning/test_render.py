@@ -190,6 +190,19 @@ class TestSecrets:
         assert "(hidden)" in result.stderr
         assert "plain text" not in result.output
 
+    @pytest.mark.parametrize("member", ["finalizers", "ownerReferences", "generateName"])
+    def test_a_value_elsewhere_in_a_secret_is_hidden(self, cli, fleet, member):
+        value = ["plain text"] if member == "finalizers" else "plain text"
+        patch = {"op": "add", "path": f"/metadata/{member}", "value": value}
+        folder = fleet(secret(), override(patch, kind="Secret", name="keys"))
+        assert "plain text" not in cli("render", "-f", folder, "-o", "diff").output
+
+    def test_a_variable_that_fails_does_not_show_its_value(self, cli, fleet):
+        patch = {"op": "replace", "path": "/data/password", "value": "${MEMBER-CLUSTER-LABEL-KEY-plain-text}"}
+        result = cli("render", "-f", fleet(secret(), override(patch, kind="Secret", name="keys")))
+        assert "a variable in the value cannot be replaced" in result.stderr
+        assert "plain-text" not in result.output
+
     def test_a_folder_has_no_secrets(self, cli, fleet, tmp_path):
         out = tmp_path / "out"
         result = cli("render", "-f", fleet(secret(), config_map(a="1")), "-o", f"dir={out}")
