@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from scorer.api.family import PLACEMENTS
+from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, UPGRADE_RUN, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import status_of
@@ -26,6 +26,7 @@ _MACHINE_WRITTEN: Final = frozenset(
     kind.group_kind for kind in (APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK)
 )
 """Kinds that only controllers write. In files that are the hub itself, they are not changes."""
+OVERRIDES: Final = tuple(family.override for family in FAMILIES)
 ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters", "system:authenticated"}))
 
 
@@ -83,9 +84,9 @@ def plan_files(
 def is_planned(item: Loaded) -> bool:
     """Return whether an object is a proposed change in files that are the hub as well.
 
-    Those are placements, staged update runs, and upgrade runs that have no status yet.
+    Those are placements, overrides, staged update runs, and upgrade runs that have no status yet.
     """
-    return item.kind in (*PLACEMENTS, *RUNS) or (item.kind == UPGRADE_RUN and not status_of(item.document))
+    return item.kind in (*PLACEMENTS, *OVERRIDES, *RUNS) or (item.kind == UPGRADE_RUN and not status_of(item.document))
 
 
 def plan_changes(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from scorer.api.family import FAMILY_OF, PLACEMENTS, placement_ref
 from scorer.api.meta import JsonObject
@@ -15,8 +16,11 @@ from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.admission import offline_context
 from webhook.cli.offline.hub import StoredFiles, store
-from webhook.cli.offline.plan import ADMINISTRATOR, Places
+from webhook.cli.offline.plan import ADMINISTRATOR, OVERRIDES, Places
 from webhook.cli.options.verdicts import refuse_denied
+
+_RENDERED: Final = (*PLACEMENTS, *OVERRIDES)
+"""Kinds that admission judges in files that are the hub itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +84,15 @@ def render_files(
         base: The objects of other files, to compare with. None: unset, the bindings of the files.
 
     Returns:
-        The answer, and the placements that its verdicts of admission are about, in that order.
+        The answer, and the objects that its verdicts of admission are about, in that order.
 
     Raises:
         UserError: The objects do not fit together. Lists every error.
     """
-    others, proposal, placements = _adopted(objects)
+    others, proposal, adopted = _adopted(objects)
     before = None if base is None else _settled_contents(base, now=now, clock=clock)
     stored_files = store(others, now=now, clock=clock)
-    return _render(stored_files, objects, proposal, question, question.places(()), before), placements
+    return _render(stored_files, objects, proposal, question, question.places(()), before), adopted
 
 
 def render_changes(
@@ -108,10 +112,10 @@ def render_changes(
 
 
 def _adopted(objects: Sequence[Loaded]) -> tuple[list[Loaded], Proposal, list[Loaded]]:
-    """Return the objects of files without placements, the proposal to adopt the placements, and the placements."""
-    placements = [item for item in objects if item.kind in PLACEMENTS]
-    others = [item for item in objects if item.kind not in PLACEMENTS]
-    return others, Proposal(adopted=[ProposedObject(item.kind, item.document) for item in placements]), placements
+    """Return the objects of files that are not judged, the proposal to adopt the others, and those."""
+    adopted = [item for item in objects if item.kind in _RENDERED]
+    others = [item for item in objects if item.kind not in _RENDERED]
+    return others, Proposal(adopted=[ProposedObject(item.kind, item.document) for item in adopted]), adopted
 
 
 def _render(
@@ -136,11 +140,11 @@ def _settled_contents(objects: Sequence[Loaded], *, now: datetime | None, clock:
     """Return the content of the placements in files once everything is rolled out.
 
     Raises:
-        UserError: The objects do not fit together, or admission refuses a placement.
+        UserError: The objects do not fit together, or admission refuses a placement or an override.
     """
-    others, proposal, placements = _adopted(objects)
+    others, proposal, adopted = _adopted(objects)
     stored_files = store(others, now=now, clock=clock)
     context = offline_context(objects, stored_files.now, user=ADMINISTRATOR)
     judged = judge_proposal(stored_files.hub, proposal, context)
-    refuse_denied(judged.admission, placements)
+    refuse_denied(judged.admission, adopted)
     return future_contents(apply_changes(judged.state, judged.changes))

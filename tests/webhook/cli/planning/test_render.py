@@ -288,6 +288,16 @@ class TestProblems:
         assert result.exit_code == 1
         assert "spec.policy.numberOfClusters" in result.stderr
 
+    @pytest.mark.parametrize("words", [(), ("--base",)], ids=["rendered", "base"])
+    def test_a_refused_override_is_an_error(self, cli, fleet, words):
+        patch = {"op": "replace", "path": "/metadata/name", "value": "other"}
+        broken = fleet(config_map(a="1"), override(patch))
+        files = [*words, broken, "-o", "diff", "-f", fleet(name="new")] if words else ["-f", broken]
+        for command in ("render", "plan")[: 1 if words else 2]:
+            result = cli(command, *files)
+            assert result.exit_code == 1
+            assert "spec.policy.overrideRules[0].jsonPatchOverrides[0].path" in result.stderr
+
     def test_an_invalid_selection_is_an_error(self, cli, fleet):
         document = placement("nets")
         document["spec"]["resourceSelectors"] = [
