@@ -11,6 +11,7 @@ from itertools import count
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.side_by_side import SideBySide
 from e2e.placements import PLACEMENTS, placement
+from tests.waiting import block_until
 
 MERGE = "application/merge-patch+json"
 
@@ -43,6 +44,15 @@ class SteadyWriters(SideBySide):
         assert not self.failures, "\n".join([f"{len(self.failures)} of {self.results.total()}", *self.failures[:20]])
         assert self.results["let in"] == 0, self.results
         assert min(self.results["admitted"], self.results["refused"]) > 0
+
+    def wait_for_more(self, writes: int = 20) -> None:
+        """Wait until *writes* further writes have been answered."""
+        enough = self._answered() + writes
+        block_until(lambda: self._answered() >= enough)
+
+    def _answered(self) -> int:
+        with self._lock:
+            return self.results.total()
 
     def _run(self) -> None:
         while not self._stop.wait(self._seconds):

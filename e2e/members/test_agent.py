@@ -490,6 +490,12 @@ def change_state(hub: Cluster, state: str, name: str = MEMBER) -> None:
     wait_until(lambda: agent_conditions(hub, name).get("Joined") == said, f"it does not say so: {state}")
 
 
+def lists_of_works(hub: Cluster) -> list[JsonObject]:
+    """Requests of the agent for all of its Works: one for each pass while it is to leave."""
+    ours = [entry for entry in hub.audit() if entry["user"]["username"].endswith(f":{MEMBER}")]
+    return [entry for entry in ours if entry["verb"] == "list" and entry["objectRef"]["resource"] == "works"]
+
+
 def test_it_leaves_and_what_was_placed_stays_and_is_taken_over_when_it_joins_again(hub, member, agent, shop):
     create(hub, WORK, make_work("left", make_config_map("left", "x")))
     wait_until(lambda: applied(hub, "left"), "the Work is not applied")
@@ -501,7 +507,14 @@ def test_it_leaves_and_what_was_placed_stays_and_is_taken_over_when_it_joins_aga
     for work in works:
         delete(hub, WORK, work["metadata"]["name"], SPACE)
     delete(member, CONFIG_MAP, "left", "default")
-    time.sleep(3)
+    seen = len(lists_of_works(hub))
+    hub.request(
+        "PATCH",
+        path_of(INTERNAL_MEMBER_CLUSTER, SPACE, MEMBER),
+        {"spec": {"heartbeatPeriodSeconds": 2}},
+        content_type=MERGE,
+    )
+    wait_until(lambda: len(lists_of_works(hub)) > seen, "it does not look for Works to release")
     assert heartbeat(hub) == last
     assert agent.metric("harbormaster_agent_joined") == 0
     assert exists(member, CONFIG_MAP, "cart", shop)
@@ -607,10 +620,15 @@ def test_without_rights_it_waits_and_says_so_once_then_takes_the_cluster_over(hu
     provider = f"--provider-command={sys.executable} {script}"
     early = Process(folder, kubeconfig, member_kubeconfig, "early", provider, "--take-over")
     early.program.start()
+
+    def refusals() -> list[JsonObject]:
+        ours = [entry for entry in hub.audit() if entry["user"]["username"].endswith(":early")]
+        return [entry for entry in ours if entry["verb"] == "list" and entry["responseStatus"].get("code") == 403]
+
     try:
         wait_until(lambda: early.read("/livez") == "ok", "not live")
         wait_until(lambda: warnings_of(early), "no warning")
-        time.sleep(4)  # for a second warning, which must not come
+        wait_until(lambda: len(refusals()) > 2, "it does not ask again")
         warnings = warnings_of(early)
         assert [line["resource"] for line in warnings] == ["internalmemberclusters.cluster.kubernetes-fleet.io"]
         assert "forbidden" in warnings[0]["error"]

@@ -337,7 +337,7 @@ def test_a_secret_that_is_lost_or_replaced_costs_no_write(lasting, happen):
     with SteadyWriters(lasting.hub) as writers:
         happen(lasting)
         lasting.wait_settled(before.generation + 1)
-        time.sleep(1)
+        writers.wait_for_more()
     writers.check()
     after = lasting.lineage()
     assert before.active.certificate in after.trusted()
@@ -365,7 +365,7 @@ def test_an_authority_that_the_operator_brings_costs_no_write(lasting):
     with SteadyWriters(lasting.hub) as writers:
         lasting.hub.request("PATCH", f"{SECRETS}/{SECRET}", change, content_type=MERGE)
         lasting.wait_settled(1, other.name)
-        time.sleep(1)
+        writers.wait_for_more()
     writers.check()
     assert before.active.certificate in lasting.lineage().trusted()
 
