@@ -141,7 +141,8 @@ class PlannedRollout(TypedDict):
     snapshot: str
     """Name of the resource snapshot that is rolled out."""
     contentHash: str
-    """SHA-256 of the selected objects, as the resource snapshot records it. Equal content has equal hashes."""
+    """SHA-256 of the selected objects, as the resource snapshot records it. Equal content has equal hashes. Empty for a
+    caller who may not list resource and override snapshots."""
     maxUnavailable: int | str | None
     """A number, or a percentage such as `25%`. Null without a rolling update."""
     maxSurge: int | str | None
@@ -374,7 +375,10 @@ class UnjudgedKind(TypedDict):
 
 
 class HiddenObject(TypedDict):
-    """A change that is not part of the plan, because the caller may not list objects of its kind."""
+    """A change that is not part of the plan.
+
+    The caller may not list objects of its kind, or the snapshots that hold such objects.
+    """
 
     kind: str
     namespace: str

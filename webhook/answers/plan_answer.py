@@ -43,7 +43,8 @@ class PlanCoverage(TypedDict):
     notJudged: list[UnjudgedKind]
     """Kinds of changes whose effects the plan does not show."""
     hidden: list[HiddenObject]
-    """Changes that are left out because the caller may not list objects of their kind."""
+    """Changes that are left out because the caller may not list objects of their kind, or the snapshots that hold such
+    objects."""
     unread: list[str]
     """Kinds that the plan depends on and that cannot be listed by the caller or the hub's account."""
 

@@ -17,7 +17,7 @@ from scorer.api import kinds
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.crd.definitions import MODELS
 from scorer.api.crd.pruning import apply_schema_defaults
-from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS
+from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS, Family, family_in
 from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import quote
@@ -49,7 +49,11 @@ UPGRADES: Final = (
 )
 SHOWN_KINDS: Final = (*PLACEMENTS, *RUNS, *APPROVAL_REQUESTS, *UPGRADES)
 """Kinds that a plan is about. Those that the caller may not list are left out."""
-RESOURCE_SNAPSHOTS: Final = tuple(family.resource_snapshot for family in FAMILIES)
+_OVERRIDE_SNAPSHOTS: Final = frozenset(family.override_snapshot for family in FAMILIES)
+CONTENT_SNAPSHOTS: Final = frozenset(family.resource_snapshot for family in FAMILIES) | _OVERRIDE_SNAPSHOTS
+"""Kinds that hold the objects of placements."""
+_WITH_OBJECTS: Final = {kind.group_kind for kind in CONTENT_SNAPSHOTS | {family.override for family in FAMILIES}}
+"""Kinds in `FIELDS` whose objects have parts of the objects of placements."""
 MOST_NAMED: Final = 20
 """Maximum number of members that the answer to an unknown name lists."""
 
@@ -117,7 +121,7 @@ class Audience:
         kinds: The kinds of placements, of their runs, and of approval requests, that the caller may see.
         only: The requested placements. None: unlimited.
         runs: The requested staged update runs. None: unset, all unfinished ones.
-        contents: The kinds of resource snapshots whose content the caller may see.
+        contents: The kinds of resource snapshots and override snapshots that the caller may list.
         compared: The kinds of objects that admission may compare with, as group and kind. None: unlimited.
         selected: The kinds of stored objects that new placements may select, as group and kind. None: unlimited.
     """
@@ -125,7 +129,7 @@ class Audience:
     kinds: Collection[Kind] = frozenset(SHOWN_KINDS)
     only: Collection[ObjectKey] | None = None
     runs: Collection[ObjectKey] | None = None
-    contents: Collection[Kind] = frozenset(RESOURCE_SNAPSHOTS)
+    contents: Collection[Kind] = CONTENT_SNAPSHOTS
     compared: Collection[tuple[str, str]] | None = None
     selected: Collection[tuple[str, str]] | None = None
 
@@ -143,6 +147,18 @@ class Audience:
         family = NAMESPACED if kind.namespaced else CLUSTER
         is_named = kind in (family.run, family.approval_request)
         return family.placement in self.kinds and (not is_named or kind in self.kinds)
+
+    def sees_objects(self, family: Family) -> bool:
+        """Return whether the caller may see the objects of placements. Overrides of both scopes may apply to them."""
+        return family.resource_snapshot in self.contents and _OVERRIDE_SNAPSHOTS.issubset(self.contents)
+
+    def sees_effects(self, identity: tuple[str, str]) -> bool:
+        """Return whether the caller may see the effects of a change to an object of a group and kind.
+
+        The effects of an object that placements select reveal whether it equals the placed one.
+        """
+        sees_objects = all(self.sees_objects(family) for family in FAMILIES if family.placement in self.kinds)
+        return self.knows(identity) and (sees_objects or (identity in FIELDS and identity not in _WITH_OBJECTS))
 
 
 PLANNED_IF_THERE: Final = (kinds.MAINTENANCE_WINDOW, kinds.EVICTION, *APPROVAL_REQUESTS, *UPGRADES)
@@ -195,6 +211,9 @@ def plan(
     """
     judged = judge_proposal(hub, proposal, context, audience, reviews)
     outcome = what_if(judged.state, judged.changes, audience.only)
+    for entry in outcome["placements"]:
+        if not audience.sees_objects(family_in(entry["namespace"])):
+            entry["rollout"]["contentHash"] = ""
     runs = planned_runs(judged.state, judged.changes, audience.runs, {kind.kind for kind in audience.contents})
     upgrades = planned_upgrades(judged.state, judged.changes, pulse) if audience.only is None else []
     outcomes = [
@@ -339,7 +358,7 @@ def _judge(
             judgements.members.append(MemberCluster.read(verdict.document))
         except ValidationError as error:  # admission tolerates old mistakes that an update leaves alone
             verdict = replace(verdict, errors=tuple(shape_errors(error)))
-    elif verdict.allowed and audience.knows(item.kind.group_kind):
+    elif verdict.allowed and audience.sees_effects(item.kind.group_kind):
         judgements.objects.append(verdict.document)
     elif verdict.allowed:
         judgements.hidden.append(item.identity)

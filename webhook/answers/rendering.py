@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from typing_extensions import TypedDict
 
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, format_time
 from scorer.api.unstructured.secrets import hidden
@@ -125,12 +126,10 @@ class RenderScope:
     Args:
         clusters: Only these clusters. None: unlimited.
         unchanged: Whether unchanged objects are listed as well.
-        hidden: The kinds of placements whose objects the caller may not see, by name.
     """
 
     clusters: Sequence[str] | None = None
     unchanged: bool = False
-    hidden: Collection[str] = ()
 
 
 WHOLE: Final = RenderScope()
@@ -170,7 +169,8 @@ def render(
     elif audience.only is not None:
         before = {identity: content for identity, content in before.items() if identity in audience.only}
     after = future_contents(changed, audience.only)
-    placements = compared_contents(before, after, judged.state.kinds, scope)
+    hidden = {family.placement.group_kind for family in FAMILIES if not audience.sees_objects(family)}
+    placements = compared_contents(before, after, judged.state.kinds, scope, hidden)
     return {
         "placements": placements,
         "admission": judged.admission,
@@ -195,8 +195,16 @@ def compared_contents(
     after: Contents,
     kinds: Mapping[tuple[str, str], Kind],
     scope: RenderScope,
+    hidden: Collection[tuple[str, str]] = (),
 ) -> list[RenderedPlacement]:
     """Compare the content of placements, by namespace and name.
+
+    Args:
+        before: The present content.
+        after: The later content.
+        kinds: The known kinds.
+        scope: The requested part.
+        hidden: The kinds of placements whose objects the caller may not see, by group and kind.
 
     Raises:
         ProposalError: The answer would be too large.
@@ -204,8 +212,24 @@ def compared_contents(
     room = _Room(LARGEST_ANSWER)
     identities = sorted(before.keys() | after.keys(), key=lambda identity: (identity.namespace, identity.name))
     return [
-        _placement(identity, before.get(identity), after.get(identity), kinds, scope, room) for identity in identities
+        _bare(identity, hidden=True)
+        if identity[:2] in hidden
+        else _placement(identity, before.get(identity), after.get(identity), kinds, scope, room)
+        for identity in identities
     ]
+
+
+def _bare(identity: ObjectKey, *, hidden: bool = False) -> RenderedPlacement:
+    """Return a placement without objects."""
+    return {
+        "name": identity.name,
+        "namespace": identity.namespace,
+        "message": "",
+        "hidden": hidden,
+        "groups": [],
+        "failures": [],
+        "unknown": [],
+    }
 
 
 class _Room:
@@ -235,17 +259,7 @@ def _placement(
     scope: RenderScope,
     room: _Room,
 ) -> RenderedPlacement:
-    entry: RenderedPlacement = {
-        "name": identity.name,
-        "namespace": identity.namespace,
-        "message": "",
-        "hidden": identity.kind in scope.hidden,
-        "groups": [],
-        "failures": [],
-        "unknown": [],
-    }
-    if entry["hidden"]:
-        return entry
+    entry = _bare(identity)
     entry["message"] = after.problem if after else ""
     old_clusters, new_clusters = (content.clusters if content else {} for content in (before, after))
     names = sorted(

@@ -5,7 +5,7 @@ No HTTP: a command that plans on the hub of a kubeconfig parses its own proposal
 Source: serving.md 3; scheduling.md 22, property 10.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
@@ -87,9 +87,9 @@ def requested_placements(body: ChangesModel) -> list[ObjectKey] | None:
     return [ObjectKey(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
 
 
-def requested_scope(body: RenderModel, hidden: Collection[str] = ()) -> RenderScope:
-    """Return the scope of a rendering. *hidden* are kinds of placements whose objects the caller may not see."""
-    return RenderScope(body.clusters, body.unchanged, hidden)
+def requested_scope(body: RenderModel) -> RenderScope:
+    """Return the scope of a rendering."""
+    return RenderScope(body.clusters, body.unchanged)
 
 
 def requested_runs(body: PlanModel) -> list[ObjectKey] | None:

@@ -5,7 +5,15 @@ import json
 import pytest
 import pytest_asyncio
 
-from scorer.api.kinds import PLACEMENT, RESOURCE_PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN
+from scorer.api.kinds import (
+    KINDS,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    OVERRIDE_SNAPSHOT,
+    PLACEMENT,
+    RESOURCE_PLACEMENT,
+    RESOURCE_SNAPSHOT,
+    STAGED_RUN,
+)
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.staged_world import make_run, make_stage, make_strategy
 from tests.webhook.controllers.world import make_member, pick_n, running
@@ -27,6 +35,14 @@ class Rights:
         return not isinstance(wanted, Access) or wanted.verb != "list" or wanted.resource in self.listed
 
 
+PASSWORD = "Y29ycmVjdCBob3JzZQ=="
+
+
+def make_secret(password):
+    metadata = {"name": "keys", "namespace": "shop"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": password}}
+
+
 class Away:
     """Knows the rights of nobody."""
 
@@ -38,7 +54,7 @@ class Away:
 async def world():
     """Four members and one placement; to plan changes nothing."""
     async with running() as found:
-        await found.add(*(make_member(f"m{at}", nodes=at + 1) for at in range(4)))
+        await found.add(*(make_member(f"m{at}", nodes=at + 1) for at in range(4)), make_secret(PASSWORD))
         await found.until(lambda: all(member.status.agent_status for member in found.cache.fleet.members))
         await found.add(make_placement("web", pick_n(2)))
         await found.until(lambda: found.view("web")["state"] == "available")
@@ -171,6 +187,26 @@ async def test_runs_are_told_to_those_who_may_list_both_them_and_placements(worl
     for listed in ((PLACEMENT,), (STAGED_RUN,)):
         async with serving(world, authorizer=Rights(*listed)) as port, port.dial() as client:
             assert (await ask(client, objects=list(RELEASE))).json["runs"] == []
+
+
+CONTENT = (RESOURCE_SNAPSHOT, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
+
+
+@pytest.mark.parametrize("missing", [pytest.param(kind, id=kind.plural) for kind in CONTENT])
+async def test_a_guessed_secret_has_no_effect_for_callers_who_may_not_list_snapshots(world, missing):
+    """A plan that does not change would confirm the guess, and so would the hash of the content."""
+    rights = Rights(PLACEMENT, KINDS["", "Secret"], *(kind for kind in CONTENT if kind != missing))
+    async with serving(world, authorizer=rights) as port, port.dial() as client:
+        plans = [(await ask(client, objects=[make_secret(guess)])).json for guess in (PASSWORD, "eA==")]
+    assert plans[0]["placements"] == plans[1]["placements"]
+    for plan in plans:
+        assert (plan["complete"], [item["kind"] for item in plan["hidden"]]) == (False, ["Secret"])
+        assert plan["placements"][0]["rollout"]["contentHash"] == ""
+
+
+async def test_a_changed_secret_has_effects_for_callers_who_may_list_snapshots(world, client):
+    changed = [(await ask(client, objects=[make_secret(guess)])).json for guess in (PASSWORD, "eA==")]
+    assert [plan["placements"][0]["changed"] for plan in changed] == [False, True]
 
 
 WEB = make_placement("web", pick_n(1))
