@@ -31,6 +31,7 @@ from scorer.rollout.removal.eviction import (
     judge_eviction,
 )
 from scorer.rollout.selection.selector import DocumentInventory
+from scorer.rollout.snapshots.overrides import awaited_override_snapshots, snapshot_obstacle
 from scorer.what_if.overrides import snapshots_of_overrides
 from scorer.what_if.planned import PlannedFleet
 from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
@@ -70,6 +71,7 @@ class Changed:
         content: The given and deleted objects that placements may select, None for deleted ones.
         overrides_known: Whether the hub has, or had, any override. Otherwise those of the bindings count as up to date,
             as in a dump without overrides.
+        unsnapshotted: The snapshots that overrides lack, and cannot have. Their placements are not rolled out.
     """
 
     state: HubState
@@ -77,6 +79,7 @@ class Changed:
     fleet: PlannedFleet = field(default_factory=_same_fleet)
     content: Mapping[ObjectKey, JsonObject | None] = field(default_factory=dict)
     overrides_known: bool = False
+    unsnapshotted: Sequence[JsonObject] = ()
 
     @classmethod
     def nothing(cls, state: HubState) -> "Changed":
@@ -116,9 +119,12 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     }
     new_state = replace(state, fleet=fleet, **changed)
     overrides_known = bool(state.overrides or state.override_snapshots or new_state.overrides)
+    unsnapshotted: list[JsonObject] = []
     if overrides_known:
         snapshots = snapshots_of_overrides(new_state, changes.deleted)
         new_state = replace(new_state, override_snapshots=snapshots)
+        remaining = [override for override in new_state.overrides if snapshot_obstacle(name_of(override))]
+        unsnapshotted = awaited_override_snapshots(remaining, snapshots)
     evictions = _Evictions(new_state)
     for cluster in changes.drained:
         evictions.drain(cluster)
@@ -127,7 +133,7 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
             evictions.evict(eviction)
     if evictions.outcomes:
         new_state = replace(new_state, bindings=evictions.bindings())
-    return Changed(new_state, evictions.outcomes, report, content, overrides_known)
+    return Changed(new_state, evictions.outcomes, report, content, overrides_known, unsnapshotted)
 
 
 def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, PlannedFleet]:

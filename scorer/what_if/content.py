@@ -17,6 +17,7 @@ from scorer.api.unstructured.documents import index_of, name_of, namespace_of, s
 from scorer.rollout.bindings import snapshot_index
 from scorer.rollout.confirmation.objects import ObjectJudgement, content_record, placed_selection
 from scorer.rollout.confirmation.sources import has_pending, selected_objects
+from scorer.rollout.overrides.matching import describe_awaited, matching_overrides
 from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, Selection, select_resources
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
@@ -62,6 +63,13 @@ def group_to_roll_out(
         return group, removals
     index = max(index_of(snapshot, RESOURCE_INDEX) for snapshot in snapshots) + 1
     return _with_name(group, f"{name_of(placement)}-{index}-snapshot"), removals
+
+
+def awaited_overrides(placement: JsonObject, group: SnapshotGroup, hub: Changed) -> str:
+    """Return a message about overrides that a rollout waits for, as they cannot have snapshots. Empty: none."""
+    if not hub.unsnapshotted:
+        return ""
+    return describe_awaited(matching_overrides(placement, group, hub.unsnapshotted))
 
 
 def select_content(

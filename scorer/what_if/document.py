@@ -30,7 +30,7 @@ from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, 
 from scorer.rollout.works.plan import WorkProblem
 from scorer.staged_update.facts import ClusterWait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
-from scorer.what_if.content import group_to_roll_out
+from scorer.what_if.content import awaited_overrides, group_to_roll_out
 from scorer.what_if.overrides import overrides_of_placement, work_problems
 from scorer.what_if.planned import (
     BlockedRollout,
@@ -190,6 +190,8 @@ class _Course:
 
 
 _DELETION: Final = RolloutPreview("Deletion")
+NO_SNAPSHOT: Final = "OverrideWithoutSnapshot"
+"""Reason of a rollout that is blocked by an override that cannot have snapshots."""
 
 
 def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, ends: bool = False) -> _Course:
@@ -226,6 +228,8 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
         held_clusters=closed,
         released=schedule.drops.released,
     )
+    if preview.type != EXTERNAL and (waits := awaited_overrides(subject, group, changed)):
+        preview = RolloutPreview(preview.type, preview.limits, blocked=RolloutBlocker((), NO_SNAPSHOT, waits))
     return _Course(
         preview,
         run,

@@ -30,7 +30,7 @@ from scorer.rollout.views.rendering import ContentSources, RenderedContent, rend
 from scorer.rollout.works.plan import Placeable
 from scorer.rollout.writes import applied
 from scorer.what_if.changes import Changed, binding_states
-from scorer.what_if.content import select_content
+from scorer.what_if.content import awaited_overrides, select_content
 from scorer.what_if.overrides import member_document, overrides_of_placement
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HubState, ObjectKey, identity_of
@@ -143,6 +143,8 @@ class _Renderer:
             group = next(group for group in snapshot_groups(snapshots) if group.name == plan.name)
         if group is None:
             return PlacementContent(placement, problem=problem)
+        if waits := awaited_overrides(placement, group, hub):
+            return PlacementContent(placement, dict(self.present(placement)), waits)
         rolled_out = dict(
             self._rolled_out(placement, bindings, snapshots, group, keeps_overrides=not hub.overrides_known)
         )

@@ -9,19 +9,22 @@ Source: rollout.md 6.2 and 6.3; KubeFleet pkg/utils/overrider.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from scorer.api.kinds import KINDS, NAMESPACE, NAMESPACED_ENVELOPE, Kind, split_api_version
 from scorer.api.meta import JsonObject
-from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, PARENT_OVERRIDE
 from scorer.api.placement.override import PlacementScope
-from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, name_of, namespace_of
+from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.envelopes import EnvelopeError, unwrap
-from scorer.rollout.overrides.rules import RulesError, member_labels, override_spec, read_rules
+from scorer.rollout.overrides.rules import RulesError, describe_override, member_labels, override_spec, read_rules
 from scorer.rollout.snapshots.groups import SnapshotGroup
-from scorer.rollout.snapshots.overrides import latest_override_snapshots
+from scorer.rollout.snapshots.overrides import latest_override_snapshots, snapshot_obstacle
 from scorer.rollout.snapshots.resources import is_envelope
+
+_MOST_NAMED: Final = 3
+"""Maximum number of overrides that a message names."""
 
 
 class OverrideTarget(NamedTuple):
@@ -110,6 +113,22 @@ def matching_overrides(
         return []
     selections = set(placed_targets(group.objects(), kinds))
     return [snapshot for snapshot in matching_snapshots if not selections.isdisjoint(selected_by(snapshot))]
+
+
+def describe_awaited(awaited: Sequence[JsonObject]) -> str:
+    """Return a message about the snapshots that a rollout waits for. Empty: nothing.
+
+    Args:
+        awaited: Result of `awaited_override_snapshots`.
+    """
+    descriptions = [_describe_awaited(snapshot) for snapshot in awaited[:_MOST_NAMED]]
+    more = f" and {len(awaited) - _MOST_NAMED} more" if len(awaited) > _MOST_NAMED else ""
+    return f"waits for the snapshot of {', '.join(descriptions)}{more}" if awaited else ""
+
+
+def _describe_awaited(snapshot: JsonObject) -> str:
+    obstacle = snapshot_obstacle(label(snapshot, PARENT_OVERRIDE))
+    return f"{describe_override(snapshot)} ({obstacle})" if obstacle else describe_override(snapshot)
 
 
 def placed_targets(

@@ -65,11 +65,8 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
         snapshots: All snapshots of its kind and namespace. Those of other overrides only reserve names.
     """
     name = name_of(override)
-    if len(name) > LABEL_LIMIT:
-        text = (
-            f"metadata.name {name!r} has {len(name)} characters, must have at most {LABEL_LIMIT}: the override has no "
-            "effect"
-        )
+    if obstacle := snapshot_obstacle(name):
+        text = f"{obstacle}: no placement whose objects it selects is rolled out until it is deleted"
         return OverrideSnapshotPlan(error=text)
     names = {name_of(snapshot) for snapshot in snapshots}
     sorted_snapshots = sorted(
@@ -88,6 +85,13 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     return OverrideSnapshotPlan(
         (create(snapshot), *_retire(live)), name_of(snapshot), index
     )  # in this order, see above
+
+
+def snapshot_obstacle(name: str) -> str:
+    """Return why an override of that name cannot have snapshots, or an empty string."""
+    if len(name) <= LABEL_LIMIT:
+        return ""
+    return f"metadata.name {name!r} has {len(name)} characters, must have at most {LABEL_LIMIT}"
 
 
 def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
@@ -111,7 +115,8 @@ def awaited_override_snapshots(overrides: Iterable[JsonObject], snapshots: Itera
     """Return the snapshots that overrides do not have yet: of each one whose latest snapshot lacks its present spec.
 
     The result is what the controller of overrides is about to create, except for the index. An override that is being
-    deleted, or that cannot have snapshots, is not awaited.
+    deleted is not awaited. One that cannot have snapshots is awaited until it is deleted: its placements would roll out
+    as if there were no override.
 
     Args:
         overrides: Of any kind.
@@ -123,7 +128,7 @@ def awaited_override_snapshots(overrides: Iterable[JsonObject], snapshots: Itera
     }
     awaited = []
     for override in overrides:
-        if is_deleting(override) or len(name_of(override)) > LABEL_LIMIT:
+        if is_deleting(override):
             continue
         stored, spec = latest.get((namespace_of(override), name_of(override)), {}), spec_of(override)
         if stored.get("overrideSpec") != spec and stored.get("overrideHash") != (digest := _digest(spec)):

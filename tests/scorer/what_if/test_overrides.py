@@ -9,7 +9,9 @@ from scorer.api.names import RESOURCE_HASH
 from scorer.api.unstructured.documents import with_metadata, with_spec
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
 from scorer.rollout.writes import applied
+from scorer.what_if.changes import apply_changes
 from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.rendering import future_contents, present_contents
 from scorer.what_if.state import HypotheticalChanges, identity_of
 from tests.scorer.builders import pick_fixed
 from tests.scorer.what_if.settled_hub import RATES, SHOP, cluster, placement, settled
@@ -197,3 +199,16 @@ def test_a_hash_that_another_release_has_written_is_no_change():
     (resources,) = state.resource_snapshots
     state = replace(state, resource_snapshots=[with_metadata(resources, annotations={RESOURCE_HASH: "old"})])
     assert not changes_anything(what_if(state))
+
+
+def test_an_override_that_cannot_have_a_snapshot_stops_the_rollout():
+    """The loop waits for the snapshot, and would otherwise place the object without the override."""
+    long = make_override("n" * 64, rule("x"), placement="kiosk")
+    content = {**RATES, "data": {"a": "2"}}
+    found = entry(hub(long), objects=[content])
+    assert (found["rollout"]["steps"], found["rollout"]["blocked"]["reason"]) == ([], "OverrideWithoutSnapshot")
+    assert "has 64 characters, must have at most 63" in found["rollout"]["blocked"]["message"]
+    changed = apply_changes(hub(long), HypotheticalChanges(objects=[content]))
+    (rendered,) = future_contents(changed).values()
+    assert rendered.problem == found["rollout"]["blocked"]["message"]
+    assert rendered.clusters == present_contents(hub(long))[identity_of(KIOSK)].clusters

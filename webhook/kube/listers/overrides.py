@@ -3,9 +3,8 @@
 Source: rollout.md 6.2, 6.3 and 6.5.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, family_in
 from scorer.api.kinds import (
@@ -15,15 +14,11 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, namespace_of
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
-from scorer.rollout.overrides.rules import describe_override
+from scorer.rollout.overrides.matching import describe_awaited, matching_overrides, overrides_by_cluster
 from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.snapshots.overrides import awaited_override_snapshots
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError
-
-_MOST_NAMED: Final = 3
-"""Maximum number of overrides that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +27,16 @@ class DesiredOverrides:
 
     Args:
         by_cluster: Override lists of bindings. A cluster that is missing has none.
-        awaited: Kind and name of overrides whose present spec has no snapshot yet. Until they have one, no cluster may
-            get content: an override that deletes an object would remove it later from members that must never have it.
+        awaited: The snapshots of present specs that overrides do not have yet. Until they have one, no cluster may get
+            content: an override that deletes an object would remove it later from members that must never have it.
     """
 
     by_cluster: Mapping[str, Overrides] = field(default_factory=dict)
-    awaited: tuple[str, ...] = ()
+    awaited: Sequence[JsonObject] = ()
 
     def waits(self) -> str:
         """Return a message about what the rollout waits for. Empty: nothing."""
-        more = f" and {len(self.awaited) - _MOST_NAMED} more" if len(self.awaited) > _MOST_NAMED else ""
-        return f"waits for the snapshot of {', '.join(self.awaited[:_MOST_NAMED])}{more}" if self.awaited else ""
+        return describe_awaited(self.awaited)
 
 
 def desired_overrides(
@@ -80,7 +74,7 @@ def desired_overrides(
     if applicable.missing:
         names = ", ".join(applicable.missing)
         raise RetryError(f"cannot determine the overrides for clusters that do not exist: {names}")
-    return DesiredOverrides(applicable.by_cluster, tuple(map(describe_override, awaited)))
+    return DesiredOverrides(applicable.by_cluster, tuple(awaited))
 
 
 def named_override_snapshots(cache: Cache, binding: JsonObject) -> list[JsonObject]:

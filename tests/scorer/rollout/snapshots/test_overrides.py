@@ -181,7 +181,6 @@ def being_deleted():
         pytest.param([make_override("a"), make_override("b")], make_override("a"), True, id="edited-back"),
         pytest.param([make_override()], with_spelled_defaults(), False, id="defaults-spelled-out"),
         pytest.param([make_override("a")], being_deleted(), False, id="being-deleted"),
-        pytest.param([], make_override(name="n" * 64), False, id="without-a-possible-snapshot"),
         pytest.param([make_override(name="other")], make_override(), True, id="another-override"),
         pytest.param([make_override(namespace="dock")], make_override(namespace="shop"), True, id="another-namespace"),
     ],
@@ -197,6 +196,12 @@ def test_an_override_is_awaited_until_a_snapshot_has_its_spec(stored, override, 
         neighbours = [item for item in snapshots.values() if item["metadata"].get("namespace") == namespace]
         plan = plan_override_snapshots(override, neighbours)
         assert awaited[0]["spec"] == plan.writes[0].document["spec"], "what the controller creates"
+
+
+def test_an_override_that_cannot_have_a_snapshot_is_awaited():
+    override = make_override(name="n" * 64)
+    (awaited,) = awaited_override_snapshots([override], [])
+    assert awaited["spec"]["overrideSpec"] == override["spec"]
 
 
 @given(st.lists(st.sampled_from("ab"), max_size=4), st.sampled_from("ab"))

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scorer.api.kinds import NAMESPACED_OVERRIDE, STAGED_RUN
+from scorer.api.kinds import NAMESPACED_OVERRIDE, NAMESPACED_OVERRIDE_SNAPSHOT, STAGED_RUN
 from scorer.api.unstructured.documents import current_condition
 from tests.builders.placement import make_placement
 from tests.waiting import until
@@ -22,7 +22,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
 from tests.webhook.controllers.staged_world import make_run, staged
 from tests.webhook.controllers.world import held_up, make_config_map, make_member, running
 from tests.webhook.edits import edit
-from webhook.kube.ports import Key
+from webhook.kube.ports import ForbiddenError, Key
 
 OVERRIDE_KEY = Key("no-db", "shop")
 MESSAGE = "waits for the snapshot of ResourceOverride shop/no-db"
@@ -76,6 +76,35 @@ async def test_an_override_that_is_deleted_before_its_first_snapshot_is_not_awai
             await world.store.delete(NAMESPACED_OVERRIDE, OVERRIDE_KEY)
             await until(lambda: is_available(world))
         assert await on_members(world, STATEFUL_SET, "db") == list(MEMBERS)
+
+
+async def test_a_snapshot_that_the_api_server_refuses_is_explained_and_awaited(monkeypatch):
+    async with joined_members() as world:
+        create = world.store.create
+
+        async def create_others(kind, document, **options):
+            if kind == NAMESPACED_OVERRIDE_SNAPSHOT:
+                raise ForbiddenError("exceeded quota: objects")
+            return await create(kind, document, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(world.store, "create", create_others)
+            await world.add(dropping("no-db", DATABASE), make_placement())
+            await world.until(lambda: any("exceeded quota: objects" in note for note in world.events("OverrideFailed")))
+            assert messages(world) == {MESSAGE}
+            assert not world.works()
+        await world.until(lambda: is_available(world))
+        assert await on_members(world, STATEFUL_SET, "db") == []
+
+
+async def test_an_override_that_cannot_have_a_snapshot_stops_the_rollout_until_it_is_deleted():
+    async with joined_members() as world:
+        await world.add(dropping("n" * 64, DATABASE), make_placement())
+        await world.until(lambda: any("must have at most 63" in str(message) for message in messages(world)))
+        assert any("must have at most 63" in note for note in world.events("OverrideWithoutSnapshot"))
+        assert not world.works()
+        await world.store.delete(NAMESPACED_OVERRIDE, Key("n" * 64, "shop"))
+        await world.until(lambda: is_available(world))
 
 
 async def test_new_content_waits_for_the_snapshot_of_an_edited_override():

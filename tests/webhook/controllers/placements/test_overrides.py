@@ -268,6 +268,17 @@ async def test_overrides_without_a_snapshot_are_named(store):
     )
 
 
+async def test_an_override_that_cannot_have_a_snapshot_is_awaited_with_the_reason(store):
+    """Otherwise its placements would roll out as if there were no override."""
+    await add(store, OverrideRef("n" * 64))
+    async with life(store, *KINDS) as process:
+        desired = desired_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [])
+    assert desired.waits() == (
+        f"waits for the snapshot of ClusterResourceOverride {'n' * 64} "
+        f"(metadata.name '{'n' * 64}' has 64 characters, must have at most 63)"
+    )
+
+
 async def test_a_group_that_is_still_being_made_is_waited_for(store):
     big = [{**CONFIG_MAP, "data": {"d": "z" * 500_000}}, {**CONFIG_MAP, "data": {"d": "z" * 500_001}}]
     half = snapshot_groups([make_group(*big).master])[0]
