@@ -3,7 +3,7 @@
 Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, group_kind
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, without_nulls
 from scorer.api.unstructured.documents import (
     generation_of,
     is_deleting,
@@ -72,6 +72,7 @@ class Changed:
         overrides_known: Whether the hub has, or had, any override. Otherwise those of the bindings count as up to date,
             as in a dump without overrides.
         unsnapshotted: The snapshots that overrides lack, and cannot have. Their placements are not rolled out.
+        reselecting: Placements whose resource selectors change. Not every object that they select may be known.
     """
 
     state: HubState
@@ -80,6 +81,7 @@ class Changed:
     content: Mapping[ObjectKey, JsonObject | None] = field(default_factory=dict)
     overrides_known: bool = False
     unsnapshotted: Sequence[JsonObject] = ()
+    reselecting: frozenset[ObjectKey] = frozenset()
 
     @classmethod
     def nothing(cls, state: HubState) -> "Changed":
@@ -133,7 +135,20 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
             evictions.evict(eviction)
     if evictions.outcomes:
         new_state = replace(new_state, bindings=evictions.bindings())
-    return Changed(new_state, evictions.outcomes, report, content, overrides_known, unsnapshotted)
+    reselecting = frozenset(_reselecting(state.placements, overrides.get("placements", {})))
+    return Changed(new_state, evictions.outcomes, report, content, overrides_known, unsnapshotted, reselecting)
+
+
+def _reselecting(placements: Iterable[JsonObject], changes: Mapping[ObjectKey, JsonObject]) -> Iterator[ObjectKey]:
+    for placement in placements:
+        key = identity_of(placement)
+        if key in changes and _selectors(placement) != _selectors(changes[key]):
+            yield key
+
+
+def _selectors(placement: JsonObject) -> Sequence[JsonObject]:
+    terms = without_nulls(spec_of(placement).get("resourceSelectors") or [])
+    return [{"selectionScope": "NamespaceWithResources", **term} for term in terms]
 
 
 def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, PlannedFleet]:

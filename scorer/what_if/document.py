@@ -6,7 +6,7 @@ Source: docs/specifications/what-if.md 1 and 2; scheduling.md 22, property 10.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from typing_extensions import TypedDict
@@ -26,11 +26,12 @@ from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.confirmation.deletion import DeletionVerdict
 from scorer.rollout.planner import RollingUpdateBudget
 from scorer.rollout.removal.deletion import leaves_objects
+from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, RolloutPreview, preview_rollout
 from scorer.rollout.works.plan import WorkProblem
 from scorer.staged_update.facts import ClusterWait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
-from scorer.what_if.content import awaited_overrides, group_to_roll_out
+from scorer.what_if.content import content_to_roll_out
 from scorer.what_if.overrides import overrides_of_placement, work_problems
 from scorer.what_if.planned import (
     BlockedRollout,
@@ -118,7 +119,7 @@ def _entry(unchanged: Changed, changed: Changed, old: JsonObject | None, new: Js
     bindings = binding_states(unchanged.state.bindings_of(subject))
     place = namespace_of(subject), name_of(subject)
     evictions = changed.evictions.get(place, ())
-    course = _course(changed, subject, old, ends=new is None)
+    course = _course(changed, subject, ends=new is None)
     entry = _head(subject, course, changed.state)
     clusters = bindings.keys() if course.broken else course.clusters
     if changed is unchanged:
@@ -194,8 +195,13 @@ NO_SNAPSHOT: Final = "OverrideWithoutSnapshot"
 """Reason of a rollout that is blocked by an override that cannot have snapshots."""
 
 
-def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, ends: bool = False) -> _Course:
-    """Return the course of *subject*, a placement stored as *old* so far. *ends*: it is deleted."""
+_NO_CONTENT: Final = SnapshotGroup(0, None)
+INVALID_SELECTION: Final = "InvalidResourceSelectors"
+"""Reason of a rollout that is blocked because the placement selects nothing valid."""
+
+
+def _course(changed: Changed, subject: JsonObject, *, ends: bool = False) -> _Course:
+    """Return the course of *subject*, a placement. *ends*: it is deleted."""
     state = changed.state
     if ends or is_deleting(subject):
         judgement = judged_deletion(subject, changed)
@@ -208,37 +214,39 @@ def _course(changed: Changed, subject: JsonObject, old: JsonObject | None, *, en
         blocker = RolloutBlocker((), "BrokenBinding", str(error))
         return _Course(RolloutPreview("RollingUpdate", blocked=blocker), broken=str(error))
     run, bindings = schedule.run, schedule.bindings
-    group, content_removals = group_to_roll_out(subject, old, bindings, changed)
-    if not state.resource_snapshots_of(subject):
-        bindings = _as_rolled_out(bindings, group.name)
     clusters = [text_at(spec_of(binding), "targetCluster") for binding in bindings]
+    content = content_to_roll_out(subject, bindings, changed)
+    group = content.group or _NO_CONTENT
+    snapshot = f"{name_of(subject)}-{group.index + 1}-snapshot" if content.uncertain else group.name
     closed, removals = _closed_clusters(state, clusters), _pending_removals(subject, bindings)
     overrides = None
     if changed.overrides_known:
         overrides = overrides_of_placement(state, subject, group, clusters)
-    outdated = [binding for binding in bindings if _is_outdated(binding, group.name, overrides)]
+    outdated = [binding for binding in bindings if _is_outdated(binding, snapshot, overrides)]
     failures = work_problems(state, outdated, group, overrides or {})
     preview = preview_rollout(
         subject,
         bindings,
-        group.name,
+        snapshot,
         state.now,
         overrides=overrides,
         failing_clusters=failures,
         held_clusters=closed,
         released=schedule.drops.released,
     )
-    if preview.type != EXTERNAL and (waits := awaited_overrides(subject, group, changed)):
-        preview = RolloutPreview(preview.type, preview.limits, blocked=RolloutBlocker((), NO_SNAPSHOT, waits))
+    if content.waits and preview.type != EXTERNAL:
+        preview = RolloutPreview(preview.type, preview.limits, blocked=RolloutBlocker((), NO_SNAPSHOT, content.waits))
+    elif content.problem and preview.blocked is None:
+        preview = replace(preview, blocked=RolloutBlocker((), INVALID_SELECTION, content.problem))
     return _Course(
         preview,
         run,
-        group.name,
+        snapshot,
         annotation(group.master or {}, RESOURCE_HASH),
         closed=closed,
         failures=failures,
         removals=removals,
-        content_removals=content_removals,
+        content_removals=content.removals,
     )
 
 
@@ -277,7 +285,7 @@ def _differs(unchanged: Changed, old: JsonObject, course: _Course) -> bool:
 
     A different message is no difference: it may be about clusters that the placement never had.
     """
-    return _course(unchanged, old, old).outcome != course.outcome
+    return _course(unchanged, old).outcome != course.outcome
 
 
 def _head(placement: JsonObject, course: _Course, state: HubState) -> PlacementDecision:
@@ -289,16 +297,6 @@ def _head(placement: JsonObject, course: _Course, state: HubState) -> PlacementD
         if course.broken
         else _deletion_entry(placement, state.bindings_of(placement), course)
     )
-
-
-def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonObject]:
-    """Return *bindings* with every resource snapshot name replaced by the one that counts as the latest."""
-    return [
-        {**binding, "spec": {**binding["spec"], "resourceSnapshotName": snapshot}}
-        if binding["spec"].get("resourceSnapshotName")
-        else binding
-        for binding in bindings
-    ]
 
 
 def _moves(old_clusters: Mapping[str, Any], new_clusters: Collection[str]) -> Moves:

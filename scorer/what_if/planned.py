@@ -385,6 +385,14 @@ class HiddenObject(TypedDict):
     name: str
 
 
+class AssumedPlacement(TypedDict):
+    """A placement that counts as rolled out, with the content that it would get without the changes."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
 class PlannedFleet(TypedDict):
     """Differences of the fleet: names of member clusters."""
 

@@ -23,14 +23,11 @@ from scorer.api.unstructured.documents import (
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
 from scorer.rollout.confirmation.sources import has_pending
-from scorer.rollout.selection.selector import InvalidSelection
-from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group, snapshot_groups
-from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
+from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.views.rendering import ContentSources, RenderedContent, rendered
 from scorer.rollout.works.plan import Placeable
-from scorer.rollout.writes import applied
 from scorer.what_if.changes import Changed, binding_states
-from scorer.what_if.content import awaited_overrides, select_content
+from scorer.what_if.content import content_to_roll_out
 from scorer.what_if.overrides import member_document, overrides_of_placement
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HubState, ObjectKey, identity_of
@@ -44,11 +41,13 @@ class PlacementContent:
         placement: The placement.
         clusters: The content of each cluster, by its name. Clusters with the same content may share it.
         problem: Why the placement has no new content, for users. Empty: it has.
+        uncertain: See `scorer.what_if.content.ContentToRollOut`.
     """
 
     placement: JsonObject
     clusters: Mapping[str, RenderedContent] = field(default_factory=dict)
     problem: str = ""
+    uncertain: bool = False
 
 
 Contents: TypeAlias = Mapping[ObjectKey, PlacementContent]
@@ -118,37 +117,19 @@ class _Renderer:
         """Return the content of each cluster after the changes."""
         if is_deleting(placement):
             return PlacementContent(placement)
-        state = self._state
-        snapshots = state.resource_snapshots_of(placement)
         try:
-            bindings = scheduled(state, placement).bindings
+            bindings = scheduled(self._state, placement).bindings
         except BrokenBindingError as error:
             return PlacementContent(placement, dict(self.present(placement)), str(error))
-        groups = snapshot_groups(snapshots)
-        group, problem = placed_group(groups), ""
-        selection = select_content(placement, groups, hub)
-        if isinstance(selection, InvalidSelection):
-            problem = selection.message
-        else:
-            plan = plan_resource_snapshots(
-                placement,
-                snapshots,
-                selection.objects,
-                state.now,
-                UNTHROTTLED,
-                bindings=bindings,
-                cluster_objects=selection.cluster_objects,
-            )
-            snapshots = applied(snapshots, plan.writes)
-            group = next(group for group in snapshot_groups(snapshots) if group.name == plan.name)
-        if group is None:
-            return PlacementContent(placement, problem=problem)
-        if waits := awaited_overrides(placement, group, hub):
-            return PlacementContent(placement, dict(self.present(placement)), waits)
-        rolled_out = dict(
-            self._rolled_out(placement, bindings, snapshots, group, keeps_overrides=not hub.overrides_known)
+        content = content_to_roll_out(placement, bindings, hub, confirmed=True)
+        if content.group is None:
+            return PlacementContent(placement, problem=content.problem)
+        if content.waits:
+            return PlacementContent(placement, dict(self.present(placement)), content.waits)
+        rolled_out = self._rolled_out(
+            placement, bindings, content.snapshots, content.group, keeps_overrides=not hub.overrides_known
         )
-        return PlacementContent(placement, rolled_out, problem)
+        return PlacementContent(placement, dict(rolled_out), content.problem, content.uncertain)
 
     def _rolled_out(
         self,

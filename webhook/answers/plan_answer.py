@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from scorer.api.values.answer import Instant, Shape
 from scorer.api.values.quoting import printable
 from scorer.what_if.planned import (
+    AssumedPlacement,
     HiddenObject,
     PlannedFleet,
     PlannedOutcome,
@@ -47,6 +48,8 @@ class PlanCoverage(TypedDict):
     objects."""
     unread: list[str]
     """Kinds that the plan depends on and that cannot be listed by the caller or the hub's account."""
+    assumed: list[AssumedPlacement]
+    """Placements that count as rolled out, because the hub has no resource snapshot of them."""
 
 
 class Plan(PlanCoverage, TypedDict):

@@ -7,7 +7,7 @@ Source: scheduling.md 22, property 10.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -84,7 +84,7 @@ class HubPlanner:
             BusyError: Too many other plans are waiting, or they take too long.
             DeadlineExceededError: The plans of upgrade runs take too long.
         """
-        document, revision = await self._answer(_plan, proposal, user, audience, self.content_kinds())
+        document, revision = await self._answer(_plan, proposal, user, audience)
         return {**document, "fleetRevision": revision}
 
     async def render(self, proposal: Proposal, user: UserInfo, audience: Audience, scope: RenderScope) -> RenderAnswer:
@@ -96,7 +96,7 @@ class HubPlanner:
             BusyError: See `plan`.
         """
         function = partial(render, scope=scope)
-        document, revision = await self._answer(function, proposal, user, audience, self.content_kinds())
+        document, revision = await self._answer(function, proposal, user, audience)
         return {**document, "fleetRevision": revision}
 
     def content_kinds(self) -> frozenset[Kind]:
@@ -116,21 +116,20 @@ class HubPlanner:
         proposal: Proposal,
         user: UserInfo,
         audience: Audience,
-        content_kinds: Iterable[Kind],
     ) -> tuple[_AnswerT, str]:
         """Return the answer of *function* to a proposal, with the revision of the fleet that it is for."""
         async with self._plans.acquire():
             context = replace(self._admission().with_user(user), now=self._now().replace(microsecond=0))
             # Both before the first await: the watch continues while rights are reviewed, and the answer must have the
             # revision that it was computed from.
-            hub, revision = self._hub(context, content_kinds), str(self._cache.fleet.revision)
+            hub, revision = self._hub(context), str(self._cache.fleet.revision)
             refused = frozenset(self._cache.unread())
             unread = [kind for kind in PLANNED_IF_THERE if kind.resource in refused]
             audience = replace(audience, kinds=frozenset(audience.kinds).difference(unread))
             reviews = await _reviews(proposal, context, hub, self._rights, audience)
             return await asyncio.to_thread(function, hub, proposal, context, audience, reviews, unread), revision
 
-    def _hub(self, context: Context, content_kinds: Iterable[Kind]) -> DocumentSet:
+    def _hub(self, context: Context) -> DocumentSet:
         """Return a copy of the current hub for the thread. No other task adds columns to its fleet."""
         fleet = self._cache.fleet
         _ = fleet.eligibility, fleet.taints, fleet.namespaces
@@ -140,7 +139,7 @@ class HubPlanner:
             if _is_known(kind, context):
                 group_kinds.append(kind.group_kind)
                 documents_by_kind[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
-        for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE, *content_kinds):
+        for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE, *self.content_kinds()):
             if kind.group_kind not in documents_by_kind:
                 documents_by_kind[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
         return DocumentSet(documents_by_kind, group_kinds, fleet.updated(()))

@@ -6,7 +6,7 @@ Source: scheduling.md 22, property 10; placement-api.md 2.8.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -18,11 +18,12 @@ from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.crd.definitions import MODELS
 from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS, Family, family_in
-from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
+from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
 from scorer.upgrade.planning.forecast import no_deadline
+from scorer.what_if.assumptions import with_assumed_rollouts
 from scorer.what_if.document import what_if
 from scorer.what_if.runs import approval_outcomes, planned_runs
 from scorer.what_if.state import FIELDS, UNJUDGED, HubState, HypotheticalChanges, ObjectKey, identity_of
@@ -33,6 +34,7 @@ from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
 from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
 from webhook.answers.hypothetical_writes import APPROVALS, as_written
+from webhook.answers.known_names import kinds_named, listed, names_of_members, qualified_name
 from webhook.answers.plan_answer import AdmissionVerdict, Plan, PlanCoverage, verdict_document
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import Context, HubKinds
@@ -54,8 +56,6 @@ CONTENT_SNAPSHOTS: Final = frozenset(family.resource_snapshot for family in FAMI
 """Kinds that hold the objects of placements."""
 _WITH_OBJECTS: Final = {kind.group_kind for kind in CONTENT_SNAPSHOTS | {family.override for family in FAMILIES}}
 """Kinds in `FIELDS` whose objects have parts of the objects of placements."""
-MOST_NAMED: Final = 20
-"""Maximum number of members that the answer to an unknown name lists."""
 
 
 class ProposedObject(NamedTuple):
@@ -88,6 +88,7 @@ class Proposal:
         deleted: Objects to delete.
         lost: Member clusters that would be lost.
         drained: Member clusters to taint and drain.
+        settles: Whether placements without bindings and snapshots count as rolled out before the changes.
     """
 
     objects: Sequence[ProposedObject] = ()
@@ -95,6 +96,7 @@ class Proposal:
     deleted: Sequence[Deleted] = ()
     lost: Sequence[str] = ()
     drained: Sequence[str] = ()
+    settles: bool = True
 
 
 class Misfit(NamedTuple):
@@ -186,12 +188,21 @@ class _Judgements:
 
 @dataclass(frozen=True, slots=True)
 class JudgedProposal:
-    """A proposal after admission. *hidden* are changes that are omitted, as the caller may not list their kind."""
+    """A proposal after admission.
+
+    Args:
+        admission: The verdicts.
+        state: The hub.
+        changes: The admitted changes.
+        hidden: Changes that are omitted, as the caller may not list their kind.
+        assumed: Placements that count as rolled out, because the hub has none of their snapshots.
+    """
 
     admission: list[AdmissionVerdict]
     state: HubState
     changes: HypotheticalChanges
     hidden: Sequence[ObjectKey] = ()
+    assumed: Sequence[ObjectKey] = ()
 
 
 def plan(
@@ -273,7 +284,10 @@ def judge_proposal(
     changes = HypotheticalChanges(
         judgements.members, judgements.objects, frozenset(judgements.deleted), proposal.lost, proposal.drained
     )
-    return JudgedProposal(judgements.admission, state, changes, judgements.hidden)
+    adopted_placements = {identity_of(document) for document in judgements.adopted}
+    stored_placements = {identity_of(placement) for placement in state.placements} - adopted_placements
+    state, assumed = with_assumed_rollouts(state, stored_placements if changes and proposal.settles else ())
+    return JudgedProposal(judgements.admission, state, changes, judgements.hidden, assumed)
 
 
 def coverage(judged: JudgedProposal, audience: Audience, unread: Collection[Kind]) -> PlanCoverage:
@@ -287,6 +301,11 @@ def coverage(judged: JudgedProposal, audience: Audience, unread: Collection[Kind
         "notJudged": [{"kind": kind, "count": count} for kind, count in sorted(unjudged.items())],
         "hidden": [{"kind": item.kind, "namespace": item.namespace, "name": item.name} for item in hidden],
         "unread": sorted(kind.resource for kind in unread_kinds),
+        "assumed": [
+            {"kind": item.kind, "namespace": item.namespace, "name": item.name}
+            for item in sorted(judged.assumed)
+            if audience.only is None or item in audience.only
+        ],
     }
 
 
@@ -438,12 +457,6 @@ def _resolved(hub: DocumentSet, proposal: Proposal, hub_kinds: HubKinds, audienc
     return list(deleted)
 
 
-def kinds_named(word: str, hub_kinds: HubKinds) -> list[Kind]:
-    """Return the kinds of that name, ours first, because several groups may use the same name."""
-    every = (*OUR_KINDS, *KINDS.values(), *hub_kinds.custom.values())
-    return list(dict.fromkeys(kind for kind in every if kind.kind == word))
-
-
 def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: DocumentSet) -> Iterator[Misfit]:
     places: dict[ObjectKey, int] = {}
     for at, item in enumerate(proposal.objects):
@@ -479,22 +492,7 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
                 others = {identity_of(document) for document in hub.existing(kind)} if visible else set()
                 others |= {other for other in identities if visible and other[:2] == identity[:2]}
                 detail = (
-                    f"there is no {kind.kind} {quote(_qualified_name(identity))}. "
-                    f"{_listed('Known', map(_qualified_name, others))}"
+                    f"there is no {kind.kind} {quote(qualified_name(identity))}. "
+                    f"{listed('Known', map(qualified_name, others))}"
                 )
                 yield Misfit(f"/{member}/{at}", "unknown", detail)
-
-
-def names_of_members(fleet: Fleet) -> str:
-    """Return the names of the members, up to a limit."""
-    return _listed("The fleet", fleet.names)
-
-
-def _listed(subject: str, names: Iterable[str]) -> str:
-    sorted_names = sorted(names)
-    more = f" and {len(sorted_names) - MOST_NAMED} more" if len(sorted_names) > MOST_NAMED else ""
-    return f"{subject}: {', '.join(sorted_names[:MOST_NAMED]) or 'none'}{more}"
-
-
-def _qualified_name(identity: ObjectKey) -> str:
-    return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name

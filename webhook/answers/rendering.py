@@ -31,6 +31,7 @@ from scorer.what_if.rendering import Contents, PlacementContent, future_contents
 from scorer.what_if.state import ObjectKey
 from webhook.access.rights import Reviewed
 from webhook.admission.documents import DocumentSet
+from webhook.answers.known_names import names_of_members
 from webhook.answers.plan_answer import AdmissionVerdict, FleetOfPlan, PlanCoverage
 from webhook.answers.proposal import (
     EVERYBODY,
@@ -41,7 +42,6 @@ from webhook.answers.proposal import (
     ProposalError,
     coverage,
     judge_proposal,
-    names_of_members,
 )
 from webhook.runtime.yaml import format_yaml
 from webhook.validation.framework.context import Context
@@ -97,6 +97,9 @@ class RenderedPlacement(TypedDict):
     """Why the placement keeps the objects that it has, such as an error in its selectors. Empty: it does not."""
     hidden: bool
     """Whether the objects are omitted, because the caller may not list resource and override snapshots."""
+    uncertain: bool
+    """Whether the placement may select more objects than the answer has: its selectors change, but select the same of
+    the known objects."""
     groups: list[RenderedGroup]
     """By their first cluster. Groups without changes are omitted unless unchanged objects are requested."""
     failures: list[RenderFailure]
@@ -226,6 +229,7 @@ def _bare(identity: ObjectKey, *, hidden: bool = False) -> RenderedPlacement:
         "namespace": identity.namespace,
         "message": "",
         "hidden": hidden,
+        "uncertain": False,
         "groups": [],
         "failures": [],
         "unknown": [],
@@ -260,7 +264,8 @@ def _placement(
     room: _Room,
 ) -> RenderedPlacement:
     entry = _bare(identity)
-    entry["message"] = after.problem if after else ""
+    if after:
+        entry["message"], entry["uncertain"] = after.problem, after.uncertain
     old_clusters, new_clusters = (content.clusters if content else {} for content in (before, after))
     names = sorted(
         name for name in old_clusters.keys() | new_clusters.keys() if scope.clusters is None or name in scope.clusters

@@ -49,6 +49,7 @@ export async function releaseOf({ kind, namespace, name }) {
     entry.message ? h("p", { class: "callout warn" }, entry.message) : null,
     ...entry.failures.slice(0, NAMED).map((one) => h("p", { class: "callout bad" }, `${one.cluster}: ${one.message}`)),
     entry.unknown.length ? h("p", { class: "detail" }, `The present objects of ${some(entry.unknown)} are unknown, so all objects count as added.`) : null,
+    entry.uncertain ? h("p", { class: "detail" }, "The selectors change, and may select objects that are not known.") : null,
     entry.groups.length ? h("ul", { class: "release" }, entry.groups.slice(0, MOST_GROUPS).map(groupOf)) : null,
     rest > 0 ? h("p", { class: "quiet" }, `and ${number(rest)} more groups of clusters`) : null,
     entry.groups.length || entry.failures.length || entry.message ? null : h("p", { class: "quiet" }, "Every cluster has what would be released now."),

@@ -37,18 +37,19 @@ class DocumentInventory:
     """An inventory of documents at hand, as read from files."""
 
     def __init__(self, documents: Iterable[JsonObject]) -> None:
-        self._objects: dict[tuple[str, str], dict[tuple[str, str], JsonObject]] = defaultdict(dict)
+        self._objects: dict[tuple[str, str], dict[str, dict[str, JsonObject]]] = defaultdict(lambda: defaultdict(dict))
         for document in documents:
-            self._objects[group_kind(document)][namespace_of(document), name_of(document)] = document
+            self._objects[group_kind(document)][namespace_of(document)][name_of(document)] = document
 
     def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
         """Return the objects of *kind* by namespace and name."""
-        objects = self._objects.get(kind.group_kind, {})
-        return [objects[key] for key in sorted(objects) if namespace in ("", key[0])]
+        by_namespace = self._objects.get(kind.group_kind, {})
+        selected = [by_namespace.get(each, {}) for each in ([namespace] if namespace else sorted(by_namespace))]
+        return [objects[name] for objects in selected for name in sorted(objects)]
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return one object, or None."""
-        return self._objects.get(kind.group_kind, {}).get((namespace, name))
+        return self._objects.get(kind.group_kind, {}).get(namespace, {}).get(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ def preview_rollout(
     )
     if _is_done(bindings, latest, overrides):
         return RolloutPreview("RollingUpdate", limits, pushed_clusters)
-    ready, binding_views = _ready_conditions(strategy), views(bindings)
+    ready, binding_views = ready_conditions(strategy), views(bindings)
     if overrides is None:
         overrides = {binding.cluster: binding.overrides for binding in binding_views if not binding.deleting}
     outcome = _Outcome(latest, overrides, ready, failing_clusters, released)
@@ -229,7 +229,7 @@ def _is_done(bindings: Sequence[JsonObject], latest: str, overrides: Mapping[str
     return len(clusters) == len(bindings)
 
 
-def _ready_conditions(strategy: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
+def ready_conditions(strategy: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
     """Return the conditions of a binding whose rollout has succeeded."""
     applies = effective_apply_strategy((strategy or {}).get("applyStrategy"))["type"] != "ReportDiff"
     kind = AVAILABLE if applies else DIFF_REPORTED

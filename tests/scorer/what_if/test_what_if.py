@@ -14,6 +14,7 @@ from scorer.fleet import Fleet
 from scorer.placement.request import read_request
 from scorer.placement.schedule import schedule
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
+from scorer.rollout.snapshots.resources import resource_hash
 from scorer.what_if.changes import CORDON
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything, what_if
@@ -36,6 +37,7 @@ from tests.scorer.what_if.settled_hub import (
     FIXED,
     NODE_COUNTS,
     RATES,
+    SHOP,
     WEB,
     binding,
     budget,
@@ -79,7 +81,7 @@ def test_one_entry_in_full():
                 "rollout": {
                     "type": "RollingUpdate",
                     "snapshot": "web-0-snapshot",
-                    "contentHash": "x",
+                    "contentHash": resource_hash([SHOP, RATES]),
                     "maxUnavailable": "25%",
                     "maxSurge": "25%",
                     "evictions": [],
@@ -341,16 +343,6 @@ def test_a_cluster_whose_windows_are_closed_is_rolled_out_last_and_says_until_wh
     assert [step["update"] for step in rollout["steps"]] == [["genoa"], ["dover"]]
     message = f"maintenance window nights is closed until {format_time(opens)}"
     assert rollout["waits"] == [{"cluster": "dover", "until": format_time(opens), "message": message}]
-
-
-def test_without_snapshots_what_is_bound_counts_as_up_to_date():
-    state = HubState(
-        Fleet.of([cluster("dover"), cluster("faro")]),
-        NOW,
-        placements=[placement("web", pick_n(2))],
-        bindings=[binding("web", "dover"), binding("web", "faro", resourceSnapshotName="web-10-snapshot")],
-    )
-    assert not changes_anything(what_if(state))
 
 
 def test_a_broken_binding_stops_its_placement_and_no_other():

@@ -124,7 +124,7 @@ def coverage(*documents, audience=EVERYBODY, unread=()):
     given_objects = [ProposedObject(KINDS[group_kind(document)], document) for document in documents]
     answer = plan(HUB, Proposal(given_objects), Context(user=USER, now=NOW), audience, unread=unread)
     assert all(verdict["allowed"] for verdict in answer["admission"])
-    return {key: answer[key] for key in ("complete", "notJudged", "hidden", "unread")}
+    return {key: answer[key] for key in ("complete", "notJudged", "hidden", "unread", "assumed")}
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,5 @@ def coverage(*documents, audience=EVERYBODY, unread=()):
     ],
 )
 def test_what_a_plan_does_not_cover_is_told(documents, audience, unread, expected):
-    nothing = {"complete": not expected, "notJudged": [], "hidden": [], "unread": []}
+    nothing = {"complete": not expected, "notJudged": [], "hidden": [], "unread": [], "assumed": []}
     assert coverage(*documents, audience=audience, unread=unread) == nothing | expected

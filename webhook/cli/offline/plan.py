@@ -98,11 +98,15 @@ def plan_changes(
     clock: datetime,
     only: ObjectKey | None = None,
     settings: AdmissionSettings | None = None,
+    settles: bool = True,
 ) -> JsonObject:
-    """Return the plan of applying *changed_objects* to a hub with *base*. Other arguments are those of `plan_files`."""
+    """Return the plan of applying *changed_objects* to a hub with *base*.
+
+    *settles* is that of `Proposal`. Other arguments are those of `plan_files`.
+    """
     stored_files = store(base, now=now, clock=clock)
     objects = [ProposedObject(item.kind, item.document) for item in changed_objects]
-    proposal = Proposal(objects, lost=fate.lost, drained=fate.drained)
+    proposal = Proposal(objects, lost=fate.lost, drained=fate.drained, settles=settles)
     return _plan(stored_files, base, proposal, Places(changed_objects, fate, only), settings)
 
 

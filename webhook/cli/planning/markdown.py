@@ -14,6 +14,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.planning.node_pools import effect_lines
 from webhook.cli.planning.output import (
+    assumption_lines,
     describe_cluster,
     describe_fleet,
     difference_lines,
@@ -60,7 +61,7 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
     if lines := list(effect_lines(plan.get("nodePools", {"pools": []}))):
         details.append(_folded("NodePools", lines))
     text.add_all("details", details)
-    if rest := list(rest_lines(plan)):
+    if rest := [*rest_lines(plan), *assumption_lines(plan)]:
         text.add_all("notes", [f"\n{code(line)}\n" for line in rest])
     if warnings:
         text.add_all("warnings", [_folded(_counted(len(warnings), "warning"), warnings)])

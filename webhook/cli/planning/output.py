@@ -59,6 +59,8 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
 def _print_rest(plan: JsonObject) -> None:
     for line in rest_lines(plan):
         click.echo(printable(line))
+    for line in assumption_lines(plan):
+        complain(f"note: {line}")
 
 
 def rest_lines(plan: JsonObject) -> Iterator[str]:
@@ -76,6 +78,15 @@ def coverage_lines(plan: JsonObject) -> Iterator[str]:
         yield f"left out, you may not list its kind or its snapshots: {hidden['kind']} {_place(hidden)}"
     if unread := plan.get("unread"):
         yield f"not read, these kinds cannot be listed: {', '.join(unread)}"
+
+
+def assumption_lines(plan: JsonObject) -> Iterator[str]:
+    """Yield the placements that count as rolled out."""
+    references = [reference(entry) for entry in plan.get("assumed", ())]
+    if references:
+        more = f" and {len(references) - MOST_KEPT} more" if len(references) > MOST_KEPT else ""
+        named = " ".join(references[:MOST_KEPT])
+        yield f"assumed to be rolled out, as the hub has no resource snapshots of them: {named}{more}"
 
 
 def _place(item: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from webhook.cli.options.field_validation import FieldCheck, Validation, validat
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.options.verdicts import check_admission, settled
-from webhook.cli.planning.output import coverage_lines, difference_lines, reference
+from webhook.cli.planning.output import assumption_lines, coverage_lines, difference_lines, reference
 from webhook.cli.text.output import print_document
 
 HELP: Final = """Print the final objects of placements on each cluster.
@@ -190,7 +190,7 @@ def command(options: _RenderOptions, output: str, now: datetime | None, hub: Hub
         tuple(dict.fromkeys((kind.kind, namespace, name) for kind, namespace, name in references)),
         unchanged=output != "diff",
     ).answer(options, hub.find() if live else None, now)
-    for line in coverage_lines(document):
+    for line in (*coverage_lines(document), *assumption_lines(document), *_uncertainties(document)):
         complain(f"note: {line}")
     problems = list(_problems(document))
     code = _print_rendered(document, output, overwrite=options.overwrite, side="base" if options.compared else "live")
@@ -247,6 +247,13 @@ async def ask_to_render(connection: HubConnection, objects: Sequence[Loaded], qu
         places = question.places(objects)
         mistakes = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
         raise UserError(mistakes or error.message) from error
+
+
+def _uncertainties(document: JsonObject) -> Iterator[str]:
+    """Yield the placements that may select more objects than an answer has."""
+    for entry in document["placements"]:
+        if entry["uncertain"]:
+            yield f"{reference(entry)}: its selectors change, and may select objects that are not known"
 
 
 def _problems(document: JsonObject) -> Iterator[str]:

@@ -170,7 +170,14 @@ class Scene:
             instants = {"now": now, "clock": self.clock}
             settings = self.test.settings
             if self.objects:
-                plan = plan_changes(self.fleet, self.objects, outages, **instants, settings=settings)  # type: ignore[arg-type]
+                plan = plan_changes(
+                    self.fleet,
+                    self.objects,
+                    outages,
+                    **instants,  # type: ignore[arg-type]
+                    settings=settings,
+                    settles=False,
+                )
             else:
                 plan, _ = plan_files(self.fleet, outages, **instants, settings=settings)  # type: ignore[arg-type]
             self._plans[key] = plan

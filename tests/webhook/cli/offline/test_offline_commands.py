@@ -102,6 +102,7 @@ def test_plan_prints_the_document_that_others_build_on(cli, fleet):
         "notJudged": [],
         "hidden": [],
         "unread": [],
+        "assumed": [],
         "admission": [
             {
                 "kind": "ClusterResourcePlacement",

@@ -67,7 +67,13 @@ def test_a_plan_that_changes_nothing_says_so(cli, base):
     result = cli("plan", "--on", base, "-f", base, "--now", NOW, "-o", "markdown")
     assert (result.exit_code, result.stdout.splitlines()[1:]) == (
         0,
-        ["### No placement changes: 1 placement does not change", "", "Fleet: `changed dover faro genoa`"],
+        [
+            "### No placement changes: 1 placement does not change",
+            "",
+            "Fleet: `changed dover faro genoa`",
+            "",
+            "`assumed to be rolled out, as the hub has no resource snapshots of them: crp/web`",
+        ],
     )
 
 

@@ -348,3 +348,57 @@ def test_the_example_fleet_is_rendered(cli, tmp_path):
     assert result.exit_code == 0, result.stderr
     for path in (tmp_path / "out").rglob("*.yaml"):
         assert yaml.safe_load(path.read_text(encoding="utf-8"))["kind"].lower() in path.name
+
+
+class TestRepository:
+    """Files without snapshots are the hub: ``plan`` and ``render`` compare a change with the same state."""
+
+    ASSUMED = "assumed to be rolled out, as the hub has no resource snapshots of them: crp/web"
+
+    @pytest.mark.parametrize(
+        "others",
+        [
+            pytest.param([override(PATCH)], id="override"),
+            pytest.param([binding(f"web-{name}", "web", name) for name in ("dover", "genoa")], id="bindings"),
+        ],
+    )
+    def test_a_changed_object_is_a_change_of_that_object_only(self, cli, fleet, tmp_path, others):
+        there = fleet(config_map(a="1"), *others)
+        file = write(tmp_path / "change.yaml", config_map(a="2"))
+        planned = cli("plan", "--on", there, "-f", file)
+        assert planned.exit_code == 2, planned.stderr
+        assert f"note: {self.ASSUMED}" in planned.stderr
+        assert "update dover" in planned.stdout
+        shown = cli("render", "--on", there, "-f", file, "-o", "diff")
+        assert (shown.exit_code, f"note: {self.ASSUMED}" in shown.stderr) == (2, True)
+        clusters = [line for line in shown.stdout.splitlines() if line.startswith("# ")]
+        changed = {line for line in shown.stdout.splitlines() if line[0] in "+-" and line[:3] not in ("---", "+++")}
+        assert clusters[0].startswith("# crp/web on dover")
+        assert changed == {"-  a: '1'", "+  a: '2'"}
+
+    def test_a_changed_override_is_a_change_of_the_objects_that_it_selects(self, cli, fleet, tmp_path):
+        there = fleet(config_map(a="1"), override(PATCH))
+        file = write(tmp_path / "change.yaml", override({**PATCH, "value": "here"}))
+        planned = cli("plan", "--on", there, "-f", file)
+        assert (planned.exit_code, "update dover" in planned.stdout) == (2, True), planned.stderr
+        shown = cli("render", "--on", there, "-f", file, "-o", "diff").stdout.splitlines()
+        assert [line for line in shown if line[:4] in ("-  a", "+  a")][:2] == ["-  at: dover", "+  at: here"]
+
+    def test_the_same_object_is_no_change(self, cli, fleet, tmp_path):
+        there, file = fleet(config_map(a="1")), write(tmp_path / "same.yaml", config_map(a="1"))
+        assert cli("plan", "--on", there, "-f", file).exit_code == 0
+        assert cli("render", "--on", there, "-f", file, "-o", "diff").exit_code == 0
+
+    def test_the_files_alone_are_new(self, cli, fleet):
+        there = fleet(config_map(a="1"))
+        assert "+dover" in cli("plan", "-f", there).stdout
+        assert "+++ rendered/ConfigMap/shop/rates" in cli("render", "-f", there, "-o", "diff").stdout
+
+    def test_other_selectors_may_select_more_than_is_known(self, cli, fleet, tmp_path):
+        document = placement()
+        (selector,) = document["spec"]["resourceSelectors"]
+        document["spec"]["resourceSelectors"] = [selector, {**selector, "name": "till"}]
+        there, file = fleet(config_map(a="1")), write(tmp_path / "change.yaml", document)
+        assert cli("plan", "--on", there, "-f", file).exit_code == 2
+        shown = cli("render", "--on", there, "-f", file, "-o", "diff")
+        assert "note: crp/web: its selectors change, and may select objects that are not known" in shown.stderr

@@ -85,7 +85,7 @@ async def test_what_would_change_is_told_and_nothing_does(world, client):
     assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
     assert answer.headers["Cache-Control"] == "no-store"
     plan = answer.json
-    coverage = {"complete": True, "notJudged": [], "hidden": [], "unread": [], "outcomes": []}
+    coverage = {"complete": True, "notJudged": [], "hidden": [], "unread": [], "assumed": [], "outcomes": []}
     assert plan.keys() - coverage.keys() == {
         "placements",
         "runs",

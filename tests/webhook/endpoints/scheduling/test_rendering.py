@@ -67,7 +67,7 @@ async def test_changed_objects_by_group_of_clusters(world):
     answer = await rendered(world, objects=[make_config_map("rates", value="2"), make_secret(password="eA==")])
     assert answer.keys() == {
         *("placements", "admission", "evaluatedAt", "fleetRevision"),
-        *("complete", "notJudged", "hidden", "unread"),
+        *("complete", "notJudged", "hidden", "unread", "assumed"),
     }
     (entry,) = answer["placements"]
     (group,) = entry["groups"]
@@ -102,6 +102,7 @@ async def test_objects_are_hidden_from_callers_who_may_not_list_their_snapshots(
             "namespace": "",
             "message": "",
             "hidden": True,
+            "uncertain": False,
             "groups": [],
             "failures": [],
             "unknown": [],
