@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import format_time
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.fleet import Fleet
@@ -331,6 +332,14 @@ def test_changed_content_is_rolled_out_in_order(changes, snapshot):
     updates = [step["update"] for step in entry["rollout"]["steps"]]
     assert updates == ([] if snapshot == "web-0-snapshot" else [["dover"], ["genoa"]])
     assert entry["changed"] is bool(updates)
+
+
+def test_a_new_custom_resource_is_new_content():
+    widget = Kind("example.com", ("v1",), "Widget", "widgets", namespaced=True)
+    state = replace(settled((WEB, ["dover", "genoa"])), kinds={**KINDS, widget.group_kind: widget})
+    made = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "shop"}}
+    entry = entry_of(what_if(state, HypotheticalChanges(objects=[made])), "web")
+    assert (entry["changed"], entry["rollout"]["snapshot"]) == (True, "web-1-snapshot")
 
 
 def test_a_cluster_whose_windows_are_closed_is_rolled_out_last_and_says_until_when():
