@@ -19,6 +19,7 @@ from webhook.cli.files.documents import (
     DEFAULT_NAMESPACE,
     Identity,
     Loaded,
+    definitions,
     duplicate_of,
     duplicates,
     known_kinds,
@@ -71,6 +72,7 @@ def load_known(
     namespace: str = DEFAULT_NAMESPACE,
     texts: dict[str, str] | None = None,
     read_only: list[JsonObject] | None = None,
+    hub: Iterable[Loaded] = (),
 ) -> list[Loaded]:
     """Return the objects of files that represent one hub. Foreign documents are noted on standard error.
 
@@ -79,11 +81,12 @@ def load_known(
         namespace: Namespace for namespaced objects that name none.
         texts: Receives the text of each file.
         read_only: Receives node classes and NodeOverlays. None: unset, they are noted like foreign documents.
+        hub: Objects of a hub of files. The kinds that it defines are known.
 
     Raises:
         UserError: A file or one of our objects cannot be used, or is in the files twice. Lists every error.
     """
-    repository = read_repository(files, namespace=namespace, uses_read_only=read_only is not None)
+    repository = read_repository(files, namespace=namespace, uses_read_only=read_only is not None, hub=hub)
     if read_only is not None:
         read_only += [entry.document for entry in repository.read_only]
     if texts is not None:
@@ -95,7 +98,9 @@ def load_known(
     return repository.loaded
 
 
-def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE, uses_read_only: bool = False) -> Repository:
+def read_repository(
+    files: Files, *, namespace: str = DEFAULT_NAMESPACE, uses_read_only: bool = False, hub: Iterable[Loaded] = ()
+) -> Repository:
     """Read files. Foreign documents are noted on standard error.
 
     Namespaced objects without a namespace get *namespace*. Two objects with one name are an error only if they are in
@@ -105,6 +110,7 @@ def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE, uses_re
         files: The files.
         namespace: See above.
         uses_read_only: Whether the caller uses node classes and NodeOverlays, so that they are not noted as skipped.
+        hub: Objects of a hub of files. The kinds that it defines are known.
 
     Raises:
         UserError: There are no objects, or standard input is empty.
@@ -117,7 +123,7 @@ def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE, uses_re
     if not (files.searched or any(sorter.sources) or search.templates):
         raise UserError(f"no objects in {files}{' that are not ignored' if search.ignored else ''}")
     renderings = sorter.render(search) if files.render else []
-    repository = sorter.repository(namespace)
+    repository = sorter.repository(namespace, definitions(SourceDocument(item.document, item.source) for item in hub))
     for note in (*search.notes(), *renderings, *repository.notes):
         complain(f"note: {note}")
     return repository
@@ -192,11 +198,11 @@ class _Sorter:
         self.found += rendering.found
         return list(rendering.notes())
 
-    def repository(self, namespace: str) -> Repository:
+    def repository(self, namespace: str, custom: Mapping[tuple[str, str], Kind]) -> Repository:
         """Return the objects and errors without foreign documents."""
         self._find_kustomizations()
         self._drop_patches()
-        kinds = known_kinds(self.found)
+        kinds = known_kinds(self.found, custom)
         read_only = self._take_read_only(kinds)
         usable = [entry for entry in self.found if self._is_usable(entry, kinds)]
         documents = [self._with_generated_name(entry) for entry in self._without_unknown(usable, kinds)]

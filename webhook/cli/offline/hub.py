@@ -17,8 +17,8 @@ from scorer.api.crd.definitions import MODELS
 from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import MEMBER_AGENT
-from scorer.api.unstructured.documents import status_of
+from scorer.api.names import MEMBER_AGENT, MEMBER_NAME
+from scorer.api.unstructured.documents import labels_of, status_of
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, read_binding
 from webhook.admission.documents import DocumentSet
@@ -160,7 +160,7 @@ def _read_member(item: Loaded, now: datetime) -> MemberCluster:
 
 
 def played(item: Loaded, now: datetime) -> JsonObject:
-    """Return a MemberCluster with the status its simulated agent would have reported at *now*.
+    """Return a MemberCluster with the status its simulated agent would have reported at *now*, and with its name label.
 
     A member whose agents have reported is returned unchanged.
 
@@ -173,6 +173,7 @@ def played(item: Loaded, now: datetime) -> JsonObject:
         return document
     document_with_status = status_in_annotation(document)
     metadata: dict[str, Any] = document_with_status["metadata"]
+    metadata = {**metadata, "labels": {**labels_of(document), MEMBER_NAME: metadata["name"]}}
     behaviour = parse_behaviour(metadata.get("annotations") or {})
     if behaviour.problem:
         raise UserError(f"{item.source}: metadata.annotations: {behaviour.problem}")

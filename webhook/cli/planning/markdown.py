@@ -154,6 +154,8 @@ def _row(entry: JsonObject) -> str:
     clusters = "<br>".join(_cluster_names(sign, names) for sign, names in signs if names)
     requested = "all" if entry["wanted"] is None else str(entry["wanted"])
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
+    if failing := [failure["cluster"] for failure in entry["rollout"].get("failures", ())]:
+        note = "<br>".join(filter(None, (note, f"fails on {_cluster_names('', failing)}")))
     kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is not one
     cells = (code(reference(entry), cell=True), kind, requested, str(len(entry["picked"])), clusters, note)
     return f"| {' | '.join(cells)} |\n"

@@ -291,10 +291,10 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     read_only: tuple[list[JsonObject], list[JsonObject]] = ([], [])
     used = read_only[1] if bases else None  # a running hub is not simulated, so that classes are noted as skipped
-    objects = load_known(files, namespace=namespace, texts=texts, read_only=used) if files else []
+    stored = load_known(Files(bases, files.ignored), read_only=read_only[0]) if bases else []
+    objects = load_known(files, namespace=namespace, texts=texts, read_only=used, hub=stored) if files else []
     fields = FieldCheck.of(options.validation, objects)
-    hub_files = Files(bases, files.ignored)
-    ground = _Ground(connection, load_known(hub_files, read_only=read_only[0]) if bases else (), now)
+    ground = _Ground(connection, stored, now)
     document = ground.plan(objects, lost=lost, drained=drained, only_key=options.run)
     document = settled(document, objects, fields, of_hub=connection is not None)
     if bases and not any(verdict["errors"] for verdict in document["admission"]):

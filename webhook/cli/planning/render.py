@@ -221,14 +221,13 @@ class _Question(NamedTuple):
             planned = {item.identity for item in given}
             fields.check(item for item in objects if item.identity not in planned)
         else:
-            objects = given = (
-                load_known(files, namespace=connection.namespace if connection else DEFAULT_NAMESPACE) if files else []
-            )
+            namespace = connection.namespace if connection else DEFAULT_NAMESPACE
+            hub = load_known(Files(options.bases, files.ignored)) if options.bases else []
+            objects = given = load_known(files, namespace=namespace, hub=hub) if files else []
             fields = FieldCheck.of(options.validation, objects)
             if connection is not None:
                 document = run(ask_to_render(connection, objects, question))
             else:
-                hub = load_known(Files(options.bases, files.ignored))
                 document = render_changes(hub, objects, question, now=now, clock=clock, base=base)
         document = settled(document, given, fields, of_hub=connection is not None)
         check_admission(document["admission"], given)
