@@ -9,7 +9,8 @@ Source: docs/specifications/what-if.md 1.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from scorer.api.family import family_in
+from scorer.api.family import FAMILIES, family_in
+from scorer.api.kinds import group_kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import dict_at, is_deleting, metadata_of, name_of, namespace_of, spec_of, text_at
 from scorer.placement.binding_plan import BrokenBindingError
@@ -18,13 +19,13 @@ from scorer.rollout.bindings import NO_OVERRIDES, bound, snapshot_index
 from scorer.rollout.selection.selector import Selection
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
-from scorer.rollout.views.preview import EXTERNAL, ready_conditions
+from scorer.rollout.views.preview import ready_conditions
 from scorer.rollout.writes import applied
 from scorer.what_if.changes import Changed
 from scorer.what_if.content import select_content
 from scorer.what_if.overrides import overrides_of_placement
 from scorer.what_if.scheduling import scheduled
-from scorer.what_if.state import HubState, ObjectKey, identity_of
+from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of
 
 
 @dataclass(slots=True)
@@ -35,6 +36,23 @@ class _Assumed:
     bindings: list[JsonObject] = field(default_factory=list)
     policy_snapshots: list[JsonObject] = field(default_factory=list)
     resource_snapshots: list[JsonObject] = field(default_factory=list)
+
+
+def settled_placements(
+    state: HubState, changes: HypotheticalChanges, adopted: Iterable[JsonObject]
+) -> Collection[ObjectKey]:
+    """Return the placements of a hub that count as scheduled, see `with_assumed_rollouts`.
+
+    Args:
+        state: The hub.
+        changes: The changes. A placement that a staged update run names is rolled out by that run.
+        adopted: Objects of the hub that are the changes as well.
+    """
+    run_kinds = {family.run.group_kind for family in FAMILIES}
+    runs = (*state.runs, *(document for document in changes.objects if group_kind(document) in run_kinds))
+    updated = {(namespace_of(run), text_at(run, "spec", "placementName")) for run in runs}
+    placements = {identity_of(placement) for placement in state.placements} - set(map(identity_of, adopted))
+    return {identity for identity in placements if (identity.namespace, identity.name) not in updated}
 
 
 def with_assumed_rollouts(state: HubState, settled: Collection[ObjectKey]) -> tuple[HubState, Sequence[ObjectKey]]:
@@ -85,10 +103,8 @@ def _roll_out(placement: JsonObject, bindings: Iterable[JsonObject], hub: Change
 
 
 def _settle(placement: JsonObject, hub: Changed, assumed: _Assumed) -> None:
-    """Assume that a placement has been scheduled and rolled out. With External, only a run rolls out."""
+    """Assume that a placement has been scheduled and rolled out."""
     strategy = dict_at(placement, "spec", "strategy")
-    if strategy.get("type") == EXTERNAL:
-        return
     try:
         schedule = scheduled(hub.state, placement)
     except BrokenBindingError:

@@ -23,7 +23,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
 from scorer.upgrade.planning.forecast import no_deadline
-from scorer.what_if.assumptions import with_assumed_rollouts
+from scorer.what_if.assumptions import settled_placements, with_assumed_rollouts
 from scorer.what_if.document import what_if
 from scorer.what_if.runs import approval_outcomes, planned_runs
 from scorer.what_if.state import FIELDS, UNJUDGED, HubState, HypotheticalChanges, ObjectKey, identity_of
@@ -284,9 +284,8 @@ def judge_proposal(
     changes = HypotheticalChanges(
         judgements.members, judgements.objects, frozenset(judgements.deleted), proposal.lost, proposal.drained
     )
-    adopted_placements = {identity_of(document) for document in judgements.adopted}
-    stored_placements = {identity_of(placement) for placement in state.placements} - adopted_placements
-    state, assumed = with_assumed_rollouts(state, stored_placements if changes and proposal.settles else ())
+    settled = settled_placements(state, changes, judgements.adopted) if changes and proposal.settles else ()
+    state, assumed = with_assumed_rollouts(state, settled)
     return JudgedProposal(judgements.admission, state, changes, judgements.hidden, assumed)
 
 

@@ -86,7 +86,6 @@ def test_a_lost_cluster_is_replaced():
 @pytest.mark.parametrize(
     "state",
     [
-        pytest.param(hub(subject=EXTERNAL), id="external"),
         pytest.param(replace(assumed(hub()), bindings=()), id="snapshots"),
         pytest.param(hub(subject=DELETED), id="deleted"),
         pytest.param(hub(bindings=[SCHEDULED]), id="scheduled"),

@@ -9,7 +9,7 @@ from typing import Final, TypeGuard
 from scorer.api.family import CLUSTER
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
-from scorer.api.unstructured.documents import dict_at, name_of, text_at
+from scorer.api.unstructured.documents import dict_at, name_of, text_at, uid_of
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.int_or_percent import percent, scaled_up
 from scorer.api.values.quoting import quote
@@ -24,11 +24,14 @@ def warn_about_target(document: JsonObject | None, old: JsonObject | None, conte
     placement, cluster = text_at(document, "spec", "placementName"), text_at(document, "spec", "clusterName")
     if old is not None or not placement:
         return
-    if context.hub.get(PLACEMENT, placement) is None:
+    stored = context.hub.get(PLACEMENT, placement)
+    if stored is None:
         message = f"there is no ClusterResourcePlacement {quote(placement)}: the eviction becomes invalid"
         yield FieldWarning(SPEC / "placementName", message, "X-83")
         return
     bindings = children(CLUSTER.binding, placement, "", context)
+    if not bindings and not uid_of(stored):  # only in files: not scheduled yet
+        return
     if all(cluster_of(binding) != cluster for binding in bindings):
         message = f"the placement is not on {quote(cluster)}: the eviction becomes invalid"
         yield FieldWarning(SPEC / "clusterName", message, "X-83")
