@@ -5,17 +5,27 @@ no write here: the clusters would become available in another order than the pla
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
 from scorer.api.conditions import FALSE
-from scorer.api.family import FAMILIES
-from scorer.api.kinds import BINDING, EVICTION, RESOURCE_SNAPSHOT
+from scorer.api.family import FAMILIES, family_in
+from scorer.api.kinds import EVICTION, STAGED_RUN
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_HASH
-from scorer.api.unstructured.documents import annotation, conditions_of, current_condition, is_deleting, label
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    current_condition,
+    dicts_at,
+    is_deleting,
+    label,
+    namespace_of,
+)
 from scorer.rollout.bindings import Overrides
+from scorer.staged_update.execution.engine import is_over
+from scorer.staged_update.record import cluster_names, stage_name
 from scorer.what_if.document import changes_anything
 from tests.thoroughness import SOAK
 from tests.webhook.answers.random_changes import RandomChanges, bindings_of, fill
@@ -33,7 +43,7 @@ from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import HubKinds
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
-PLANS_PER_WALK = 25
+PLANS_PER_WALK = 30
 
 
 async def make(world: World, proposal: Proposal) -> None:
@@ -60,16 +70,19 @@ class Witness:
     """Records the order in which bindings get content."""
 
     def __init__(self, world: World) -> None:
-        self.courses: dict[str, list[str]] = {}
-        self._end = world.cache.subscribe(BINDING, self._note, changes_only=True)
+        self.courses: defaultdict[Key, list[str]] = defaultdict(list)
+        kinds = [family.binding for family in FAMILIES]
+        self._ends = [world.cache.subscribe(kind, self._note, changes_only=True) for kind in kinds]
 
     def _note(self, change) -> None:
-        if change.new is None or not change.alters(_content) or change.new["spec"]["state"] != "Bound":
+        if change.new is None or not change.touches(_content) or change.new["spec"]["state"] != "Bound":
             return
-        self.courses.setdefault(label(change.new, PARENT_PLACEMENT), []).append(change.new["spec"]["targetCluster"])
+        placement = Key(label(change.new, PARENT_PLACEMENT), namespace_of(change.new))
+        self.courses[placement].append(change.new["spec"]["targetCluster"])
 
     def close(self) -> None:
-        self._end()
+        for end in self._ends:
+            end()
 
 
 def _content(binding):
@@ -81,6 +94,8 @@ def _content(binding):
 def foretold(entry):
     """Return what a plan says about a placement, as it can be compared: what happens before any window opens."""
     rollout = entry["rollout"]
+    if rollout["type"] == "External":
+        return {"clusters": sorted([*entry["moves"]["stays"], *entry["moves"]["gained"]])}
     late = {wait["cluster"] for wait in rollout["waits"]}
     every_step = [sorted([*step["update"], *step["bind"]]) for step in rollout["steps"]]
     held = [bool(late & {*step["update"], *step["bind"], *step["remove"]}) for step in rollout["steps"]]
@@ -100,9 +115,16 @@ def foretold(entry):
     }
 
 
-def seen(world, name, expected, course):
+def seen(world, placement, expected, course):
     """Return what has happened to a placement, in the form of `foretold`."""
-    live = [one for one in bindings_of(world, name) if not is_deleting(one)]
+    live = [one for one in bindings_of(world, *placement) if not is_deleting(one)]
+    clusters = sorted(one["spec"]["targetCluster"] for one in live if one["spec"]["state"] != "Unscheduled")
+    if expected.keys() == {"clusters"}:
+        return {"clusters": clusters}
+    course = [
+        cluster for cluster in course if cluster in expected["clusters"]
+    ]  # others may change until they are dropped
+    snapshot_kind = family_in(placement.namespace).resource_snapshot
     reached = {cluster for step in expected["steps"] for cluster in step}
     steps, at = [], 0
     for step in expected["steps"]:
@@ -111,7 +133,7 @@ def seen(world, name, expected, course):
     if rest := course[at:]:
         steps.append(rest)
     return {
-        "clusters": world.bound(name),
+        "clusters": clusters,
         "steps": steps,
         "snapshots": {
             one["spec"]["targetCluster"]: one["spec"]["resourceSnapshotName"]
@@ -119,7 +141,10 @@ def seen(world, name, expected, course):
             if one["spec"]["targetCluster"] in reached
         },
         "hashes": {
-            annotation(world.cache.get(RESOURCE_SNAPSHOT, one["spec"]["resourceSnapshotName"]) or {}, RESOURCE_HASH)
+            annotation(
+                world.cache.get(snapshot_kind, one["spec"]["resourceSnapshotName"], placement.namespace) or {},
+                RESOURCE_HASH,
+            )
             for one in live
             if one["spec"]["targetCluster"] in reached
         },
@@ -134,6 +159,45 @@ def seen(world, name, expected, course):
             if (current_condition(one, "RolloutStarted") or {}).get("status") == FALSE
             and one["spec"]["state"] != "Unscheduled"
         },
+    }
+
+
+def foretold_run(entry):
+    """Return what a plan says about a run, as it can be compared: what happens before any window opens."""
+    if entry["phase"] == "Refused":
+        return {"cause": entry["finding"]["cause"]}
+    if entry["phase"] == "Aborted" and entry["state"] == "Run":
+        return {"over": True}  # it may end before the scheduler has reacted, for another reason
+    if entry["phase"] not in ("New", "UnderWay"):
+        return {}
+    course = []
+    for stage in entry["stages"] if entry["state"] == "Run" else ():
+        upcoming = [cluster for cluster in stage["clusters"] if cluster["progress"] == "ToCome"]
+        course += [cluster["cluster"] for cluster in upcoming if cluster["differs"] and not cluster["waitsFor"]]
+        if any(cluster["waitsFor"] for cluster in upcoming):
+            break
+    return {
+        "stages": {stage["name"]: [cluster["cluster"] for cluster in stage["clusters"]] for stage in entry["stages"]},
+        "course": course,
+        "snapshots": {entry["snapshot"]} if course else set(),
+    }
+
+
+def seen_run(world, entry, expected, course):
+    """Return what has happened to a run, in the form of `foretold_run`."""
+    run = world.cache.get(STAGED_RUN, entry["name"]) or {}
+    if "over" in expected:
+        return {"over": is_over(run)}
+    if "cause" in expected:
+        causes = {condition["message"].partition(":")[0] for condition in conditions_of(run)}
+        return {"cause": expected["cause"] if expected["cause"] in causes else causes}
+    if not expected:
+        return {}
+    live = [one for one in bindings_of(world, entry["placement"]) if one["spec"]["targetCluster"] in expected["course"]]
+    return {
+        "stages": {stage_name(stage): list(cluster_names(stage)) for stage in dicts_at(run, "status", "stagesStatus")},
+        "course": course,
+        "snapshots": {one["spec"]["resourceSnapshotName"] for one in live},
     }
 
 
@@ -177,7 +241,13 @@ def outcomes_of(plan: JsonObject) -> set[str]:
 
 async def compare(world: World, proposal: Proposal, plan: JsonObject) -> None:
     """Make the changes of a plan, and wait until the hub is as the plan says."""
-    expected = {entry["name"]: foretold(entry) for entry in plan["placements"]}
+    placements = {Key(entry["name"], entry["namespace"]): foretold(entry) for entry in plan["placements"]}
+    active = [entry for entry in plan["runs"] if entry["phase"] in ("New", "UnderWay")]
+    compared = [
+        entry for entry in plan["runs"] if entry not in active or len(active) == 1
+    ]  # two may overtake each other
+    runs = {entry["name"]: (entry, foretold_run(entry)) for entry in compared}
+    expected = {**placements, **{name: foretold for name, (_, foretold) in runs.items()}}
     witness = Witness(world)
     await make(world, proposal)
     if changes_overrides(proposal):  # one that names no placement takes effect at the next pass of the rollout
@@ -185,7 +255,11 @@ async def compare(world: World, proposal: Proposal, plan: JsonObject) -> None:
         world.again()
 
     def actual() -> JsonObject:
-        return {name: seen(world, name, expected[name], witness.courses.get(name, [])) for name in expected}
+        courses = witness.courses
+        found = {key: seen(world, key, entry, courses[key]) for key, entry in placements.items()}
+        for name, (entry, foretold) in runs.items():
+            found[name] = seen_run(world, entry, foretold, courses[Key(entry["placement"])])
+        return found
 
     try:
         await world.until(lambda: actual() == expected)
