@@ -183,7 +183,7 @@ def test_kubectl_explains_every_field(kubectl):
     assert "KIND:       ClusterResourcePlacement\nVERSION:    v1\n" in policy
     assert "enum: PickAll, PickN, PickFixed" in policy
     surge = " ".join(done(kubectl("explain", "crp.spec.strategy.rollingUpdate.maxSurge")).split())
-    assert "a percentage of the wanted number, rounded up. Default: 25%." in surge
+    assert "a percentage of the requested number, rounded up. Default: 25%." in surge
     assert "Default: 4. 1 to 24." in " ".join(done(kubectl("explain", "cmwin.spec")).split())
     assert "spec\t<Object> -required-" in done(kubectl("explain", "rp", "--recursive", "--api-version", f"{GROUP}/v1"))
     assert "accepts any content" in " ".join(done(kubectl("explain", "deploy")).split())

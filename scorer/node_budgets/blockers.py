@@ -157,7 +157,10 @@ class PodGuard:
     wants_some: bool = False
 
     def guards(self, labels: Mapping[str, str]) -> bool:
-        """Return whether it guards a pod of its namespace with *labels*. An invalid selector guards every pod."""
+        """Return whether this budget covers a pod with *labels* in its namespace.
+
+        If the expressions are invalid, it covers every pod with the labels that must be equal.
+        """
         if self.equal is None or not self.equal.items() <= labels.items():
             return False
         if self.expressions is None:

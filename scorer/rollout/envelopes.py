@@ -93,11 +93,11 @@ def unwrap(
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
     settings: SelectionSettings = DEFAULT_SETTINGS,
 ) -> list[JsonObject] | EnvelopeError:
-    """Return the objects in an envelope by key, or why they cannot be placed.
+    """Return the objects in an envelope, sorted by key, or why they cannot be placed.
 
     Args:
         envelope: ClusterResourceEnvelope or ResourceEnvelope.
-        kinds: The known kinds, for their scope. The scope of another kind follows from the object's own namespace.
+        kinds: Known kinds, with their scope. An unknown kind counts as namespaced if the object sets a namespace.
         settings: Selection settings of the operator, which apply to wrapped objects, too.
     """
     key = EnvelopeKey.of(envelope)

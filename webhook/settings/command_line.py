@@ -75,13 +75,13 @@ class TerminalSettings(Settings):
         default="", description="Terminal type. `dumb` gets plain columns, as a pipe does."
     )
     kube_editor: Annotated[str, Variable("KUBE_EDITOR")] = Field(
-        default="", description="Editor of `harbormaster edit`. Empty: `EDITOR`."
+        default="", description="Editor for `harbormaster edit`. Empty: the value of `EDITOR`."
     )
     usual_editor: Annotated[str, Variable("EDITOR")] = Field(
-        default="", description="Editor of `harbormaster edit` if `KUBE_EDITOR` is unset. Empty: `vi`."
+        default="", description="Editor for `harbormaster edit` if `KUBE_EDITOR` is unset. Empty: `vi`."
     )
     external_diff: Annotated[str, Variable("KUBECTL_EXTERNAL_DIFF")] = Field(
-        default="", description="Program of `harbormaster diff`, with its options. Empty: the built-in comparison."
+        default="", description="Program for `harbormaster diff`, with its options. Empty: the built-in comparison."
     )
 
     @property

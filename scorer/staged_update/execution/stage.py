@@ -425,7 +425,10 @@ def _open_tasks(work: StagePass) -> Iterator[str]:
 
 
 def _wait_end(work: StagePass, task: JsonObject) -> datetime | None:
-    """Return the end of the wait, or None if it has elapsed."""
+    """Return the end of the timed wait, or None if it has elapsed.
+
+    Set WaitTimeElapsed when it has, and requeue the run until then.
+    """
     if status(task, WAIT_ELAPSED) == TRUE:
         return None
     began = since(work.stage, PROGRESSING) or work.now

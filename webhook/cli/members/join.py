@@ -81,7 +81,12 @@ class Wish:
     "wish",
     Wish,
     click.option(
-        "-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the MemberCluster. Repeatable."
+        "-l",
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Label to set on the MemberCluster. Repeatable.",
     ),
     click.option(
         "--hub-server", metavar="URL", help="Address at which the member reaches the hub.  [default: the context's]"

@@ -84,7 +84,7 @@ async def _confirm(
             raise UserError(f"--digest: {resource} is not a placement. Give the placement that the refusal names")
         if digests:
             digest_set = _parsed(digests)
-            groups = [PendingGroup(resource, each, "as named by --digest") for each in sorted(digest_set)]
+            groups = [PendingGroup(resource, each, "removal selected by --digest") for each in sorted(digest_set)]
         elif is_placement:
             document = await client.get(place)
             recorded_removals = await recorded(client, {**document, "kind": place.kind.kind})

@@ -58,7 +58,7 @@ class _Age(Duration):
     "--older-than",
     type=_Age(),
     default="0s",
-    help="Show only removals that have been pending for longer than this, such as 7d.",
+    help="Show only removals that have been pending for longer than this duration, such as 7d.",
 )
 @output_option("table", "json", "yaml")
 @hub_options

@@ -130,7 +130,7 @@ class Shards(LeaseClient):
         """Beat of each other replica, and the time since which it is unchanged."""
         self._strangers = _NOBODY
         self._wary_until = float("-inf")
-        """No shard is acquired until then: others may work on shards that no entry names."""
+        """Earliest time to acquire a shard. Until then, another replica may work on a shard that no entry names."""
         self._wake = asyncio.Event()
 
     @property
