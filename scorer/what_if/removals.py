@@ -2,7 +2,7 @@
 
 The judge is that of the loop. A confirmation on the placement of the change counts.
 
-Source: docs/specifications/what-if.md 8; removal.md 6 and 8.
+Source: docs/specifications/what-if.md 9; removal.md 6 and 8.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

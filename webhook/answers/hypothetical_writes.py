@@ -1,6 +1,6 @@
 """Hypothetical writes: objects as they would reach admission.
 
-Source: scheduling.md 22, property 10; docs/specifications/what-if.md 6.
+Source: scheduling.md 22, property 10; docs/specifications/what-if.md 7.
 """
 
 from collections.abc import Sequence

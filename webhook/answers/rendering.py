@@ -4,7 +4,7 @@ Clusters whose objects are shown alike are one group. Values of Secrets are hidd
 compared and grouped: neither the output nor the groups reveal a value, nor whether two clusters have the same. A value
 that changes is marked as changed.
 
-Source: docs/specifications/what-if.md 5.
+Source: docs/specifications/what-if.md 6.
 """
 
 import difflib
