@@ -2,7 +2,9 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from tests.contracts.sources import PACKAGES, ROOT, sources, statements
 
@@ -10,6 +12,7 @@ MOST_LINES = 500
 REASON = "Over 500 lines because"
 """What the docstring of a longer module says."""
 MOST_PARAMETERS = 8
+MOST_MODULES = 25
 LONG = re.compile(rf"\bdef \w+\((?:[^,)]*,){{{MOST_PARAMETERS}}}|\bdef \w+\([^)]*\(")
 """A function with so many commas before the first bracket, or with a bracket in its parameters: worth parsing."""
 
@@ -32,6 +35,12 @@ def test_modules_are_short_or_say_why_not():
     ours = dict(sources(*PACKAGES))
     long = {path for path, source in ours.items() if len(source.splitlines()) > MOST_LINES}
     assert long == {path for path, source in ours.items() if gives_reason(source)}
+
+
+def test_folders_are_taken_in_at_a_glance():
+    paths = (PurePath(path) for path, _ in sources(*PACKAGES))
+    modules = Counter(path.parent for path in paths if path.name != "__init__.py")
+    assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
 
 
 def test_functions_are_narrow():

@@ -33,9 +33,8 @@ from webhook.admission import registry
 from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
 from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
-from webhook.answers.hypothetical_writes import APPROVALS, as_written
-from webhook.answers.known_names import kinds_named, listed, names_of_members, qualified_name
 from webhook.answers.plan_answer import AdmissionVerdict, Plan, PlanCoverage, verdict_document
+from webhook.answers.proposed_objects import APPROVALS, as_written, kinds_named, unknown_member, unknown_object
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.field import shape_errors
@@ -473,7 +472,7 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
         for at, name in enumerate(names):
             pointer = f"/{member}/{at}"
             if fleet.row(name) is None:
-                yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}. {names_of_members(fleet)}")
+                yield Misfit(pointer, "unknown", unknown_member(name, fleet))
             elif (first_at := removals.setdefault(name, pointer)) != pointer:
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
             elif member == "lost" and name in positions:
@@ -490,8 +489,4 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
             ):
                 others = {identity_of(document) for document in hub.existing(kind)} if visible else set()
                 others |= {other for other in identities if visible and other[:2] == identity[:2]}
-                detail = (
-                    f"there is no {kind.kind} {quote(qualified_name(identity))}. "
-                    f"{listed('Known', map(qualified_name, others))}"
-                )
-                yield Misfit(f"/{member}/{at}", "unknown", detail)
+                yield Misfit(f"/{member}/{at}", "unknown", unknown_object(identity, others))

@@ -20,7 +20,6 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, format_time
 from scorer.api.unstructured.secrets import hidden
 from scorer.api.values.answer import Instant, one_of
-from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
 from scorer.rollout.object_size import ObjectIdentity, by_identity
 from scorer.rollout.views.rendering import RenderedContent, wave_in
@@ -31,7 +30,6 @@ from scorer.what_if.rendering import Contents, PlacementContent, future_contents
 from scorer.what_if.state import ObjectKey
 from webhook.access.rights import Reviewed
 from webhook.admission.documents import DocumentSet
-from webhook.answers.known_names import names_of_members
 from webhook.answers.plan_answer import AdmissionVerdict, FleetOfPlan, PlanCoverage
 from webhook.answers.proposal import (
     EVERYBODY,
@@ -43,6 +41,7 @@ from webhook.answers.proposal import (
     coverage,
     judge_proposal,
 )
+from webhook.answers.proposed_objects import unknown_member
 from webhook.runtime.yaml import format_yaml
 from webhook.validation.framework.context import Context
 
@@ -185,7 +184,7 @@ def render(
 def _check_clusters(scope: RenderScope, before: Fleet, after: Fleet) -> None:
     """Raise `ProposalError` if a requested cluster is neither a member now nor after the changes."""
     mistakes = [
-        Misfit(f"/clusters/{at}", "unknown", f"there is no member cluster {quote(name)}. {names_of_members(after)}")
+        Misfit(f"/clusters/{at}", "unknown", unknown_member(name, after))
         for at, name in enumerate(scope.clusters or ())
         if before.row(name) is None and after.row(name) is None
     ]

@@ -35,9 +35,9 @@ from tests.webhook.kube.still_time import StillLoop
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
-from webhook.answers.known_names import kinds_named
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Proposal
+from webhook.answers.proposed_objects import kinds_named
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import HubKinds

@@ -15,7 +15,7 @@ from scorer.api.meta import JsonObject, format_instant, format_time
 from scorer.api.values.quoting import printable, quote
 from webhook.access.user import UserInfo
 from webhook.admission.judge import as_warnings
-from webhook.answers.hypothetical_writes import as_written
+from webhook.answers.proposed_objects import as_written
 from webhook.cli.disruption.budgets import pools_in_files
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded, definitions, load, resolve

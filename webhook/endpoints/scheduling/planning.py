@@ -11,8 +11,8 @@ from scorer.api.family import PLACEMENTS
 from scorer.api.kinds import Kind
 from scorer.what_if.state import ObjectKey
 from webhook.admission.limited import OPEN, compared_kinds, shown_with
-from webhook.answers.known_names import kinds_named
 from webhook.answers.proposal import CONTENT_SNAPSHOTS, SHOWN_KINDS, Audience, Proposal
+from webhook.answers.proposed_objects import kinds_named
 from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.responses import unstored

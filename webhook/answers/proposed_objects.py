@@ -1,18 +1,22 @@
-"""Hypothetical writes: objects as they would reach admission.
+"""Objects of a proposal: as they would reach admission, and their names in answers.
 
 Source: scheduling.md 22, property 10; docs/specifications/what-if.md 7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 from scorer.api.conditions import TRUE, make_condition
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_RUN, Kind
+from scorer.api.kinds import KINDS, MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GATE, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dict_at, metadata_of
+from scorer.api.values.quoting import quote
+from scorer.fleet import Fleet
+from scorer.what_if.state import ObjectKey
+from webhook.validation.framework.context import HubKinds
 
 _OF_THE_SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
@@ -24,6 +28,8 @@ _FROM_NOW_ON: Final = (("Joined", "InternalMemberClusterJoined"), ("Healthy", "I
 APPROVALS: Final = (*(family.approval_request for family in FAMILIES), UPGRADE_GATE)
 """Kinds that users approve by a write to their status."""
 _MADE_WITHOUT_STATUS: Final = (*(family.run for family in FAMILIES), UPGRADE_RUN, *APPROVALS)
+MOST_NAMED: Final = 20
+"""Maximum number of names that the answer to an unknown name lists."""
 NO_STATUS: Final = "status: neither given nor stored: the member counts as not reporting"
 NO_AGENT: Final = "status: has no agent: the member counts as joined, healthy and having just reported"
 
@@ -63,3 +69,30 @@ def as_written(
 def _agent(now: datetime) -> JsonObject:
     conditions = [make_condition(kind, TRUE, reason, "assumed", generation=0, now=now) for kind, reason in _FROM_NOW_ON]
     return {"type": MEMBER_AGENT, "conditions": conditions, "lastReceivedHeartbeat": format_time(now)}
+
+
+def kinds_named(word: str, hub_kinds: HubKinds) -> list[Kind]:
+    """Return the kinds of that name, ours first, because several groups may use the same name."""
+    every = (*OUR_KINDS, *KINDS.values(), *hub_kinds.custom.values())
+    return list(dict.fromkeys(kind for kind in every if kind.kind == word))
+
+
+def unknown_member(name: str, fleet: Fleet) -> str:
+    """Return the answer to the name of a member cluster that does not exist."""
+    return f"there is no member cluster {quote(name)}. {_listed('The fleet', fleet.names)}"
+
+
+def unknown_object(identity: ObjectKey, others: Iterable[ObjectKey]) -> str:
+    """Return the answer to the name of an object that does not exist, with the other names of its kind."""
+    known = _listed("Known", map(_qualified_name, others))
+    return f"there is no {identity.kind} {quote(_qualified_name(identity))}. {known}"
+
+
+def _listed(subject: str, names: Iterable[str]) -> str:
+    sorted_names = sorted(names)
+    more = f" and {len(sorted_names) - MOST_NAMED} more" if len(sorted_names) > MOST_NAMED else ""
+    return f"{subject}: {', '.join(sorted_names[:MOST_NAMED]) or 'none'}{more}"
+
+
+def _qualified_name(identity: ObjectKey) -> str:
+    return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
