@@ -1,8 +1,9 @@
 """Every file and command of the seeds, on ``harbormaster up`` and on a real API server: the same answers on both.
 
 Seed 001 has no commands. Files are those of ``e2e/samples``. Times, ages, uids and versions are removed before answers
-are compared, and so are the words and the warnings of refusals: the API server checks the schema before it calls our
-hooks. ``e2e/admission/test_samples.py`` checks the reasons.
+are compared. Answers to reads are compared once both controllers have caught up. Not compared are the words of
+refusals, because the API server checks the schema before it calls our hooks, and warnings, because some depend on what
+a cache has seen. ``e2e/admission/test_samples.py`` checks the reasons.
 """
 
 import os
@@ -10,9 +11,10 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import TypeVar
 
 import pytest
 import yaml
@@ -24,6 +26,8 @@ from e2e.fleet.bed import MEMBERS, Fleet, example_member
 from e2e.fleet.changes import member_change
 from e2e.fleet.objects import make_config_map, make_namespace
 from e2e.fleet.waiting import wait_until
+
+T = TypeVar("T")
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 ANY_PORTS = ("--https-port", "0", "--http-port", "0")
@@ -58,15 +62,15 @@ class Answer:
 
     code: int
     printed: str
-    warnings: tuple[str, ...]
     missing: bool
+    warnings: tuple[str, ...] = field(compare=False)
 
     @classmethod
     def of(cls, ran: CompletedProcess[str]) -> "Answer":
         lines = [] if ran.returncode else ran.stderr.splitlines()
         warnings = tuple(sorted(line for line in lines if line.startswith("Warning: ")))
         missing = ran.returncode != 0 and "Error from server (NotFound)" in ran.stderr
-        return cls(ran.returncode, comparable(ran.stdout), warnings, missing)
+        return cls(ran.returncode, comparable(ran.stdout), missing, warnings)
 
 
 Typed = Callable[..., CompletedProcess[str]]
@@ -84,10 +88,22 @@ class Hubs:
 
     def type(self, *words: str | Path, given: object = None) -> Answer:
         """Type a command on both hubs, which answer the same; return the answer."""
-        answers = {name: Answer.of(run(*words, given=given)) for name, run in self._hubs.items()}
-        up, real = answers.values()
-        assert up == real, "\n\n".join(f"{name}:\n{answer}" for name, answer in answers.items())
-        return up
+        return self._same(lambda run: Answer.of(run(*words, given=given)), waits=words[0] == "get")
+
+    def _same(self, answer: Callable[[Typed], T], *, waits: bool) -> T:
+        """Return the answer that both hubs give, at once or in the end."""
+        answers: dict[str, T] = {}
+
+        def problem() -> str:
+            answers.update({name: answer(run) for name, run in self._hubs.items()})
+            up, real = answers.values()
+            return "" if up == real else "\n\n".join(f"{name}:\n{given}" for name, given in answers.items())
+
+        if waits:
+            wait_until("both hubs answer the same", problem)
+        else:
+            assert not (difference := problem()), difference
+        return answers["up"]
 
     def wait(self, text: str, *words: str) -> None:
         """Wait until a command prints a text on both hubs."""
@@ -117,16 +133,15 @@ class Hubs:
 
     def describe(self, *words: str) -> str:
         """Return a description without its Events, which is the same on both hubs."""
-        up, real = (comparable(run("describe", *words).stdout).partition("\nEvents:")[0] for run in self._hubs.values())
-        assert up == real
-        return up
+        return self._same(lambda run: comparable(run("describe", *words).stdout).partition("\nEvents:")[0], waits=True)
 
     def reasons(self, *words: str) -> set[tuple[str, str]]:
         """Return the types and reasons in a table of Events, which are the same on both hubs."""
-        tables = [run(*words).stdout.splitlines()[1:] for run in self._hubs.values()]
-        up, real = ({(line.split()[1], line.split()[2]) for line in table} for table in tables)
-        assert up == real
-        return up
+
+        def listed(run: Typed) -> set[tuple[str, str]]:
+            return {(line.split()[1], line.split()[2]) for line in run(*words).stdout.splitlines()[1:]}
+
+        return self._same(listed, waits=True)
 
 
 @pytest.fixture(scope="module")
@@ -229,8 +244,9 @@ def test_seed_003_describes_a_placement(hubs):
     hubs.wait("True", "get", "crp", "crp-1", "-o", complete)
     described = hubs.describe("crp", "crp-1")
     assert "Reason: SchedulingPolicyFulfilled" in described
-    events = hubs.reasons("get", "events", "--field-selector=involvedObject.name=crp-1,type=Normal")
-    assert ("Normal", "PlacementRolloutCompleted") in events
+    events = ("get", "events", "--field-selector=involvedObject.name=crp-1,type=Normal")
+    hubs.wait("PlacementRolloutCompleted", *events)
+    assert ("Normal", "PlacementRolloutCompleted") in hubs.reasons(*events)
     assert hubs.type("delete", "crp", "crp-1").code == 0
 
 
@@ -251,6 +267,7 @@ def test_seed_004_approves_a_stage(hubs):
     table = hubs.type("get", "clusterStagedUpdateRun", RUN).printed.splitlines()
     assert table[1].split()[:4] == [RUN, PLACEMENT, "0", "0"]
     hubs.type("get", "clusterStagedUpdateRun", RUN, "-o", "yaml")
+    hubs.wait(f"{RUN}-after-canary", "get", "clusterapprovalrequest")
     assert hubs.type("get", "clusterapprovalrequest").printed.splitlines()[1] == f"{RUN}-after-canary {RUN} canary AGE"
 
     words = ("patch", "clusterapprovalrequests", "--type=merge", "-p", APPROVAL, "--subresource=status")
