@@ -84,8 +84,8 @@ def unknown_member(name: str, fleet: Fleet) -> str:
 
 def unknown_object(identity: ObjectKey, others: Iterable[ObjectKey]) -> str:
     """Return the answer to the name of an object that does not exist, with the other names of its kind."""
-    known = _listed("Known", map(_qualified_name, others))
-    return f"there is no {identity.kind} {quote(_qualified_name(identity))}. {known}"
+    names = map(_qualified_name, others)
+    return f"there is no {identity.kind} {quote(_qualified_name(identity))}. {_listed('Known', names)}"
 
 
 def _listed(subject: str, names: Iterable[str]) -> str:
