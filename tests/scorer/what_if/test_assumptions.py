@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from scorer.api.kinds import STAGED_RUN
 from scorer.fleet import Fleet
-from scorer.what_if.assumptions import with_assumed_rollouts
+from scorer.what_if.assumptions import settled_placements, with_assumed_rollouts
 from scorer.what_if.changes import apply_changes
 from scorer.what_if.document import changes_anything, what_if
 from scorer.what_if.rendering import future_contents, present_contents
@@ -41,6 +42,12 @@ def rendered(contents, state):
 BOUND = [binding("web", "dover"), binding("web", "faro", resourceSnapshotName="web-10-snapshot")]
 DIFFS = placement("web", pick_n(2), strategy={"applyStrategy": {"type": "ReportDiff"}})
 EXTERNAL = placement("web", pick_n(2), strategy={"type": "External"})
+RUN = {
+    "apiVersion": STAGED_RUN.api_version,
+    "kind": STAGED_RUN.kind,
+    "metadata": {"name": "r"},
+    "spec": {"placementName": "web"},
+}
 DELETED = {**WEB, "metadata": {"name": "web", "deletionTimestamp": "2026-11-20T00:00:00Z"}}
 SCHEDULED = binding("web", "dover", resourceSnapshotName="", state="Scheduled")
 HUBS = [
@@ -98,3 +105,17 @@ def test_nothing_is_assumed_of_a_placement_that_may_have_no_clusters(state):
 def test_only_named_placements_count_as_scheduled():
     state = hub()
     assert with_assumed_rollouts(state, ()) == (state, ())
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "adopted", "counts"),
+    [
+        pytest.param(hub(), NEW_RATES, (), True, id="rolling-update"),
+        pytest.param(hub(subject=EXTERNAL), NEW_RATES, (), True, id="external"),
+        pytest.param(hub(subject=EXTERNAL, runs=[RUN]), NEW_RATES, (), False, id="run-of-the-hub"),
+        pytest.param(hub(subject=EXTERNAL), HypotheticalChanges(objects=[RUN]), (), False, id="run-of-the-changes"),
+        pytest.param(hub(), NEW_RATES, [WEB], False, id="adopted"),
+    ],
+)
+def test_a_placement_that_a_run_will_roll_out_does_not_count_as_rolled_out(state, changes, adopted, counts):
+    assert settled_placements(state, changes, adopted) == ({identity_of(WEB)} if counts else set())
