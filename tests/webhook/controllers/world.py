@@ -113,10 +113,11 @@ class World:
         await edit(self.store, PLACEMENT, Key(name), lambda it: with_metadata(it, annotations=off))
         await self.store.delete(PLACEMENT, Key(name))
 
-    async def until(self, test: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until *test* holds and nothing is written any more, Events included.
+    async def until(self, test: Callable[[], object], seconds: float = 5 * PATIENCE_SECONDS) -> None:
+        """Wait until *test* holds and no object, not even an Event, is written any more.
 
-        In virtual time, no work that is due remains undone between two samples, however slow the machine is.
+        In virtual time, all work that is due is done between two samples, however slow the machine is. The limit is
+        virtual, too, and has to cover rollouts: the default unavailable period of two clusters alone is 120 s.
         """
         revision, quiet = ("", -1), 0
         async with asyncio.timeout(seconds):
