@@ -271,7 +271,7 @@ class MemberStatus(ApiModel):
     attempt: Int32 = 0
     """Number of the latest attempt, 0 before the first."""
     operation_id: str = Field(default="", alias="operationID")
-    """Identity of the latest attempt, ``<run uid>/<member>/<attempt>``, empty before the first."""
+    """ID of the latest attempt, in the form ``<run uid>/<member>/<attempt>``. Empty before the first attempt."""
     upgrader: str = ""
     """The upgrader that executes the attempt."""
     operation_open: bool = Field(

@@ -100,7 +100,8 @@ def _course(run: JsonObject) -> Iterator[str]:
         some = policy["maxFailures"]
         failed = f"more than {some} clusters of a stage are" if some else "a cluster is"
         yield f"{policy['onFailure']} as soon as {failed} not done within {policy['clusterDeadline']}"
-    yield f"Done at {run['earliestFinish']} at the earliest{':' if run['assumptions'] else ''}"
+    assuming = ", assuming:" if run["assumptions"] else ""
+    yield f"Earliest finish: {run['earliestFinish']}{assuming}"
     yield from (f"  {assumption}" for assumption in run["assumptions"])
 
 

@@ -33,7 +33,7 @@ class Problem(Enum):
     UNSUPPORTED_MEDIA_TYPE = (
         "unsupported-media-type",
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        "The body must be declared as uncompressed JSON in UTF-8",
+        "The request body must be uncompressed JSON in UTF-8, with a matching Content-Type",
     )
     VALIDATION_FAILED = ("validation-failed", HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid request")
     RATE_LIMITED = ("rate-limited", HTTPStatus.TOO_MANY_REQUESTS, "Too many requests")

@@ -106,7 +106,7 @@ class ManagedAuthority:
         self._is_provisional = True  # whether the signer is provisional
         self._announced: datetime | None = None  # time since when every configuration trusts the active authority
         self._one_at_a_time = asyncio.Lock()
-        self._trouble = "the hub has not answered yet"
+        self._trouble = "the hub has not responded yet"
 
     @property
     def trust_pem(self) -> bytes:

@@ -314,7 +314,7 @@ class ApiServer:
                     self._next_reread = time() + REREAD_SECONDS
                 if fresh.address.rstrip("/") != self.address:  # its credentials must not be sent to this server
                     extra = {"server": self.address, "named": fresh.address}
-                    _log.warning("login for another server ignored until a restart", extra=extra)
+                    _log.warning("login not reloaded: server address changed, restart required", extra=extra)
                     return False
                 self.login = fresh
                 _log.info("login reloaded", extra={"server": self.address})

@@ -78,7 +78,7 @@ class TestOnFiles:
             "    + Namespace shop",
             "    + Secret shop/key",
             "    + ConfigMap shop/settings",
-            "  Done at 2026-03-01T13:30:00Z at the earliest:",
+            "  Earliest finish: 2026-03-01T13:30:00Z, assuming:",
             "    the update of a cluster is assumed to take no time",
             "    an approval is assumed to be given when it is requested",
             "    what is placed is selected from the known objects",
@@ -109,7 +109,7 @@ class TestOnFiles:
         write(folder / "window.yaml", made("ClusterMaintenanceWindow", "nights", WINDOWS, spec=spec))
         printed = lines(cli("plan", "-f", folder, "--run", "spring", "--now", NOW))
         assert "     faro waits: maintenance window nights is closed until 2026-03-01T22:00:00Z" in printed
-        assert "  Done at 2026-03-01T22:00:00Z at the earliest:" in printed
+        assert "  Earliest finish: 2026-03-01T22:00:00Z, assuming:" in printed
 
     def test_a_run_that_is_refused_by_admission_is_a_mistake_in_the_files(self, cli, folder):
         write(folder / "more.yaml", run("other", state="Walk"))
