@@ -224,7 +224,10 @@ def hub_options(command: _Command) -> _Command:
             help="Context of the kubeconfig.  [default: its current context]",
         ),
         click.option(
-            "--data", type=_path, metavar="DIR", help="Data directory of a running `harbormaster up`.  [env: HARBORMASTER_DATA]"
+            "--data",
+            type=_path,
+            metavar="DIR",
+            help="Data directory of a running `harbormaster up`.  [env: HARBORMASTER_DATA]",
         ),
         click.option("--server", metavar="URL", help="Address of the hub.  [env: HARBORMASTER_SERVER]"),
         click.option("--token-file", type=_path, metavar="FILE", help="File with the token to send."),
