@@ -86,8 +86,8 @@ CHANGE_RULES: Final = (
 """Rules for every kind whose updates are only reviewed for what they change."""
 
 _LOSSES: Final = (warn(impact.RULE, "Warns about clusters and objects that an update removes.", on=UPDATE),)
-_ONE_GROUP: Final = warn("C-42", "Every member of a run is in exactly one of its groups.")
-_BEYOND_BUDGET: Final = warn("K-42", "An update drifts no more nodes than the budgets allow in a day.", on=UPDATE)
+_ONE_GROUP: Final = warn("C-42", "Every member of a run should be in exactly one of its groups.")
+_BEYOND_BUDGET: Final = warn("K-42", "An update should drift no more nodes than the budgets allow in a day.", on=UPDATE)
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
@@ -97,46 +97,54 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         ),
     ),
     live_placement.warn_about_number: (
-        warn("X-05", "At least numberOfClusters clusters have joined and match the terms and tolerations."),
+        warn("X-05", "At least numberOfClusters clusters should have joined and match the terms and tolerations."),
     ),
-    live_placement.warn_about_unknown_clusters: (warn("X-07", "The clusters of clusterNames are member clusters."),),
-    live_placement.warn_about_unknown_properties: (warn("X-08", "A property is well known, or reported by a member."),),
-    live_placement.warn_about_empty_selectors: (warn("X-25", "A selector matches an object on the hub."),),
+    live_placement.warn_about_unknown_clusters: (
+        warn("X-07", "The clusters of clusterNames should be member clusters."),
+    ),
+    live_placement.warn_about_unknown_properties: (
+        warn("X-08", "A property should be well known, or reported by a member."),
+    ),
+    live_placement.warn_about_empty_selectors: (warn("X-25", "A selector should match an object on the hub."),),
     live_placement.warn_about_shared_objects: (
-        warn("X-22", "No other placement has the same object on the same clusters."),
+        warn("X-22", "No other placement should place the same object on the same clusters."),
     ),
     live_placement.warn_about_history: (
-        warn("X-24", "revisionHistoryLimit keeps the snapshots that unfinished runs use.", on=UPDATE),
+        warn("X-24", "revisionHistoryLimit should keep the snapshots that unfinished runs use.", on=UPDATE),
     ),
     selected_objects.warn_about_jobs_with_a_ttl: (
-        warn("X-37", "A selected Job has no ttlSecondsAfterFinished, or runs once per manifest."),
+        warn("X-37", "A selected Job should not have ttlSecondsAfterFinished unless it runs once per manifest."),
     ),
     live_staged_update.warn_about_stages: (
-        warn("X-35", "Every member cluster is in exactly one stage and has a valid sorting label."),
+        warn("X-35", "Every member cluster should be in exactly one stage and have a valid sorting label."),
     ),
     live_staged_update.warn_about_use: (
-        warn("X-36", "No unfinished run uses a strategy that is changed or deleted.", on=UPDATE | DELETE),
+        warn("X-36", "No unfinished run should use a strategy that is changed or deleted.", on=UPDATE | DELETE),
     ),
     live_staged_update.warn_about_references: (
-        warn("X-41", "Placement, strategy and snapshot of a run exist, and the placement is External.", on=CREATE),
+        warn(
+            "X-41",
+            "Placement, strategy and snapshot of a run should exist, and the placement should be External.",
+            on=CREATE,
+        ),
     ),
     live_staged_update.warn_about_analysis: (
-        warn("X-54", "The analysis of a run names stages of its strategy with an Approval in afterStageTasks."),
+        warn("X-54", "The analysis of a run should name stages of its strategy with an Approval in afterStageTasks."),
     ),
-    live_staged_update.warn_about_other_runs: (warn("X-43", "No other run of the placement is unfinished."),),
+    live_staged_update.warn_about_other_runs: (warn("X-43", "No other run of the placement should be unfinished."),),
     live_upgrade.warn_about_groups: (
-        warn("C-40", "A group without a memberSelector is named by the group label of at least one member."),
-        warn("C-41", "The group label of every member names a group of the strategy."),
+        warn("C-40", "A group without a memberSelector should be named by the group label of at least one member."),
+        warn("C-41", "The group label of every member should name a group of the strategy."),
         _ONE_GROUP,
     ),
     live_upgrade.warn_about_run: (
         _ONE_GROUP,
-        warn("C-43", "No member of a run already has a higher version."),
-        warn("C-44", "No member of a run is more than one minor version behind."),
-        warn("C-45", "The version of a run is not a preview."),
-        warn("C-46", "The version of a run is in the catalog of every member's region."),
-        warn("C-47", "No other unfinished run has the same members."),
-        warn("C-56", "The strategy of a run exists."),
+        warn("C-43", "No member of a run should already have a higher version."),
+        warn("C-44", "No member of a run should be more than one minor version behind."),
+        warn("C-45", "The version of a run should not be a preview."),
+        warn("C-46", "The version of a run should be in the catalog of every member's region."),
+        warn("C-47", "No other unfinished run should have the same members."),
+        warn("C-56", "The strategy of a run should exist."),
     ),
     live_node_pool.warn_about_drift: (
         warn("K-41", "Warns about nodes that an update drifts, and when they are replaced.", on=UPDATE),
@@ -152,7 +160,7 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
         Rule(
             "K-46",
             (Severity.WARN,),
-            "vnetSubnetID is not changed between valid subnets.",
+            "vnetSubnetID should not change between valid subnets.",
             "seed 002",
             operations=UPDATE,
             only=(AKS_NODE_CLASS,),
@@ -161,22 +169,23 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     live_override.warn_about_placement: pick(override.RULES, "X-62"),
     live_override.warn_about_effect: (
         warn(
-            "X-77", "The hub serves the kind of a selector in its version, and an override of this kind can select it."
+            "X-77",
+            "The hub should serve the kind and version of a selector. The scope of the kind should fit the override.",
         ),
-        warn("X-78", "A placement of the override places each selected object, in the selected version."),
-        warn("X-79", "A rule matches at least one member cluster."),
+        warn("X-78", "A placement of the override should place each selected object, in the selected version."),
+        warn("X-79", "A rule should match at least one member cluster."),
     ),
     live_eviction.warn_about_target: (
-        warn("X-83", "The placement of an eviction exists and is on the cluster.", on=CREATE),
+        warn("X-83", "The placement of an eviction should exist and be on the cluster.", on=CREATE),
     ),
-    live_eviction.warn_about_idle_budget: (warn("X-81", "A placement of the budget's name exists."),),
-    live_eviction.warn_about_closed_budget: (warn("X-82", "A budget can allow an eviction."),),
+    live_eviction.warn_about_idle_budget: (warn("X-81", "A placement of the budget's name should exist."),),
+    live_eviction.warn_about_closed_budget: (warn("X-82", "A budget should be able to allow an eviction."),),
     live_member_cluster.warn_about_taints: (
-        warn("X-92", "The placements on a member tolerate a new taint, which does not evict them.", on=UPDATE),
+        warn("X-92", "The placements on a member should tolerate a new taint, which does not evict them.", on=UPDATE),
     ),
     live_member_cluster.warn_about_deletion: (
         warn("D-05", "Warns about placements on a member that is deleted: see X-93.", on=DELETE),
-        warn("X-93", "A member that is deleted has no placements.", on=DELETE),
+        warn("X-93", "A member that is deleted should have no placements.", on=DELETE),
     ),
 }
 """Rules of the live checks, by check."""

@@ -29,31 +29,38 @@ Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterato
 Object = TypeVar("Object", bound=ApiObject)
 
 _BODIES: Final = ("spec", "sourceStatus", "lastUpdatedTime")
-_UNCHANGED: Final = deny("X-95", "The spec of a snapshot does not change.", OURS, on=UPDATE)
-_TYPED: Final = "Every object in it has an apiVersion and a kind."
+_UNCHANGED: Final = deny("X-95", "The spec of a snapshot is immutable.", OURS, on=UPDATE)
+_TYPED: Final = "Every object in it must have an apiVersion and a kind."
 POLICY_SNAPSHOT_RULES: Final = (
-    schema("N-01", "policyHash is set, and the policy is within the limits of the schema.", f"{CRD}, CEL", *_BODIES),
+    schema(
+        "N-01",
+        "policyHash must be set, and the policy must be within the limits of the schema.",
+        f"{CRD}, CEL",
+        *_BODIES,
+    ),
     *pick(PLACEMENT_RULES, "P-32", "P-33", "P-36", "P-39", "P-40", "P-43"),
     _UNCHANGED,
 )
 MEMBER_RULES: Final = (
-    schema("N-02", "state is set, and heartbeatPeriodSeconds is 1 to 600.", CRD, *_BODIES),
-    schema("X-94", "state is Join or Leave.", OURS),
+    schema("N-02", "state must be set, and heartbeatPeriodSeconds must be 1 to 600.", CRD, *_BODIES),
+    schema("X-94", "state must be Join or Leave.", OURS),
 )
 BINDING_RULES: Final = (
-    schema("N-03", "State, snapshot names, target cluster and decision are set.", CRD, *_BODIES),
-    schema("X-96", "state is Scheduled, Bound or Unscheduled, and the target cluster does not change.", OURS),
+    schema("N-03", "State, snapshot names, target cluster and decision must be set.", CRD, *_BODIES),
+    schema("X-96", "state must be Scheduled, Bound or Unscheduled, and the target cluster is immutable.", OURS),
 )
-WORK_RULES: Final = (schema("N-04", "The apply and report strategies have known values. " + _TYPED, CRD, *_BODIES),)
-APPLIED_WORK_RULES: Final = (schema("N-05", "workName and workNamespace are set.", CRD, *_BODIES),)
+WORK_RULES: Final = (
+    schema("N-04", "The apply and report strategies must have known values. " + _TYPED, CRD, *_BODIES),
+)
+APPLIED_WORK_RULES: Final = (schema("N-05", "workName and workNamespace must be set.", CRD, *_BODIES),)
 RESOURCE_SNAPSHOT_RULES: Final = (
-    schema("N-06", "selectedResources is set. " + _TYPED, CRD, *_BODIES),
+    schema("N-06", "selectedResources must be set. " + _TYPED, CRD, *_BODIES),
     _UNCHANGED,
 )
-STATUS_RULES: Final = (schema("N-07", "sourceStatus and lastUpdatedTime are set.", CRD, *_BODIES),)
+STATUS_RULES: Final = (schema("N-07", "sourceStatus and lastUpdatedTime must be set.", CRD, *_BODIES),)
 OVERRIDE_SNAPSHOT_RULES: Final = (
     schema(
-        "N-08", "overrideSpec and overrideHash are set, and the placement does not change.", f"{CRD}, CEL", *_BODIES
+        "N-08", "overrideSpec and overrideHash must be set, and the placement is immutable.", f"{CRD}, CEL", *_BODIES
     ),
     _UNCHANGED,
 )

@@ -44,26 +44,27 @@ _VALIDATOR: Final = "KubeFleet pkg/utils/validator/membercluster.go"
 
 RULES: Final = (
     *USER_RULES,
-    deny("M-01", "The name has at most 63 characters.", CEL),
-    schema("M-02", "The identity has a kind and a name.", CRD, "spec.identity"),
-    schema("M-03", "heartbeatPeriodSeconds is 1 to 600.", CRD, "spec.heartbeatPeriodSeconds"),
-    schema("M-04", "There are at most 100 taints, each with a key and the effect NoSchedule.", CRD, "spec.taints"),
-    deny("M-05", "The key of a taint is a qualified name.", _VALIDATOR),
-    deny("M-06", "The value of a taint is a label value.", _VALIDATOR),
-    deny("M-07", "No two taints are the same.", _VALIDATOR),
-    schema("M-08", "The validationMode of deleteOptions is Strict or Skip.", CRD, "spec.deleteOptions"),
-    deny("X-90", "The identity can be the subject of a role binding: a User, Group or ServiceAccount.", OURS),
-    deny("X-91", "The label kubernetes-fleet.io/member-name, if set, is the name of the member.", OURS),
+    deny("M-01", "The name must have at most 63 characters.", CEL),
+    schema("M-02", "The identity must have a kind and a name.", CRD, "spec.identity"),
+    schema("M-03", "heartbeatPeriodSeconds must be 1 to 600.", CRD, "spec.heartbeatPeriodSeconds"),
+    schema("M-04", "There must be at most 100 taints, each with a key and the effect NoSchedule.", CRD, "spec.taints"),
+    deny("M-05", "The key of a taint must be a qualified name.", _VALIDATOR),
+    deny("M-06", "The value of a taint must be a label value.", _VALIDATOR),
+    deny("M-07", "No two taints may be the same.", _VALIDATOR),
+    schema("M-08", "The validationMode of deleteOptions must be Strict or Skip.", CRD, "spec.deleteOptions"),
+    deny("X-90", "The identity must be a valid subject of a role binding: a User, Group or ServiceAccount.", OURS),
+    deny("X-91", "The label kubernetes-fleet.io/member-name, if set, must be the name of the member.", OURS),
     warn(
-        "X-98", f"The annotation {UPGRADE_WINDOWS}, if set, is a comma list of at most {MOST_NAMED} names of windows."
+        "X-98",
+        f"The annotation {UPGRADE_WINDOWS}, if set, should name at most {MOST_NAMED} windows, separated by commas.",
     ),
-    warn("C-53", "The upgrade annotations and the group label of a member are well formed."),
-    warn("X-27", f"An annotation {SCORE_PREFIX}NAME holds a readable score that has not expired."),
+    warn("C-53", "The upgrade annotations and the group label of a member should be well formed."),
+    warn("X-27", f"An annotation {SCORE_PREFIX}NAME should hold a readable score that has not expired."),
 )
 DELETION_RULES: Final = (
     deny(
         "M-09",
-        "With networking agents, a member that still exports services cannot leave, unless validationMode is Skip.",
+        "With networking agents, a member that still exports services must not leave unless validationMode is Skip.",
         "KubeFleet pkg/webhook/membercluster",
         on=DELETE,
     ),

@@ -22,9 +22,9 @@ from webhook.validation.framework.metadata import METADATA
 from webhook.validation.framework.rule import OURS, deny, enforces
 
 CONFIRMATION_RULE: Final = deny(
-    "X-84", f"The annotation {CONFIRM_REMOVAL} is DIGEST[,DIGEST…]@EXPIRY, at most 72 h ahead.", OURS
+    "X-84", f"The annotation {CONFIRM_REMOVAL} must be DIGEST[,DIGEST…]@EXPIRY, at most 72 h ahead.", OURS
 )
-MODE_RULE: Final = deny("X-85", f"The annotation {REMOVAL_CONFIRMATION} is Off, Warn or Confirm.", OURS)
+MODE_RULE: Final = deny("X-85", f"The annotation {REMOVAL_CONFIRMATION} must be Off, Warn or Confirm.", OURS)
 RULES: Final = (CONFIRMATION_RULE, MODE_RULE)
 ANNOTATIONS: Final = frozenset({CONFIRM_REMOVAL, REMOVAL_CONFIRMATION})
 _FORM: Final = "must be DIGEST[,DIGEST…]@EXPIRY, as `harbormaster confirm` writes it"

@@ -275,9 +275,7 @@ class ReviewHandler:
             if request.method != "POST":
                 return _status(405, f"method {request.method} is not allowed, only POST")
             if not has_json_body(request):
-                return self._refuse(
-                    415, "media_type", "the body must be uncompressed JSON with Content-Type application/json"
-                )
+                return self._refuse(415, "media_type", "the body must be uncompressed application/json")
             try:
                 is_known = await self._doorkeeper.learns(request.transport, by_secret=by_secret)
             except StaleClientError as error:  # the certificate has expired, and a new connection needs a valid one

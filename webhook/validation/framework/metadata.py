@@ -20,12 +20,12 @@ _NO_META: Final = ObjectMeta()
 _API_SERVER: Final = "Kubernetes API server"
 
 METADATA_RULES: Final = (
-    deny("A-01", "The name is a DNS subdomain of at most 253 characters.", _API_SERVER),
-    deny("A-02", "Label keys are qualified names, and label values label values.", _API_SERVER),
-    deny("A-03", "Annotation keys are qualified names.", _API_SERVER),
+    deny("A-01", "The name must be a DNS subdomain of at most 253 characters.", _API_SERVER),
+    deny("A-02", "Label keys must be qualified names, and label values must be valid label values.", _API_SERVER),
+    deny("A-03", "Annotation keys must be qualified names.", _API_SERVER),
     schema(
         "A-04",
-        "Required fields are set, and every value has the right JSON type.",
+        "Required fields must be set, and every value must have the JSON type of its field.",
         _API_SERVER,
         "metadata",
         "spec",
@@ -34,7 +34,7 @@ METADATA_RULES: Final = (
 """Rules for every kind."""
 USER_RULES: Final = (
     *METADATA_RULES,
-    warn("X-97", "Labels and annotations with the prefix kubernetes-fleet.io/ have a known meaning."),
+    warn("X-97", "Labels and annotations with the prefix kubernetes-fleet.io/ should have a known meaning."),
 )
 """Rules for the kinds that users write."""
 

@@ -58,7 +58,7 @@ RULES: Final = (
     Rule(
         "G-01",
         (Severity.DENY,),
-        "Pods are not created on the hub, outside reserved namespaces (off by default).",
+        "Pods must not be created on the hub, outside reserved namespaces (off by default).",
         _WORKLOADS,
         operations=CREATE,
         only=(POD,),
@@ -66,54 +66,62 @@ RULES: Final = (
     Rule(
         "G-02",
         (Severity.DENY,),
-        "ReplicaSets are not created on the hub, outside reserved namespaces (off by default).",
+        "ReplicaSets must not be created on the hub, outside reserved namespaces (off by default).",
         _WORKLOADS,
         operations=CREATE,
         only=(REPLICA_SET,),
     ),
     deny(
         "G-03",
-        "PodDisruptionBudgets are not created on the hub, outside reserved namespaces (off by default).",
+        "PodDisruptionBudgets must not be created on the hub, outside reserved namespaces (off by default).",
         _WORKLOADS,
         on=CREATE,
     ),
-    deny("G-04", "Only admins write definitions of the fleet's groups (off by default).", _HANDLER),
+    deny("G-04", "Only admins may write definitions of the fleet's groups (off by default).", _HANDLER),
     deny(
-        "G-05", "Only trusted users create or delete a managed member (off by default).", _HANDLER, on=CREATE | DELETE
+        "G-05",
+        "Only trusted users may create or delete a managed member (off by default).",
+        _HANDLER,
+        on=CREATE | DELETE,
     ),
-    deny("G-06", "A managed member keeps an annotation that marks it (off by default).", _HANDLER, on=UPDATE),
+    deny(
+        "G-06", "The annotations that mark a managed member must not be removed (off by default).", _HANDLER, on=UPDATE
+    ),
     deny(
         "G-07",
-        "The labels of a managed member do not change (off by default, with its own setting).",
+        "The labels of a managed member are immutable (off by default, with its own setting).",
         _HANDLER,
         on=UPDATE,
     ),
     deny(
         "G-08",
-        "Only trusted users change a managed member, except labels, taints and annotations (off by default).",
+        "Only trusted users may change a managed member, except labels, taints and annotations (off by default).",
         _HANDLER,
         on=UPDATE,
     ),
     deny(
         "G-09",
-        "An unmanaged member remains unmanaged, and only trusted users change its status (off by default).",
+        "An unmanaged member must remain unmanaged, and only trusted users may change its status (off by default).",
         _HANDLER,
         on=UPDATE,
     ),
-    deny("G-10", "Only trusted users write namespaces named fleet-* (off by default).", _HANDLER),
+    deny("G-10", "Only trusted users may write namespaces named fleet-* (off by default).", _HANDLER),
     deny(
         "G-11",
-        "Only trusted users write in a member's namespace, except for its agent's status and finalizer.",
+        "Only trusted users may write in a member's namespace. Its agent may write its own status and finalizer.",
         _HANDLER,
     ),
     deny(
-        "G-16", "Only admins change the identity of a member (off by default, with its own setting).", OURS, on=UPDATE
+        "G-16",
+        "Only admins may change the identity of a member (off by default, with its own setting).",
+        OURS,
+        on=UPDATE,
     ),
-    deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
-    deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
-    deny("G-19", "The namespace of the installation is not deleted accidentally.", OURS, on=DELETE),
-    deny("G-20", "Only the loop sets a binding to Unscheduled, which removes its content.", OURS, on=UPDATE),
-    deny("X-50", "Only harbormaster creates approval requests.", OURS, on=CREATE),
+    deny("G-17", "The namespace of a member must not be deleted while the member exists.", OURS, on=DELETE),
+    deny("G-18", "A definition of the fleet must not be deleted while objects of its kind exist.", OURS, on=DELETE),
+    deny("G-19", "The namespace of the installation must not be deleted accidentally.", OURS, on=DELETE),
+    deny("G-20", "Only the loop may set a binding to Unscheduled, which removes its content.", OURS, on=UPDATE),
+    deny("X-50", "Only harbormaster may create approval requests.", OURS, on=CREATE),
 )
 LEFT_TO_OTHERS: Final = (
     _left_to_others("G-12", "Only trusted users write fleet objects in reserved namespaces", _HANDLER),

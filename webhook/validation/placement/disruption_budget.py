@@ -23,11 +23,11 @@ _VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementdisru
 RULES: Final = (
     *USER_RULES,
     deny("B-01", "maxUnavailable and minAvailable are mutually exclusive.", CEL),
-    schema("B-02", "A limit is an integer of at least 0 or a percentage of 0% to 100%.", f"{CRD}, CEL", "spec"),
-    deny("B-03", "The budget of a PickAll placement has no maxUnavailable.", _VALIDATOR),
-    deny("B-04", "The minAvailable of a budget for a PickAll placement is an integer.", _VALIDATOR),
+    schema("B-02", "A limit must be an integer of at least 0 or a percentage from 0% to 100%.", f"{CRD}, CEL", "spec"),
+    deny("B-03", "The budget of a PickAll placement must not set maxUnavailable.", _VALIDATOR),
+    deny("B-04", "minAvailable must be an integer when the placement is PickAll.", _VALIDATOR),
     allow("B-05", "A budget may be created before its placement.", "KubeFleet pkg/webhook"),
-    warn("X-80", "A budget has a limit. Without one it blocks every eviction."),
+    warn("X-80", "A budget should have a limit. Without one it blocks every eviction."),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

@@ -30,19 +30,19 @@ DATA: Final = FieldPath.of("data")
 
 RULES: Final = (
     *USER_RULES,
-    schema("E-01", "data has 1 to 50 entries, all of them objects.", CRD, "data"),
+    schema("E-01", "data must have 1 to 50 entries, all of them objects.", CRD, "data"),
     never_placed.NAMESPACE_RULE,
     never_placed.KIND_RULE,
-    deny("X-70", "An entry has apiVersion, kind and metadata.name.", OURS),
-    deny("X-73", "An entry is neither an envelope nor another object of the fleet.", OURS),
-    deny("X-74", "An envelope has no object twice.", OURS),
-    deny("X-75", "The annotation harbormaster.dev/ignore-fields of an entry is well formed.", OURS),
-    warn("X-76", "A Job in an envelope has no ttlSecondsAfterFinished, or runs once per manifest."),
+    deny("X-70", "An entry must have apiVersion, kind and metadata.name.", OURS),
+    deny("X-73", "An entry must not be an envelope or another object of the fleet.", OURS),
+    deny("X-74", "An envelope must not have an object twice.", OURS),
+    deny("X-75", "The annotation harbormaster.dev/ignore-fields of an entry must be well formed.", OURS),
+    warn("X-76", "A Job in an envelope should not have ttlSecondsAfterFinished unless it runs once per manifest."),
 )
-CLUSTER_RULES: Final = (*RULES, deny("X-71", "An entry of a ClusterResourceEnvelope is cluster-scoped.", OURS))
+CLUSTER_RULES: Final = (*RULES, deny("X-71", "An entry of a ClusterResourceEnvelope must be cluster-scoped.", OURS))
 NAMESPACED_RULES: Final = (
     *RULES,
-    deny("X-72", "An entry of a ResourceEnvelope names the namespace of the envelope.", OURS),
+    deny("X-72", "An entry of a ResourceEnvelope must name the namespace of the envelope.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

@@ -21,10 +21,10 @@ _VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementevict
 
 RULES: Final = (
     *USER_RULES,
-    schema("V-01", "placementName and clusterName are set and have at most 255 characters.", CRD, "spec"),
-    deny("V-02", "placementName and clusterName do not change.", CEL, on=UPDATE),
-    deny("V-03", "The placement is not being deleted.", _VALIDATOR, on=CREATE),
-    deny("V-04", "The placement is not PickFixed: clusterNames is edited instead.", _VALIDATOR, on=CREATE),
+    schema("V-01", "placementName and clusterName must be set and have at most 255 characters.", CRD, "spec"),
+    deny("V-02", "placementName and clusterName are immutable.", CEL, on=UPDATE),
+    deny("V-03", "The placement must not be terminating.", _VALIDATOR, on=CREATE),
+    deny("V-04", "The placement must not be PickFixed: edit clusterNames instead.", _VALIDATOR, on=CREATE),
     allow(
         "V-05",
         "The placement need not exist. Without it, the eviction becomes invalid.",

@@ -18,11 +18,13 @@ from webhook.validation.framework.context import Context
 from webhook.validation.framework.rule import OURS, deny
 
 NAMESPACE_RULE: Final = deny(
-    "X-01", "No reserved namespace is selected by name or wrapped in an envelope.", f"{OURS}; KubeFleet issue 661"
+    "X-01",
+    "Reserved namespaces must not be selected by name or wrapped in an envelope.",
+    f"{OURS}; KubeFleet issue 661",
 )
 KIND_RULE: Final = deny(
     "X-02",
-    "Selected and wrapped objects do not belong to the fleet itself or to a kind that is never placed, such as Pod.",
+    "Selected and wrapped objects must not belong to the fleet itself or to a kind that is never placed, such as Pod.",
     OURS,
 )
 

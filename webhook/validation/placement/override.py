@@ -56,68 +56,71 @@ _PATCHES: Final = "spec.policy.overrideRules.*.jsonPatchOverrides"
 
 RULES: Final = (
     *USER_RULES,
-    deny("O-01", "The placement is not changed, added or removed.", CEL, on=UPDATE),
-    schema("O-03", "The placement has a name and a known scope.", CRD, "spec.placement"),
-    schema("O-04", "There are 1 to 20 selectors.", CRD, "spec.clusterResourceSelectors", "spec.resourceSelectors"),
+    deny("O-01", "The placement must not be changed, added or removed.", CEL, on=UPDATE),
+    schema("O-03", "The placement must have a name and a known scope.", CRD, "spec.placement"),
+    schema("O-04", "There must be 1 to 20 selectors.", CRD, "spec.clusterResourceSelectors", "spec.resourceSelectors"),
     schema(
         "O-06",
-        "A selector has group, version and kind, and selects by name.",
+        "A selector must have group, version and kind, and select by name.",
         f"{CRD}, {_VALIDATOR}",
         "spec.clusterResourceSelectors.*",
         "spec.resourceSelectors.*",
     ),
-    deny("O-07", "No object is selected twice.", _VALIDATOR),
-    deny("O-08", "No other override of the kind in the namespace selects the same object.", _VALIDATOR),
-    deny("O-09", "There are at most 100 overrides of the kind in the namespace.", "KubeFleet pkg/webhook", on=CREATE),
-    schema("O-10", "There are 1 to 20 override rules.", CRD, "spec.policy"),
+    deny("O-07", "No object may be selected twice.", _VALIDATOR),
+    deny("O-08", "No other override of the kind in the namespace may select the same object.", _VALIDATOR),
+    deny(
+        "O-09", "There must be at most 100 overrides of the kind in the namespace.", "KubeFleet pkg/webhook", on=CREATE
+    ),
+    schema("O-10", "There must be 1 to 20 override rules.", CRD, "spec.policy"),
     schema(
         "O-11",
-        "A rule selects clusters with at most 10 terms, each by label only.",
+        "A rule must select clusters with at most 10 terms, each by label only.",
         f"{CRD}, {_VALIDATOR}",
         "spec.policy.overrideRules.*.clusterSelector",
     ),
-    deny("O-12", "A term that selects clusters has a labelSelector.", _VALIDATOR),
-    deny("O-13", "A labelSelector is well formed.", _VALIDATOR),
-    schema("O-14", "overrideType is JSONPatch or Delete.", CRD, "spec.policy.overrideRules.*.overrideType"),
-    deny("O-15", "Delete takes no patches.", _VALIDATOR),
-    schema("O-16", "JSONPatch has 1 to 20 patches.", f"{CRD}, {_VALIDATOR}", _PATCHES),
-    schema("O-17", "A patch adds, removes or replaces.", CRD, f"{_PATCHES}.*.op"),
+    deny("O-12", "A term that selects clusters must have a labelSelector.", _VALIDATOR),
+    deny("O-13", "A labelSelector must be well formed.", _VALIDATOR),
+    schema("O-14", "overrideType must be JSONPatch or Delete.", CRD, "spec.policy.overrideRules.*.overrideType"),
+    deny("O-15", "Delete must not have patches.", _VALIDATOR),
+    schema("O-16", "JSONPatch must have 1 to 20 patches.", f"{CRD}, {_VALIDATOR}", _PATCHES),
+    schema("O-17", "The op of a patch must be add, remove or replace.", CRD, f"{_PATCHES}.*.op"),
     deny(
         "O-18",
-        "The path of a patch is a field that may differ between clusters. In metadata, only labels and annotations "
-        "may.",
+        "A patch must not change apiVersion, kind, status, or metadata other than labels and annotations.",
         _VALIDATOR,
         f"{_PATCHES}.*.path",
     ),
-    deny("O-19", "A patch that removes has no value.", _VALIDATOR),
+    deny("O-19", "A patch that removes must not have a value.", _VALIDATOR),
     deny(
         "X-60",
-        "An override selects no envelope: envelopes are unpacked before overrides apply.",
+        "An override must not select an envelope: envelopes are unpacked before overrides apply.",
         f"{OURS}; KubeFleet issue 770",
     ),
     deny("X-61", "Group, version, kind and name identify an object, not selectionScope (see O-07, O-08).", OURS),
-    warn("X-62", "An override names a placement, and that placement exists.", f"{OURS}; KubeFleet issue 846"),
+    warn(
+        "X-62", "An override should name a placement, and that placement should exist.", f"{OURS}; KubeFleet issue 846"
+    ),
     deny(
         "X-64",
-        "In a path, ~ is followed by 0 or 1, a list position has neither sign nor leading zeros, and - only appends.",
+        "In a path, 0 or 1 must follow ~, a list index must be without sign and leading zeros, and - may only append.",
         f"{OURS}; RFC 6901, RFC 6902",
     ),
-    deny("X-65", "A label variable in a value is closed, and names a label key.", OURS),
-    warn("X-66", "A patch that adds or replaces has a value."),
-    warn("X-68", "A rule has a clusterSelector. Without one, it applies to no cluster."),
+    deny("X-65", "A label variable in a value must be closed and name a label key.", OURS),
+    warn("X-66", "A patch that adds or replaces should have a value."),
+    warn("X-68", "A rule should have a clusterSelector. Without one, it applies to no cluster."),
 )
 CLUSTER_RULES: Final = (
     *RULES,
-    deny("O-02", "The placement is cluster-scoped.", CEL),
-    deny("O-05", "A selector has no labelSelector.", _VALIDATOR),
+    deny("O-02", "The placement must be cluster-scoped.", CEL),
+    deny("O-05", "A selector must not have a labelSelector.", _VALIDATOR),
     Rule(
         "X-63",
         (Severity.WARN, Severity.DENY),
-        "No patch changes permissions on members. Refused in strict mode.",
+        "A patch should not change permissions on members. Refused in strict mode.",
         f"{OURS}; KubeFleet PR 863",
     ),
 )
-NAMESPACED_RULES: Final = (*RULES, deny("X-67", "Version, kind and name of a selector are not empty.", OURS))
+NAMESPACED_RULES: Final = (*RULES, deny("X-67", "Version, kind and name of a selector must not be empty.", OURS))
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""
 

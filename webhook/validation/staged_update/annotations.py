@@ -19,9 +19,9 @@ from webhook.validation.framework.field import Cause, FieldError
 from webhook.validation.framework.metadata import METADATA
 from webhook.validation.framework.rule import OURS, deny
 
-READABLE: Final = deny("X-52", f"The annotation {ANALYSIS} is a map of checks by stage.", OURS)
+READABLE: Final = deny("X-52", f"The annotation {ANALYSIS} must be a map of checks by stage.", OURS)
 OF_STAGES: Final = deny(
-    "X-53", f"The annotation {ANALYSIS} names only stages with an Approval in afterStageTasks.", OURS
+    "X-53", f"The annotation {ANALYSIS} must name only stages with an Approval in afterStageTasks.", OURS
 )
 
 _AT: Final = METADATA / "annotations" / ANALYSIS
@@ -53,7 +53,7 @@ def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> 
 
 
 POLICY_READABLE: Final = deny(
-    "X-55", "The annotations of a failure policy are well formed: on-failure, max-failures, cluster-deadline.", OURS
+    "X-55", "The annotations of a failure policy must be well formed: on-failure, max-failures, cluster-deadline.", OURS
 )
 
 

@@ -18,11 +18,11 @@ from webhook.validation.framework.rule import CEL, CRD, UPDATE, deny, enforces, 
 
 RULES: Final = (
     *METADATA_RULES,
-    schema("Q-01", "parentStageRollout and targetStage are set.", CRD, "spec"),
-    deny("Q-02", "The spec does not change.", CEL, on=UPDATE),
+    schema("Q-01", "parentStageRollout and targetStage must be set.", CRD, "spec"),
+    deny("Q-02", "The spec is immutable.", CEL, on=UPDATE),
 )
 STATUS_RULES: Final = (
-    warn("X-51", "An approval has the current generation of the request. Otherwise it is ignored.", on=UPDATE),
+    warn("X-51", "An approval should have the current generation of the request. Otherwise it is ignored.", on=UPDATE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

@@ -42,24 +42,28 @@ from webhook.validation.staged_update.annotations import (
 
 RULES: Final = (
     *USER_RULES,
-    deny("R-01", "The name has at most 63 characters.", CEL),
-    schema("R-02", "placementName is set and has at most 255 characters.", CRD, "spec.placementName"),
-    schema("R-03", "stagedRolloutStrategyName is set.", CRD, "spec.stagedRolloutStrategyName"),
-    schema("R-04", "state is Initialize, Run or Stop.", CRD, "spec.state"),
-    deny("R-05", "placementName does not change.", CEL, on=UPDATE),
-    deny("R-06", "resourceSnapshotIndex is a string and does not change.", f"{CRD}, CEL", "spec.resourceSnapshotIndex"),
-    deny("R-07", "stagedRolloutStrategyName does not change.", CEL, on=UPDATE),
-    deny("R-08", "state changes only from Initialize to Run, from Run to Stop and from Stop to Run.", CEL, on=UPDATE),
-    deny("X-40", "resourceSnapshotIndex is empty or a decimal number without leading zeros.", OURS),
-    warn("X-42", "A new run has state Run. Until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
-    deny("X-44", "resourceSnapshotIndex is neither added nor removed.", OURS, on=UPDATE),
-    deny("X-45", "placementName and stagedRolloutStrategyName are not empty.", OURS),
+    deny("R-01", "The name must have at most 63 characters.", CEL),
+    schema("R-02", "placementName must be set and have at most 255 characters.", CRD, "spec.placementName"),
+    schema("R-03", "stagedRolloutStrategyName must be set.", CRD, "spec.stagedRolloutStrategyName"),
+    schema("R-04", "state must be Initialize, Run or Stop.", CRD, "spec.state"),
+    deny("R-05", "placementName is immutable.", CEL, on=UPDATE),
+    deny(
+        "R-06", "resourceSnapshotIndex must be a string and is immutable.", f"{CRD}, CEL", "spec.resourceSnapshotIndex"
+    ),
+    deny("R-07", "stagedRolloutStrategyName is immutable.", CEL, on=UPDATE),
+    deny(
+        "R-08", "state may change only from Initialize to Run, from Run to Stop and from Stop to Run.", CEL, on=UPDATE
+    ),
+    deny("X-40", "resourceSnapshotIndex must be empty or a decimal number without leading zeros.", OURS),
+    warn("X-42", "A new run should have state Run. Until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
+    deny("X-44", "resourceSnapshotIndex must not be added or removed.", OURS, on=UPDATE),
+    deny("X-45", "placementName and stagedRolloutStrategyName must not be empty.", OURS),
     READABLE,
     POLICY_READABLE,
 )
 DELETION_RULES: Final = (
     warn("D-04", "Warns that deleting an unfinished run leaves the rollout incomplete: see X-46.", on=DELETE),
-    warn("X-46", "A run is finished before it is deleted. Otherwise the rollout remains incomplete.", on=DELETE),
+    warn("X-46", "A run should be finished before it is deleted. Otherwise the rollout remains incomplete.", on=DELETE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""

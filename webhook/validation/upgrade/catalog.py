@@ -18,7 +18,7 @@ from webhook.validation.upgrade.shape import VERSIONS, WRITTEN_BY_USERS, validat
 RULES: Final = (
     *WRITTEN_BY_USERS,
     VERSIONS,
-    deny("C-54", "A catalog lists every region, version, family and image once.", OURS),
+    deny("C-54", "A catalog must list every region, version, family and image once.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 REGIONS: Final = SPEC / "regions"

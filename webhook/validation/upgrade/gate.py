@@ -26,11 +26,11 @@ RULES: Final = (
     *WRITTEN_BY_RUNS,
     SCHEDULED,
     TIMES,
-    deny("C-26", "The spec of a gate does not change.", OURS, on=UPDATE),
+    deny("C-26", "The spec of a gate is immutable.", OURS, on=UPDATE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
-STATUS_RULES: Final = (deny("C-51", "Only a gate that is Pending is approved or rejected.", OURS, on=UPDATE),)
-GUARDS: Final = (deny("C-52", "Only harbormaster creates and deletes gates.", OURS, on=CREATE | DELETE),)
+STATUS_RULES: Final = (deny("C-51", "Only a gate that is Pending may be approved or rejected.", OURS, on=UPDATE),)
+GUARDS: Final = (deny("C-52", "Only harbormaster may create and delete gates.", OURS, on=CREATE | DELETE),)
 
 CLEANERS: Final = frozenset(
     {

@@ -27,12 +27,12 @@ RULES: Final = (
     SELECTORS,
     deny(
         "C-19",
-        "targetKubernetesVersion is required for channel TargetKubernetesVersion, and forbidden for others.",
+        "targetKubernetesVersion must be set when channel is TargetKubernetesVersion, and must not be set otherwise.",
         OURS,
     ),
-    deny("C-20", "longTermSupport is only for channel TargetKubernetesVersion.", OURS),
-    deny("C-21", "Channel NodeImage selects Consistent images.", OURS),
-    schema("C-48", "targetKubernetesVersion is a minor version, X.Y.", OURS, "spec.targetKubernetesVersion"),
+    deny("C-20", "longTermSupport must not be set unless channel is TargetKubernetesVersion.", OURS),
+    deny("C-21", "Channel NodeImage requires Consistent images.", OURS),
+    schema("C-48", "targetKubernetesVersion must be a minor version, X.Y.", OURS, "spec.targetKubernetesVersion"),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 _MINOR: Final = re.compile(MINOR_PATTERN, re.ASCII)

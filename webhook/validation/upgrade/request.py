@@ -20,14 +20,14 @@ from webhook.validation.upgrade.shape import GENERATED, VERSIONS, WRITTEN_BY_RUN
 RULES: Final = (
     *WRITTEN_BY_RUNS,
     VERSIONS,
-    deny("C-24", "In the spec of a request, only cancelRequested changes.", OURS, on=UPDATE),
-    deny("C-55", "nodeImages have one entry for each family.", OURS),
+    deny("C-24", "Only cancelRequested may change in the spec of a request.", OURS, on=UPDATE),
+    deny("C-55", "nodeImages must have one entry for each family.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 STATUS_RULES: Final = (
     deny(
         "C-25",
-        "The phase of a request changes from Accepted to InProgress to Succeeded, Failed or Cancelled, never back.",
+        "The phase of a request may change only from Accepted to InProgress to Succeeded, Failed or Cancelled.",
         OURS,
         on=UPDATE,
     ),

@@ -44,22 +44,24 @@ RULES: Final = (
     VERSIONS,
     deny(
         "C-10",
-        "upgrade, strategyRef, strategy and memberSelector do not change once the run has started.",
+        "upgrade, strategyRef, strategy and memberSelector are immutable once the run has started.",
         OURS,
         on=UPDATE,
     ),
-    deny("C-11", "In a finished run, only ttlSecondsAfterFinished changes.", OURS, on=UPDATE),
-    deny("C-12", "strategy and strategyRef are not both set.", OURS),
-    deny("C-13", "state changes only from Initialize to Run, from Run to Stop and from Stop to Run.", OURS, on=UPDATE),
-    deny("C-14", "Skip targets are only appended, and existing ones do not change.", OURS, on=UPDATE),
-    deny("C-15", "kubernetesVersion is required, and forbidden for NodeImageOnly.", OURS),
-    deny("C-16", "ControlPlaneOnly has no nodeImage.", OURS),
-    deny("C-17", "customVersions are required for selection Custom, and forbidden for others.", OURS),
-    deny("C-18", f"memberUpgradeSeconds is 0, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}.", OURS),
-    deny("C-36", "customVersions have one entry for each family.", OURS),
-    deny("C-37", "A new run does not have state Stop.", OURS, on=CREATE),
-    deny("C-38", "A run that is still stopping is not started again.", OURS, on=UPDATE),
-    deny("C-39", "A new restartToken is set only while no upgrade of the run is in flight.", OURS, on=UPDATE),
+    deny("C-11", "Only ttlSecondsAfterFinished may change in a finished run.", OURS, on=UPDATE),
+    deny("C-12", "strategy and strategyRef are mutually exclusive.", OURS),
+    deny(
+        "C-13", "state may change only from Initialize to Run, from Run to Stop and from Stop to Run.", OURS, on=UPDATE
+    ),
+    deny("C-14", "Skip targets may only be appended. Existing ones are immutable.", OURS, on=UPDATE),
+    deny("C-15", "kubernetesVersion must be set, except for NodeImageOnly, where it must not be set.", OURS),
+    deny("C-16", "nodeImage must not be set when the type is ControlPlaneOnly.", OURS),
+    deny("C-17", "customVersions must be set when selection is Custom, and must not be set otherwise.", OURS),
+    deny("C-18", f"memberUpgradeSeconds must be 0, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}.", OURS),
+    deny("C-36", "customVersions must have one entry for each family.", OURS),
+    deny("C-37", "A new run must not have state Stop.", OURS, on=CREATE),
+    deny("C-38", "A run that is still stopping must not be started again.", OURS, on=UPDATE),
+    deny("C-39", "A new restartToken must not be set while an upgrade of the run is in flight.", OURS, on=UPDATE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

@@ -38,18 +38,20 @@ PLACES_OF_STAGES: Final = ("spec.stages.*", "spec.strategy.stages.*")
 PLACES_OF_GATES: Final = tuple(place for stage in PLACES_OF_STAGES for place in (stage, f"{stage}.groups.*"))
 """Paths of objects with gates: stages and groups."""
 
-SHAPE: Final = schema("C-01", "Types, bounds and enum values are those of the schema.", OURS, "spec")
+SHAPE: Final = schema("C-01", "Types, bounds and enum values must match the schema.", OURS, "spec")
 NAMED: Final = deny(
-    "C-02", f"The name has at most {LONGEST_NAME} characters: lowercase letters, digits and '-' between them.", OURS
+    "C-02",
+    f"The name must have at most {LONGEST_NAME} characters: lowercase letters, digits and '-' between them.",
+    OURS,
 )
 GENERATED: Final = deny(
     "C-03",
-    f"The name has at most {LONGEST_GENERATED_NAME} characters: lowercase letters, digits and '-' between them.",
+    f"The name must have at most {LONGEST_GENERATED_NAME} characters: lowercase letters, digits and '-' between them.",
     OURS,
 )
 TIMES: Final = schema(
     "C-31",
-    "startTime is HH:MM, and utcOffset is +HH:MM or -HH:MM, at most 14:00.",
+    "startTime must be HH:MM, and utcOffset must be +HH:MM or -HH:MM, at most 14:00.",
     OURS,
     *(f"{at}.{field}" for at in ("spec", "spec.scheduledStart") for field in ("startTime", "utcOffset")),
     *(
@@ -59,10 +61,10 @@ TIMES: Final = schema(
         for field in ("startTime", "utcOffset")
     ),
 )
-SELECTORS: Final = deny("C-32", "A memberSelector is a valid label selector.", OURS)
+SELECTORS: Final = deny("C-32", "A memberSelector must be a valid label selector.", OURS)
 VERSIONS: Final = schema(
     "C-35",
-    "A Kubernetes version is X.Y.Z, or X.Y for its newest patch.",
+    "A Kubernetes version must be X.Y.Z, or X.Y for its newest patch.",
     OURS,
     "spec.upgrade.kubernetesVersion",
     "spec.kubernetesVersion",

@@ -45,38 +45,40 @@ def _in_stages_and_groups(field: str) -> tuple[str, ...]:
 
 
 SCHEDULED: Final = deny(
-    "C-04", "scheduledStart is required for a gate of type ScheduledStart, and forbidden for others.", OURS
+    "C-04",
+    "scheduledStart must be set when the type of the gate is ScheduledStart, and must not be set otherwise.",
+    OURS,
 )
 SEQUENCE_RULES: Final = (
     SCHEDULED,
-    deny("C-05", "A gate of type ScheduledStart is in beforeGates.", OURS),
-    deny("C-06", "No two stages have the same name.", OURS),
-    deny("C-07", "A stage has groups or a memberSelector.", OURS),
-    deny("C-08", f"The maxConcurrency of a stage is at most {LARGEST_STAGE_CONCURRENCY}, or a percentage.", OURS),
-    deny("C-09", "No two groups have the same name, even in different stages.", OURS),
+    deny("C-05", "A gate of type ScheduledStart must be in beforeGates.", OURS),
+    deny("C-06", "Stage names must be unique.", OURS),
+    deny("C-07", "A stage must have groups or a memberSelector.", OURS),
+    deny("C-08", f"The maxConcurrency of a stage must be at most {LARGEST_STAGE_CONCURRENCY}, or a percentage.", OURS),
+    deny("C-09", "Group names must be unique, even across stages.", OURS),
     schema(
         "C-27",
-        f"The name of a stage or group has 1 to {LONGEST_NAME} lowercase letters, digits and '-'.",
+        f"The name of a stage or group must have 1 to {LONGEST_NAME} lowercase letters, digits and '-'.",
         OURS,
         *_in_stages_and_groups("name"),
     ),
     schema(
         "C-28",
-        "maxConcurrency is a count of at least 1, or a percentage from 1% to 100%.",
+        "maxConcurrency must be a count of at least 1, or a percentage from 1% to 100%.",
         OURS,
         *_in_stages_and_groups("maxConcurrency"),
     ),
-    deny("C-29", "A group has no higher concurrency than its stage.", OURS),
+    deny("C-29", "The maxConcurrency of a group must not exceed that of its stage.", OURS),
     schema(
         "C-30",
-        "maxAllowedFailures is a count, or a percentage of at most 100%.",
+        "maxAllowedFailures must be a count, or a percentage of at most 100%.",
         OURS,
         *_in_stages_and_groups("maxAllowedFailures"),
     ),
     TIMES,
     SELECTORS,
-    warn("C-33", "The last stage has no wait after it: no stage follows."),
-    warn("C-34", "If a group allows several failures, its stage sets maxAllowedFailures too."),
+    warn("C-33", "The last stage should not have a wait after it: no stage follows."),
+    warn("C-34", "A stage should set maxAllowedFailures when one of its groups allows several failures."),
 )
 RULES: Final = (*WRITTEN_BY_USERS, *SEQUENCE_RULES)
 SHAPE_RULES: Final = shape_rules(RULES)

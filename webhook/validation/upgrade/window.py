@@ -32,10 +32,10 @@ RULES: Final = (
     *WRITTEN_BY_USERS,
     SELECTORS,
     TIMES,
-    deny("C-22", "A schedule is exactly one of daily, weekly, absoluteMonthly and relativeMonthly.", OURS),
-    deny("C-23", "A range of notAllowedDates does not end before it starts.", OURS),
-    warn("C-49", f"A window is open for at least {DEFAULT_DURATION_HOURS} hours."),
-    warn("C-50", f"A window opens within the next {HORIZON_DAYS} days."),
+    deny("C-22", "A schedule must set exactly one of daily, weekly, absoluteMonthly and relativeMonthly.", OURS),
+    deny("C-23", "A range of notAllowedDates must not end before it starts.", OURS),
+    warn("C-49", f"A window should be open for at least {DEFAULT_DURATION_HOURS} hours."),
+    warn("C-50", f"A window should open within the next {HORIZON_DAYS} days."),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 SCHEDULE: Final = SPEC / "schedule"
@@ -79,7 +79,7 @@ def _judge(new: ClusterMaintenanceWindow, old: ClusterMaintenanceWindow | None, 
 
 
 def _warn_about_never(spec: MaintenanceWindowSpec, context: Context) -> Iterator[FieldWarning]:
-    """A window opens within the search horizon (C-50). Otherwise, its members are never upgraded."""
+    """A window should open within the search horizon (C-50). Otherwise, its members are never upgraded."""
     try:
         window = MaintenanceWindow.of(spec)
     except ValueError:  # reported by other rules

@@ -42,7 +42,7 @@ def test_a_rule_for_machines(cli):
     assert evicting == {
         "id": "V-02",
         "severity": ["deny"],
-        "demands": "placementName and clusterName do not change.",
+        "demands": "placementName and clusterName are immutable.",
         "source": "KubeFleet CRD (CEL)",
         "kinds": [
             {
