@@ -329,13 +329,14 @@ def _expiry(member: MemberCluster, name: str) -> int:
 
 
 def _collects(member: MemberCluster) -> bool:
-    return member.status.namespaces is not None or _reports_collection(member)
+    return member.status.namespaces is not None or collects_namespaces(member)
 
 
-def _reports_collection(member: MemberCluster) -> bool:
+def collects_namespaces(member: MemberCluster) -> bool:
+    """Return whether the agent of a member collects the namespaces of its cluster."""
     return find_condition(member.status.conditions, "NamespaceCollectionSucceeded") is not None
 
 
 def _namespace_view(member: MemberCluster) -> NamespaceView:
     namespaces = member.status.namespaces
-    return _reports_collection(member), None if namespaces is None else frozenset(namespaces)
+    return collects_namespaces(member), None if namespaces is None else frozenset(namespaces)

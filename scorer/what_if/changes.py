@@ -32,6 +32,7 @@ from scorer.rollout.removal.eviction import (
 )
 from scorer.rollout.selection.selector import DocumentInventory
 from scorer.rollout.snapshots.overrides import awaited_override_snapshots, snapshot_obstacle
+from scorer.what_if.namespaces import fleet_with_namespaces
 from scorer.what_if.overrides import snapshots_of_overrides
 from scorer.what_if.planned import PlannedFleet
 from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
@@ -136,7 +137,9 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     if evictions.outcomes:
         new_state = replace(new_state, bindings=evictions.bindings())
     reselecting = frozenset(_reselecting(state.placements, overrides.get("placements", {})))
-    return Changed(new_state, evictions.outcomes, report, content, overrides_known, unsnapshotted, reselecting)
+    hub = Changed(new_state, evictions.outcomes, report, content, overrides_known, unsnapshotted, reselecting)
+    reported = fleet_with_namespaces(new_state, lambda: hub.objects)
+    return hub if reported is fleet else replace(hub, state=replace(new_state, fleet=reported))
 
 
 def _reselecting(placements: Iterable[JsonObject], changes: Mapping[ObjectKey, JsonObject]) -> Iterator[ObjectKey]:

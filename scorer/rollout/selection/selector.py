@@ -172,7 +172,7 @@ class _Selector:
 
     def _selected_home(self, terms: Sequence[Mapping[str, Any]]) -> str:
         """Return the namespace in the only ``NamespaceWithResourceSelectors`` term, or an empty string."""
-        namespaces = [term for term in terms if _is_namespace(term)]
+        namespaces = [term for term in terms if is_namespace(term)]
         scoped_terms = [term for term in namespaces if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS]
         if not scoped_terms:
             return ""
@@ -198,7 +198,7 @@ class _Selector:
         kind = self._kinds.get((group, name))
         if kind is None or version not in kind.versions:
             raise _UserError(f"the hub serves no {name} of group {group or 'core'!r} in version {version!r}")
-        if _is_namespace(term):
+        if is_namespace(term):
             if self._namespace:
                 raise _UserError("a ResourcePlacement must not select namespaces")
             yield from self._namespaces(term)
@@ -269,7 +269,8 @@ def _key(document: JsonObject) -> ObjectKey:
     return (*group_kind(document), namespace_of(document), name_of(document))
 
 
-def _is_namespace(term: Mapping[str, Any]) -> bool:
+def is_namespace(term: Mapping[str, Any]) -> bool:
+    """Return whether a resource selector selects Namespaces."""
     return (term.get("group") or "", term.get("kind")) == NAMESPACE.group_kind
 
 
@@ -322,9 +323,7 @@ def is_concerned(
     if not own and changed_namespace:
         candidate = namespace_document
         terms = [
-            term
-            for term in terms
-            if _is_namespace(term) and term.get("selectionScope") != SelectionScope.NAMESPACE_ONLY
+            term for term in terms if is_namespace(term) and term.get("selectionScope") != SelectionScope.NAMESPACE_ONLY
         ]
     else:
         candidate = None if is_deleted and not changed_namespace else changed
