@@ -198,12 +198,14 @@ FIELDS: Mapping[tuple[str, str], str] = {
 """The field of `HubState` that holds the objects of each kind. Member clusters are in its fleet."""
 
 
-_CONTENT: Final = frozenset(kind.group_kind for kind in (ENVELOPE, NAMESPACED_ENVELOPE, NODE_POOL))
+_CONTENT: Final = frozenset(kind.group_kind for kind in (ENVELOPE, NAMESPACED_ENVELOPE))
 """Our kinds whose objects are content that placements select, like those of other groups."""
 UNJUDGED: Final = (
     frozenset(kind.group_kind for kind in OUR_KINDS) - FIELDS.keys() - _CONTENT - {MEMBER_CLUSTER.group_kind}
 ) | {UPGRADE_REQUEST.group_kind}
-"""Our kinds whose effects no plan shows."""
+"""Our kinds whose effects no plan shows. Nodes that a NodePool disrupts are simulated only on dumps."""
+UNRENDERED: Final = UNJUDGED - {NODE_POOL.group_kind}
+"""Our kinds that affect no object of a placement."""
 
 
 @dataclass(frozen=True, slots=True)

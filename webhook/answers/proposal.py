@@ -231,7 +231,7 @@ def plan(
         *approval_outcomes(judged.state, judged.changes),
         *gate_outcomes(judged.state, judged.changes),
     ]
-    covered = coverage(judged, audience, unread)
+    covered = coverage(judged, audience, unread, UNJUDGED)
     admission = judged.admission
     return {**outcome, "runs": runs, "upgrades": upgrades, "outcomes": outcomes, "admission": admission, **covered}
 
@@ -288,10 +288,12 @@ def judge_proposal(
     return JudgedProposal(judgements.admission, state, changes, judgements.hidden, assumed)
 
 
-def coverage(judged: JudgedProposal, audience: Audience, unread: Collection[Kind]) -> PlanCoverage:
+def coverage(
+    judged: JudgedProposal, audience: Audience, unread: Collection[Kind], unjudged_kinds: Collection[tuple[str, str]]
+) -> PlanCoverage:
     """Return the parts of the proposal and of the hub that an answer does not cover."""
     changes = [*map(identity_of, judged.changes.objects), *judged.changes.deleted]
-    unjudged = Counter(change.kind for change in changes if (change.group, change.kind) in UNJUDGED)
+    unjudged = Counter(change.kind for change in changes if (change.group, change.kind) in unjudged_kinds)
     unread_kinds = {*unread, *(kind for kind in SHOWN_KINDS if kind not in audience.kinds)}
     hidden = sorted(judged.hidden)
     return {

@@ -27,7 +27,7 @@ from scorer.rollout.works.plan import WorkCause
 from scorer.staged_update.views.content_diff import ChangeKind
 from scorer.what_if.changes import apply_changes
 from scorer.what_if.rendering import Contents, PlacementContent, future_contents, present_contents
-from scorer.what_if.state import ObjectKey
+from scorer.what_if.state import UNRENDERED, ObjectKey
 from webhook.access.rights import Reviewed
 from webhook.admission.documents import DocumentSet
 from webhook.answers.plan_answer import AdmissionVerdict, FleetOfPlan, PlanCoverage
@@ -177,7 +177,7 @@ def render(
         "placements": placements,
         "admission": judged.admission,
         "evaluatedAt": format_time(judged.state.now),
-        **coverage(judged, audience, unread),
+        **coverage(judged, audience, unread, UNRENDERED),
     }
 
 

@@ -15,7 +15,8 @@ from scorer.api.unstructured.documents import dicts_at, text_at, texts_at
 from scorer.api.unstructured.json_object import JsonObject
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml")
-_GROUP: Final = "kustomize.config.k8s.io/"
+GROUP: Final = "kustomize.config.k8s.io"
+_VERSIONS: Final = f"{GROUP}/"
 _INCLUDING: Final = ("resources", "bases", "components")
 _PATCHING: Final = ("patches", "patchesJson6902", "replacements")
 _CONFIGURING: Final = ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators")
@@ -91,7 +92,7 @@ class Kustomizations:
         """Add a document of *file* if it is a kustomization. Return whether it is one."""
         if Path(file).name not in FILE_NAMES or not isinstance(value, dict):
             return False
-        if not str(value.get("apiVersion") or _GROUP).startswith(_GROUP):
+        if not str(value.get("apiVersion") or _VERSIONS).startswith(_VERSIONS):
             return False
         kustomization = Kustomization(os.path.normpath(file), value)
         self.by_folder[kustomization.folder] = kustomization

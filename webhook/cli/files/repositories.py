@@ -5,6 +5,7 @@ file or one of our objects that cannot be used is reported as a `FileMistake`, i
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from webhook.cli.files.documents import (
     with_namespace,
 )
 from webhook.cli.files.foreign import is_ours, mentions_ours
-from webhook.cli.files.kustomizations import Kustomizations, kustomization_files
+from webhook.cli.files.kustomizations import GROUP, Kustomizations, kustomization_files
 from webhook.cli.files.parsing import (
     DocumentSource,
     FileMistake,
@@ -57,6 +58,7 @@ class Repository:
         texts: The text of each file, by the file name of `DocumentSource`.
         notes: Notes on skipped documents, for users.
         read_only: Node classes and NodeOverlays, which their providers validate.
+        unused: Number of skipped objects, by kind: of unknown kinds, incomplete ones, and unused node classes.
     """
 
     loaded: list[Loaded] = field(default_factory=list)
@@ -64,6 +66,7 @@ class Repository:
     texts: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     read_only: list[SourceDocument] = field(default_factory=list)
+    unused: Counter[str] = field(default_factory=Counter)
 
 
 def load_known(
@@ -72,6 +75,7 @@ def load_known(
     namespace: str = DEFAULT_NAMESPACE,
     texts: dict[str, str] | None = None,
     read_only: list[JsonObject] | None = None,
+    unused: Counter[str] | None = None,
     hub: Iterable[Loaded] = (),
 ) -> list[Loaded]:
     """Return the objects of files that represent one hub. Foreign documents are noted on standard error.
@@ -81,6 +85,7 @@ def load_known(
         namespace: Namespace for namespaced objects that name none.
         texts: Receives the text of each file.
         read_only: Receives node classes and NodeOverlays. None: unset, they are noted like foreign documents.
+        unused: Receives the number of skipped objects by kind, see `Repository`.
         hub: Objects of a hub of files. The kinds that it defines are known.
 
     Raises:
@@ -89,6 +94,8 @@ def load_known(
     repository = read_repository(files, namespace=namespace, uses_read_only=read_only is not None, hub=hub)
     if read_only is not None:
         read_only += [entry.document for entry in repository.read_only]
+    if unused is not None:
+        unused += repository.unused
     if texts is not None:
         texts.update(repository.texts)
     sources_with_mistakes = {mistake.source for mistake in repository.mistakes}
@@ -140,6 +147,7 @@ class _Sorter:
         found: Objects of any kind.
         mistakes: Files and our objects that cannot be used.
         skipped: Locations of foreign documents, by category.
+        unused: See `Repository`.
         kustomizations: The kustomizations among the files.
     """
 
@@ -149,6 +157,7 @@ class _Sorter:
     found: list[SourceDocument] = field(default_factory=list)
     mistakes: list[FileMistake] = field(default_factory=list)
     skipped: dict[str, list[DocumentSource]] = field(default_factory=dict)
+    unused: Counter[str] = field(default_factory=Counter)
     kustomizations: Kustomizations = field(default_factory=Kustomizations)
     generated: int = 0
 
@@ -216,7 +225,7 @@ class _Sorter:
         mistakes.sort(key=lambda mistake: place(mistake.source))
         skipped = {category: sorted(sources, key=place) for category, sources in self.skipped.items()}
         notes = list(_notes(dict(sorted(skipped.items(), key=lambda item: place(item[1][0])))))
-        return Repository(objects, mistakes, self.texts, notes, read_only)
+        return Repository(objects, mistakes, self.texts, notes, read_only, self.unused)
 
     def _take_read_only(self, kinds: Mapping[tuple[str, str], Kind]) -> list[SourceDocument]:
         """Separate the objects of kinds that are only read, unless a definition among the files makes them ordinary."""
@@ -224,11 +233,18 @@ class _Sorter:
         sources = {entry.source for entry in read_only}
         self.found = [entry for entry in self.found if entry.source not in sources]
         for entry in () if self.uses_read_only else read_only:
-            self._skip(_about(entry, "which its provider validates"), entry.source)
+            self._skip_object(entry, "which its provider validates")
         return read_only
 
     def _skip(self, category: str, source: DocumentSource) -> None:
         self.skipped.setdefault(category, []).append(source)
+
+    def _skip_object(self, entry: SourceDocument, reason: str) -> None:
+        kind = "a kind" if entry.source.confidential else str(entry.document["kind"])
+        version = "" if entry.source.confidential else f" of {entry.document['apiVersion']},"
+        self._skip(f"{kind}{version} {reason}", entry.source)
+        if _is_object(entry.document):
+            self.unused[kind] += 1
 
     def _read_included(self) -> None:
         """Read kustomizations outside of the named folders, such as a base, that kustomizations inside include."""
@@ -274,7 +290,7 @@ class _Sorter:
         elif group_kind(document) not in kinds:
             return True
         elif any(object_mistakes(_with_name(entry, "00000"), kinds)) or _has_placeholder(entry, kinds):
-            self._skip(_about(entry, "which is incomplete"), source)
+            self._skip_object(entry, "which is incomplete")
         else:
             return True
         return False
@@ -288,7 +304,7 @@ class _Sorter:
         files_of_known_kinds = {entry.source.file for entry in documents if entry.source not in sources}
         for entry in documents:
             if entry.source in sources and self._is_skipped(entry.source.file, files_of_known_kinds):
-                self._skip(_about(entry, "which is unknown"), entry.source)
+                self._skip_object(entry, "which is unknown")
             else:
                 yield entry
 
@@ -349,9 +365,10 @@ def _is_read_only(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -
     return key in READ_KINDS and key not in kinds and bool(name_of(document))
 
 
-def _about(entry: SourceDocument, words: str) -> str:
-    subject = "a kind" if entry.source.confidential else f"{entry.document['kind']} of {entry.document['apiVersion']},"
-    return f"{subject} {words}"
+def _is_object(document: JsonObject) -> bool:
+    """Return whether a document is an object of a cluster, unlike a kustomization, a test or a kubeconfig."""
+    metadata = metadata_of(document)
+    return bool(metadata.get("name") or metadata.get("generateName")) and group_kind(document)[0] != GROUP
 
 
 def _values_of(file: Path) -> Iterator[Any]:

@@ -1,6 +1,7 @@
 """``harbormaster plan``: a dry run of changes to placements, on files or on the running hub."""
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import click
 
 from scorer.api.family import PLACEMENTS, family_in
+from scorer.api.kinds import NODE_POOL
 from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
@@ -53,8 +55,8 @@ clusters, and the earliest completion time. Problems that would abort the run ar
 An upgrade run is shown with the members whose upgrades start next, and with its plan. An approval request or a gate
 with the condition Approved is shown with the clusters that its run updates next.
 
-A change of a kind that is not judged is counted as `not judged: KIND (n)`. Objects and kinds that may not be read are
-named. In both cases, -o json has "complete": false, and --require-complete exits with 1.
+A change of a kind that is not judged, known or not, is counted as `not judged: KIND (n)`. Objects and kinds that may
+not be read are named. In both cases, -o json has "complete": false, and --require-complete exits with 1.
 
 -o markdown prints a comment for a pull request of at most 65,536 characters, with a table of changes, folded reasons,
 and the differences of the objects on the clusters. -o sarif prints the findings of admission.
@@ -271,7 +273,8 @@ def command(options: _PlanOptions, output: str, now: datetime | None, hub: HubOp
 def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
     live = options.is_of_hub(hub, now)
     files, bases, lost, drained = options.files, options.bases, options.lost, options.drained
-    connection, texts = hub.find() if live else None, dict[str, str]()
+    connection, texts, unused = hub.find() if live else None, dict[str, str](), Counter[str]()
+    objects: list[Loaded] = []
     if options.pair is not None:
         if output in ("markdown", "sarif"):
             raise click.UsageError(f"--compare cannot be used with -o {output}: use table, json or yaml")
@@ -285,14 +288,14 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone. To plan on the hub of the current context, give --hub")
-        return _plan_files(
-            load_known(files, texts=texts), options, _Report(output, texts, options.require_complete), now
-        )
+        objects = load_known(files, texts=texts, unused=unused)
+        return _plan_files(objects, unused, options, _Report(output, texts, options.require_complete), now)
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     read_only: tuple[list[JsonObject], list[JsonObject]] = ([], [])
     used = read_only[1] if bases else None  # a running hub is not simulated, so that classes are noted as skipped
     stored = load_known(Files(bases, files.ignored), read_only=read_only[0]) if bases else []
-    objects = load_known(files, namespace=namespace, texts=texts, read_only=used, hub=stored) if files else []
+    if files:
+        objects = load_known(files, namespace=namespace, texts=texts, read_only=used, unused=unused, hub=stored)
     fields = FieldCheck.of(options.validation, objects)
     ground = _Ground(connection, stored, now)
     document = ground.plan(objects, lost=lost, drained=drained, only_key=options.run)
@@ -302,12 +305,17 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
             (ground.base, read_only[0]), (objects, read_only[1]), options.prices, now or datetime.now(UTC)
         )
         document |= {} if effects is None else {"nodePools": effects}
+    if "nodePools" not in document:
+        unused += Counter(str(one["kind"]) for one in read_only[1])
+    document = with_unused(document, unused)
     if output == "markdown" and not (lost or drained):
         document = {**document, "rendered": ground.rendered(objects, document)}
     return _Report(output, texts, options.require_complete).show(document, objects, everything=options.run is not None)
 
 
-def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Report", now: datetime | None) -> int:
+def _plan_files(
+    objects: Sequence[Loaded], unused: Counter[str], options: _PlanOptions, report: "_Report", now: datetime | None
+) -> int:
     """Plan on files that are both the hub and the proposed changes."""
     from webhook.cli.offline.plan import MemberOutages, is_planned, plan_files
 
@@ -315,9 +323,24 @@ def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Repo
     fields = FieldCheck.of(options.validation, objects)
     fields.check(item for item in objects if not is_planned(item))
     document, planned = plan_files(objects, outages, now=now, clock=datetime.now(UTC), only=options.run)
-    document = settled(document, planned, fields, of_hub=False)
+    document = with_unused(settled(document, planned, fields, of_hub=False), unused)
     everything = options.run is not None or not (options.lost or options.drained)
     return report.show(document, planned, everything=everything)
+
+
+def with_unused(document: JsonObject, unused: Counter[str]) -> JsonObject:
+    """Return a plan that also counts objects that it does not use as not judged, by kind.
+
+    NodePools that were simulated count as judged.
+    """
+    if "complete" not in document:  # an older server
+        return document
+    counts = unused + Counter({entry["kind"]: entry["count"] for entry in document["notJudged"]})
+    if "nodePools" in document:
+        del counts[NODE_POOL.kind]
+    complete = not (counts or document["hidden"] or document["unread"])
+    not_judged = [{"kind": kind, "count": count} for kind, count in sorted(counts.items())]
+    return {**document, "complete": complete, "notJudged": not_judged}
 
 
 class _Part(NamedTuple):

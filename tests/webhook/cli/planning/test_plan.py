@@ -25,6 +25,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT
 from tests.builders.placement import make_placement
+from tests.builders.worker import make_pool_of
 from tests.docs.pages import ROOT
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
@@ -146,6 +147,25 @@ class TestOnFiles:
         )
         assert cli("plan", "-f", base, "-f", weekly, "--require-complete").exit_code == 1
         assert cli("plan", "-f", base, "--require-complete").exit_code == 0
+
+    @pytest.mark.parametrize("words", [["--on"], ["-f"]], ids=["on-a-dump", "on-the-files"])
+    def test_an_object_of_an_unknown_kind_is_counted_and_fails_if_everything_must_be(self, cli, base, tmp_path, words):
+        folder = tmp_path / "changes"
+        folder.mkdir()
+        release = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "a"}}
+        node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "a"}}
+        unnamed = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": []}
+        write(folder / "changes.yaml", make_pool_of())
+        write(folder / "other.yaml", release, {**release, "metadata": {"name": "b"}}, node_class, unnamed)
+        words = ["plan", *words, base, "-f", folder]
+        result = cli(*words)
+        counts = ["not judged: EC2NodeClass (1)", "not judged: HelmRelease (2)", "not judged: NodePool (1)"]
+        assert (result.exit_code, result.stdout.splitlines()[-3:]) == (0, counts)
+        result = cli(*words, "--require-complete")
+        assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+            1,
+            f"error: the plan is not complete: {'; '.join(counts)}",
+        )
 
     def test_what_changes_nothing_ends_with_0(self, cli, base, tmp_path):
         result = cli("plan", "--on", base, "-f", write(tmp_path / "same.yaml", more(2)))
