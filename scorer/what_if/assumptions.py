@@ -39,19 +39,22 @@ class _Assumed:
 
 
 def settled_placements(
-    state: HubState, changes: HypotheticalChanges, adopted: Iterable[JsonObject]
+    state: HubState, changes: HypotheticalChanges, adopted: Iterable[JsonObject], *, await_runs: bool = True
 ) -> Collection[ObjectKey]:
     """Return the placements of a hub that count as scheduled, see `with_assumed_rollouts`.
 
     Args:
         state: The hub.
-        changes: The changes. A placement that a staged update run names is rolled out by that run.
+        changes: The changes.
         adopted: Objects of the hub that are the changes as well.
+        await_runs: Whether a placement that a staged update run names is still to be rolled out by that run.
     """
+    placements = {identity_of(placement) for placement in state.placements} - set(map(identity_of, adopted))
+    if not await_runs:
+        return placements
     run_kinds = {family.run.group_kind for family in FAMILIES}
     runs = (*state.runs, *(document for document in changes.objects if group_kind(document) in run_kinds))
     updated = {(namespace_of(run), text_at(run, "spec", "placementName")) for run in runs}
-    placements = {identity_of(placement) for placement in state.placements} - set(map(identity_of, adopted))
     return {identity for identity in placements if (identity.namespace, identity.name) not in updated}
 
 

@@ -242,6 +242,8 @@ def judge_proposal(
     context: Context,
     audience: Audience = EVERYBODY,
     reviews: Mapping[ObjectKey, Reviewed] = NO_REVIEWS,
+    *,
+    await_runs: bool = True,
 ) -> JudgedProposal:
     """Return the verdicts of admission on a proposal, and the admitted changes.
 
@@ -252,6 +254,7 @@ def judge_proposal(
             The objects of *hub* replace its own.
         audience: Objects that the caller may see.
         reviews: The reviews of the author's rights, by object.
+        await_runs: See `settled_placements`.
 
     Raises:
         ProposalError: The proposal names an object that is not on the hub, or one object twice.
@@ -283,7 +286,9 @@ def judge_proposal(
     changes = HypotheticalChanges(
         judgements.members, judgements.objects, frozenset(judgements.deleted), proposal.lost, proposal.drained
     )
-    settled = settled_placements(state, changes, judgements.adopted) if changes and proposal.settles else ()
+    settled: Collection[ObjectKey] = ()
+    if changes and proposal.settles:
+        settled = settled_placements(state, changes, judgements.adopted, await_runs=await_runs)
     state, assumed = with_assumed_rollouts(state, settled)
     return JudgedProposal(judgements.admission, state, changes, judgements.hidden, assumed)
 

@@ -163,7 +163,7 @@ def render(
     Raises:
         ProposalError: See `judge_proposal`. Or a cluster is unknown, or the answer would be too large.
     """
-    judged = judge_proposal(hub, proposal, context, audience, reviews)
+    judged = judge_proposal(hub, proposal, context, audience, reviews, await_runs=False)
     changed = apply_changes(judged.state, judged.changes)
     _check_clusters(scope, judged.state.fleet, changed.state.fleet)
     if before is None:

@@ -119,3 +119,9 @@ def test_only_named_placements_count_as_scheduled():
 )
 def test_a_placement_that_a_run_will_roll_out_does_not_count_as_rolled_out(state, changes, adopted, counts):
     assert settled_placements(state, changes, adopted) == ({identity_of(WEB)} if counts else set())
+
+
+@pytest.mark.parametrize("runs", [[], [RUN]], ids=["no-run", "run"])
+def test_a_placement_that_a_run_names_counts_as_rolled_out_where_runs_are_not_awaited(runs):
+    state = hub(subject=EXTERNAL, runs=runs)
+    assert settled_placements(state, NEW_RATES, (), await_runs=False) == {identity_of(WEB)}

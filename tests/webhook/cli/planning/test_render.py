@@ -9,6 +9,7 @@ import yaml
 
 from tests.docs.pages import ROOT
 from tests.webhook.cli.fleets import binding, member, placement, write
+from tests.webhook.controllers.staged_world import make_run, make_strategy
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 PASSWORD = b64encode(b"correct horse").decode()
@@ -128,6 +129,26 @@ class TestDiff:
             " kind: ConfigMap",
             " metadata:",
             "   name: rates",
+        ]
+
+    @pytest.mark.parametrize("changes_run", [False, True], ids=["run-of-the-hub", "run-of-the-changes"])
+    def test_a_placement_that_a_run_rolls_out_has_only_the_changed_object(self, cli, tmp_path, changes_run):
+        external = placement()
+        external["spec"]["strategy"] = {"type": "External"}
+        rings = make_strategy({"name": "all", "labelSelector": {}})
+        run = make_run("spring", placementName="web", stagedRolloutStrategyName="careful")
+        hub = [member("dover"), external, NAMESPACE, config_map(a="1"), config_map("fees", a="1"), rings]
+        base = write(tmp_path / "base.yaml", *hub, *([] if changes_run else [run]))
+        changes = write(tmp_path / "changes.yaml", config_map(a="2"), *([run] if changes_run else []))
+        result = cli("render", "--on", base, "-f", changes, "-o", "diff")
+        assert result.exit_code == 2, result.stderr
+        heads = [line for line in result.stdout.splitlines() if line.startswith(("#", "+", "-"))]
+        assert heads == [
+            "# crp/web on dover",
+            "--- live/ConfigMap/shop/rates",
+            "+++ rendered/ConfigMap/shop/rates",
+            "-  a: '1'",
+            "+  a: '2'",
         ]
 
     def test_clusters_with_different_changes_are_shown_apart(self, cli, fleet):
