@@ -11,19 +11,22 @@ Source: rollout.md 21.1.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from scorer.api.cluster.member_state import DEFAULT_HEARTBEAT_PERIOD_SECONDS, MemberState
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     ACCEPT_OLDER_UNTIL,
+    AZURE_LABELS,
     HUB_UID,
     IS_FLEET_RESOURCE,
     MEMBER_CLUSTER_FINALIZER,
     MEMBER_NAME,
     member_namespace,
 )
-from scorer.api.unstructured.documents import annotation, annotations_of, spec_of
+from scorer.api.unstructured.documents import annotation, annotations_of, dict_at, spec_of
+from scorer.api.values.name_grammar import label_value_error
 from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_binding
 
 
@@ -49,15 +52,34 @@ class Repair:
     recreate: bool = False
 
 
-def plan_member(member: JsonObject) -> JsonObject | None:
-    """Return a MemberCluster with its finalizer and its name as a label, or None if it has both."""
+def plan_member(member: JsonObject, internal: JsonObject | None = None) -> JsonObject | None:
+    """Return a MemberCluster with its finalizer, its name as a label, and its labels on Azure, or None if it has them.
+
+    A label on Azure is added only if it is absent, even with an empty value: a value that a user has set is never
+    overwritten.
+
+    Args:
+        member: The MemberCluster.
+        internal: The InternalMemberCluster with the report of the agent, None if it does not exist.
+    """
     metadata = member["metadata"]
     labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
-    if labels.get(MEMBER_NAME) == metadata["name"] and MEMBER_CLUSTER_FINALIZER in finalizers:
+    desired = {**_reported_labels(internal or {}), **labels, MEMBER_NAME: metadata["name"]}
+    if labels == desired and MEMBER_CLUSTER_FINALIZER in finalizers:
         return None
     all_finalizers = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
-    changed = {**metadata, "labels": {**labels, MEMBER_NAME: metadata["name"]}, "finalizers": all_finalizers}
-    return {**member, "metadata": changed}
+    return {**member, "metadata": {**metadata, "labels": desired, "finalizers": all_finalizers}}
+
+
+def _reported_labels(internal: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels on Azure that the agent reports, without values that are not valid for a label."""
+    properties = dict_at(internal, "status", "properties")
+    values = {name: dict_at(properties, name).get("value") for name in AZURE_LABELS}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, str) and value and not label_value_error(value)
+    }
 
 
 def plan_namespace(cluster: str, stored: JsonObject | None) -> Repair | None:

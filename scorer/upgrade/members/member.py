@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from scorer.api.names import OURS
+from scorer.api.names import AZURE_LOCATION, OURS
 from scorer.api.unstructured.documents import annotation, labels_of, name_of
 from scorer.api.upgrade.version_catalog import DEFAULT_REGION
 from scorer.api.values.duration import parse_wait_time
@@ -29,7 +29,7 @@ UPGRADER: Final = OURS + "upgrader"
 DEFAULT_UPGRADER: Final = "handoff"
 LARGEST_ORDER: Final = 1_000_000
 
-_REGION_LABELS: Final = (REGION_LABEL, "topology.kubernetes.io/region", "fleet.azure.com/location")
+_REGION_LABELS: Final = (REGION_LABEL, "topology.kubernetes.io/region", AZURE_LOCATION)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,7}", re.ASCII)
 
 

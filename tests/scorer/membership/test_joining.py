@@ -44,6 +44,41 @@ def test_a_member_is_held_and_labelled_and_keeps_what_it_has():
     assert plan_member(held) is None
 
 
+def reporting(**values):
+    """Return an InternalMemberCluster whose agent reports properties with the prefix of Azure's labels."""
+    properties = {f"fleet.azure.com/{name}": {"value": value} for name, value in values.items()}
+    return {"status": {"properties": {"k8s.io/k8s-version": {"value": "v1.33.1"}, **properties}}}
+
+
+@pytest.mark.parametrize(
+    ("labels", "reported", "expected"),
+    [
+        pytest.param(
+            {},
+            {"location": "westus", "resource-group": "Rg_1"},
+            {"location": "westus", "resource-group": "Rg_1"},
+            id="added",
+        ),
+        pytest.param({"location": "eastus"}, {"location": "westus"}, {"location": "eastus"}, id="set-by-hand"),
+        pytest.param({"location": ""}, {"location": "westus"}, {"location": ""}, id="kept-empty-by-hand"),
+        pytest.param({"location": "westus"}, {}, {"location": "westus"}, id="no-longer-reported"),
+        pytest.param({}, {"resource-group": "(rg)"}, {}, id="not-a-label-value"),
+        pytest.param({}, {"location": ""}, {}, id="empty"),
+        pytest.param({}, {"location": 7}, {}, id="not-a-text"),
+        pytest.param({}, {"owner": "evil"}, {}, id="other-properties-never-become-labels"),
+    ],
+)
+def test_labels_of_azure_are_added_and_never_changed(labels, reported, expected):
+    member = copy.deepcopy(MEMBER)
+    member["metadata"]["labels"] |= {f"fleet.azure.com/{name}": value for name, value in labels.items()}
+    internal = reporting(**reported)
+    planned = plan_member(member, internal)
+    azure = {key: value for key, value in planned["metadata"]["labels"].items() if key.startswith("fleet.azure.com/")}
+    assert azure == {f"fleet.azure.com/{name}": value for name, value in expected.items()}
+    assert planned["metadata"]["labels"]["region"] == "eu"
+    assert plan_member(planned, internal) is None
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_what_is_missing_is_made_and_then_left_alone(name):
     made = PLANS[name](None)

@@ -158,10 +158,10 @@ class MemberController:
         return await (self._leave(member) if is_deleting(member) else self._join(member))
 
     async def _join(self, member: JsonObject) -> Result:
-        # The finalizer first: everything made for the member from here on must be cleaned up when it leaves.
-        if (with_our_finalizer := plan_member(member)) is not None:
-            member = await self._hub.amend(MEMBER_CLUSTER, with_our_finalizer)
         cluster = member["metadata"]["name"]
+        # The finalizer first: everything made for the member from here on must be cleaned up when it leaves.
+        if (amended := plan_member(member, self._internal(cluster))) is not None:
+            member = await self._hub.amend(MEMBER_CLUSTER, amended)
         namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
         if namespace is not None and is_deleting(namespace):
             await self._let_go(cluster)

@@ -187,7 +187,7 @@ class Collector:
         observed, usage = self._observed, self._observed.usage
         properties = {AGENT_VERSION: self._release}
         if observed.synced:
-            properties[NODE_COUNT] = str(usage.node_count)
+            properties |= {NODE_COUNT: str(usage.node_count), **usage.azure_properties}
         if version := await self._server_version():
             properties[VERSION] = version
         statements: list[Statement] = []

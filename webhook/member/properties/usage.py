@@ -16,9 +16,9 @@ from scorer.api.unstructured.documents import labels_of, spec_of, status_of
 from scorer.api.values.quantity import Quantity, format_binary_quantity, format_quantity, parse_quantity
 from scorer.cost import PricedNode
 from webhook.kube.ports import Key, key_of
+from webhook.member.properties.azure import REGION_LABEL, AzureNode, azure_properties, read_azure_node
 
 SKU_LABEL = "beta.kubernetes.io/instance-type"
-REGION_LABEL = "topology.kubernetes.io/region"
 UNDEFINED_SKU = "undefined"
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -40,12 +40,13 @@ class Amounts(NamedTuple):
 
 
 class _NodeCapacity(NamedTuple):
-    """Relevant part of a node. *sku* and *region* are empty without such a label."""
+    """Relevant part of a node. *sku* and *region* are empty without such a label. *azure* is None elsewhere."""
 
     capacity: Amounts
     allocatable: Amounts
     sku: str = ""
     region: str = ""
+    azure: AzureNode | None = None
 
 
 class Usage:
@@ -125,6 +126,11 @@ class Usage:
         return next((node.region for _, node in sorted(self._nodes.items()) if node.region), "")
 
     @property
+    def azure_properties(self) -> dict[str, str]:
+        """The location, resource group and subscription of the cluster, as far as the nodes agree, by property."""
+        return azure_properties(node.azure for node in self._nodes.values())
+
+    @property
     def capacity(self) -> dict[str, str]:
         """Sum of ``status.capacity``, as quantities."""
         return self._capacity.texts()
@@ -155,6 +161,7 @@ def read_node(document: Mapping[str, Any]) -> _NodeCapacity:
         _amounts(status.get("allocatable")),
         str(labels.get(SKU_LABEL) or ""),
         str(labels.get(REGION_LABEL) or ""),
+        read_azure_node(document),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
-from scorer.api.names import AGENT_VERSION
+from scorer.api.names import AGENT_VERSION, AZURE_LABELS
 from scorer.api.placement.placement import LONGEST_PROPERTY_NAME, PropertySelectorRequirement, PropertySorter
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement
@@ -27,6 +27,7 @@ NOT_NUMERIC: Final = frozenset(
         "k8s.io/cluster-entrypoint",
         "k8s.io/cluster-certificate-authority-data",
         AGENT_VERSION,
+        *AZURE_LABELS,
     }
 )
 OLD_NODE_COUNT: Final = "kubernetes.azure.com/node-count"

@@ -58,6 +58,19 @@ async def test_everything_is_made_for_a_member_that_joins(stage):
     ]
 
 
+async def test_a_report_from_azure_labels_the_member_once(stage):
+    await stage.add(heartbeatPeriodSeconds=600)
+    await stage.reconcile()
+    await stage.beat(figures=HeartbeatFigures(properties={"fleet.azure.com/location": "westus"}))
+    await stage.reconcile()
+    member = await stage.store.get(MEMBER_CLUSTER, LION)
+    assert member["metadata"]["labels"]["fleet.azure.com/location"] == "westus"
+    member["metadata"]["labels"]["fleet.azure.com/location"] = "eastus"
+    await stage.store.replace(MEMBER_CLUSTER, member)
+    await stage.reconcile()
+    assert (await stage.store.get(MEMBER_CLUSTER, LION))["metadata"]["labels"]["fleet.azure.com/location"] == "eastus"
+
+
 async def test_the_agent_is_told_which_hub_it_is(stage):
     await stage.add()
     await stage.reconcile()

@@ -108,6 +108,18 @@ async def test_the_built_in_figures():
     assert reasons(status)["ClusterPropertyCollectionSucceeded"] == ("True", "Succeeded")
 
 
+async def test_the_properties_of_azure_are_reported():
+    node = make_node("a", region="westus")
+    path = "subscriptions/8ecadfc9-d1a3-4ea4-b844-0d9f87e4d7c8/resourceGroups/rg/providers/Microsoft.Compute/x"
+    node["spec"] = {"providerID": f"azure:///{path}"}
+    figures = await make_collector(make_observed([node])).collect()
+    assert {name: value for name, value in figures.properties.items() if name.startswith("fleet.azure.com/")} == {
+        "fleet.azure.com/location": "westus",
+        "fleet.azure.com/resource-group": "rg",
+        "fleet.azure.com/subscription-id": "8ecadfc9-d1a3-4ea4-b844-0d9f87e4d7c8",
+    }
+
+
 async def test_changes_are_followed():
     observed = make_observed([make_node("a")], [], [{"metadata": {"name": "x"}}])
     for kind, type_, item in (
