@@ -396,7 +396,8 @@ def _catalog(given: Line | None) -> ReleaseCatalog:
                 for family, versions in lists["images"].items()
             ]
         regions.append(region)
-    return ReleaseCatalog.of([VersionCatalogSpec.read({"regions": regions})])
+    release_notes = (given or {}).get("releaseNotesURL") or ""
+    return ReleaseCatalog.of([VersionCatalogSpec.read({"regions": regions, "releaseNotesURL": release_notes})])
 
 
 def _entries(run: ClusterUpgradeRun) -> Iterator[tuple[str, MemberStatus]]:

@@ -26,6 +26,7 @@ class Channel(StrEnum):
     STABLE = "Stable"
     RAPID = "Rapid"
     NODE_IMAGE = "NodeImage"
+    SECURITY_PATCH = "SecurityPatch"
     TARGET_KUBERNETES_VERSION = "TargetKubernetesVersion"
 
 
@@ -52,11 +53,11 @@ class TriggerStatus(StrEnum):
 
 
 class ProfileNodeImage(ApiModel):
-    """Node image for the members. Absent: Consistent in the NodeImage channel, otherwise Latest."""
+    """Node image for the members. Absent: Consistent in channels NodeImage and SecurityPatch, else Latest."""
 
     selection: ProfileImageSelection | None = None
     """Latest: each member gets the newest image of its region. Consistent: all get the newest that is in every region.
-    Absent: Consistent in channel NodeImage, else Latest."""
+    Absent: Consistent in channels NodeImage and SecurityPatch, else Latest."""
 
 
 class UpgradeProfileSpec(ApiModel):
@@ -64,7 +65,8 @@ class UpgradeProfileSpec(ApiModel):
 
     channel: Channel
     """Versions to follow. Rapid: the newest minor version. Stable: the one before. TargetKubernetesVersion: patches of
-    one minor version. NodeImage: node images only."""
+    one minor version. NodeImage: node images only. SecurityPatch: only node images that are security patches, of Linux
+    nodes."""
     strategy_ref: StrategyReference | None = Field(
         default=None,
     )
@@ -74,7 +76,7 @@ class UpgradeProfileSpec(ApiModel):
     )
     """Members that the runs upgrade, by label. Absent: all."""
     node_image: ProfileNodeImage | None = None
-    """Selection of node images. Absent: Consistent in channel NodeImage, else Latest."""
+    """Selection of node images. Absent: Consistent in channels NodeImage and SecurityPatch, else Latest."""
     target_kubernetes_version: str = Field(default="", json_schema_extra={"maxLength": 64, "pattern": _MINOR_OR_EMPTY})
     """The minor version to keep, such as ``1.31``. Required by channel TargetKubernetesVersion, not allowed for others.
     Absent: none."""

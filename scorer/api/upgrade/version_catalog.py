@@ -16,6 +16,7 @@ from scorer.api.upgrade.fields import ImageFamily, ImageVersion, KubernetesVersi
 
 DEFAULT_REGION: Final = "default"
 """Applies to every region without an entry."""
+RELEASE_NOTES_PATTERN: Final = "^(https?://[!-~]+)?$"
 
 
 def _by(key: str) -> dict[str, Any]:
@@ -28,6 +29,13 @@ class VersionPhase(StrEnum):
     GA = "GA"
     PREVIEW = "Preview"
     DEPRECATED = "Deprecated"
+
+
+class OperatingSystem(StrEnum):
+    """Operating system of the nodes of an image."""
+
+    LINUX = "Linux"
+    WINDOWS = "Windows"
 
 
 class CatalogVersion(ApiModel):
@@ -48,6 +56,8 @@ class CatalogImage(ApiModel):
     """Version of the image, such as ``202503.21.0``."""
     published_at: Time | None = None
     """Time when it was published. Absent: unknown, and its age is not checked."""
+    security_patch: bool = False
+    """Whether it is a release of security fixes only, which channel SecurityPatch follows. Absent: false."""
 
 
 class CatalogFamily(ApiModel):
@@ -55,6 +65,8 @@ class CatalogFamily(ApiModel):
 
     family: ImageFamily
     """Family of the images, such as ``ubuntu-2204``."""
+    os: OperatingSystem = OperatingSystem.LINUX
+    """Operating system of the nodes: Linux or Windows. Channel SecurityPatch skips Windows."""
     versions: Annotated[tuple[CatalogImage, ...], Field(json_schema_extra=_by("version"))] = ()
     """Its published versions, in any order. Absent: none."""
 
@@ -77,6 +89,14 @@ class VersionCatalogSpec(ApiModel):
 
     regions: Annotated[tuple[CatalogRegion, ...], Field(json_schema_extra=_by("name"))] = ()
     """Published versions, by region. Absent: unknown."""
+    release_notes_url: str = Field(
+        default="",
+        alias="releaseNotesURL",
+        max_length=1024,
+        json_schema_extra={"pattern": RELEASE_NOTES_PATTERN},
+    )
+    """Web page with the releases by region, such as a release tracker. Messages about versions and images that are not
+    available in a region of this catalog link to it. Absent: no link."""
 
 
 class ClusterVersionCatalog(ApiObject):

@@ -22,6 +22,7 @@ from scorer.upgrade.evaluation.window_policy import too_short
 from scorer.upgrade.members.member import Member, pause_message
 from scorer.upgrade.state.operations import still_open
 from scorer.upgrade.state.placement_guard import endangered_placement
+from scorer.upgrade.versions.catalog import Region
 from scorer.upgrade.versions.comparison import Version, is_version, parse_version
 from scorer.upgrade.versions.images import ImageTargets, outdated_families, outdated_pools
 
@@ -108,6 +109,11 @@ class Checks:
         if member.upgrades_paused:
             return StartVerdict(StartOutcome.WAIT, "MemberOnHold", pause_message(member))
         return not_ready(self._ev.spec.version_policy.on_not_ready, member.name, message)
+
+
+def _release_notes(region: Region) -> str:
+    """Return the link to the releases of a region, as the end of a message. Empty without one."""
+    return f". Releases by region: {region.release_notes}" if region.release_notes else ""
 
 
 def not_ready(policy: OnNotReady, member: str, message: str) -> StartVerdict:
@@ -291,11 +297,11 @@ class _Turn:
 
     def no_version(self) -> _Cause | None:
         """Wait for a version that is not published in the region yet."""
-        region = self.member.region
-        if not self.moves_version or self.ev.facts.catalog.region(region).offers(self.version):
+        region = self.ev.facts.catalog.region(self.member.region)
+        if not self.moves_version or region.offers(self.version):
             return None
-        message = f"version {self.version} is not available in region {region}"
-        return _Cause("KubernetesVersionNotAvailable", message)
+        message = f"version {self.version} is not available in region {self.member.region}"
+        return _Cause("KubernetesVersionNotAvailable", message + _release_notes(region))
 
     def no_image(self) -> _Cause | None:
         """Wait for an image that is not published in the region yet."""
@@ -304,7 +310,7 @@ class _Turn:
             family, image = pool.family, images[pool.family]
             if not region.offers_image(family, image):
                 message = f"image {image} of family {family} is not available in region {self.member.region}"
-                return _Cause("NodeImageVersionNotAvailable", message)
+                return _Cause("NodeImageVersionNotAvailable", message + _release_notes(region))
         return None
 
     def closed(self) -> _Cause | None:

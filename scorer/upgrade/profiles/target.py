@@ -58,7 +58,7 @@ class ProfileTarget:
         type: Parts of the cluster that change.
         kubernetes_version: Target version, empty to keep the present versions.
         selection: Rule for choosing node images.
-        images: Newest image per family, if images are the trigger. A newer one triggers another run.
+        images: Image per family, if images are the trigger. Another one triggers another run.
     """
 
     type: UpgradeType
@@ -76,6 +76,9 @@ def target_of(spec: UpgradeProfileSpec, catalog: ReleaseCatalog) -> ProfileTarge
     if spec.channel is Channel.NODE_IMAGE:
         images = dict(sorted(_newest_images(catalog).items()))
         return ProfileTarget(UpgradeType.NODE_IMAGE_ONLY, "", NodeImageSelection.CONSISTENT, images)
+    if spec.channel is Channel.SECURITY_PATCH:
+        images = dict(sorted(_common_security_patches(catalog).items()))
+        return ProfileTarget(UpgradeType.NODE_IMAGE_ONLY, "", NodeImageSelection.CUSTOM, images)
     releases = list(_released_versions(catalog))
     if not releases:
         raise NoTargetError(TargetErrorCode.NOT_RELEASED, "no Kubernetes version is released in any catalog")
@@ -117,6 +120,18 @@ def _released_versions(catalog: ReleaseCatalog) -> Iterator[CatalogVersion]:
         for release in region.kubernetes or ():
             if release.phase is VersionPhase.GA and is_version(release.version):
                 yield release
+
+
+def _common_security_patches(catalog: ReleaseCatalog) -> dict[str, str]:
+    """Return the newest security patch of each Linux family that all regions with the family have, as far as any."""
+    patches: dict[str, set[str]] = {}
+    for family, version in catalog.security_patches:
+        patches.setdefault(family, set()).add(version)
+    for region in catalog.regions.values():
+        for family, versions in (region.images or {}).items():
+            if family in patches:
+                patches[family].intersection_update(versions)
+    return {family: newest for family, versions in patches.items() if (newest := newest_image(versions)) is not None}
 
 
 def _newest_images(catalog: ReleaseCatalog) -> dict[str, str]:
@@ -163,6 +178,9 @@ def run_of(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool
     """
     spec = profile.spec
     upgrade: JsonObject = {"type": target.type.value, "nodeImage": {"selection": target.selection.value}}
+    if target.selection is NodeImageSelection.CUSTOM:
+        custom = [{"family": family, "version": version} for family, version in target.images.items()]
+        upgrade["nodeImage"]["customVersions"] = custom
     if target.kubernetes_version:
         upgrade["kubernetesVersion"] = target.kubernetes_version
     run_spec: JsonObject = {

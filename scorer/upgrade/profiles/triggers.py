@@ -11,9 +11,8 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import with_metadata
-from scorer.api.upgrade.fields import UpgradeError, UpgradeState
+from scorer.api.upgrade.fields import UpgradeError, UpgradeState, UpgradeType
 from scorer.api.upgrade.profile import (
-    Channel,
     ClusterUpgradeProfile,
     ConcurrencyPolicy,
     TriggerStatus,
@@ -71,7 +70,7 @@ def trigger(
     except NoTargetError as error:
         problem = UpgradeError(code=error.code.value, message=str(error))
         return ProfileDecision(_failed_status(status, problem, now), delete=old)
-    if profile.spec.channel is Channel.NODE_IMAGE and not target.images:
+    if target.type is UpgradeType.NODE_IMAGE_ONLY and not target.images:
         return ProfileDecision(status.model_copy(update={"next_candidate": ""}), delete=old)
     name = run_name(profile.metadata.name, profile.spec.channel, target)
     if name == status.current_run:

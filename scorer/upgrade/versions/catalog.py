@@ -3,7 +3,7 @@
 Source: upgrade-runs.md 3.6.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -12,6 +12,7 @@ from scorer.api.upgrade.version_catalog import (
     DEFAULT_REGION,
     CatalogRegion,
     CatalogVersion,
+    OperatingSystem,
     VersionCatalogSpec,
 )
 from scorer.upgrade.versions.comparison import image_order, is_version, parse_version
@@ -24,10 +25,12 @@ class Region:
     Args:
         kubernetes: Kubernetes versions. None: unlimited, every version is accepted.
         images: Versions of node images by family. None: unlimited, every version is accepted.
+        release_notes: Web page about the releases, empty if no catalog of the region has one.
     """
 
     kubernetes: tuple[CatalogVersion, ...] | None = None
     images: Mapping[str, tuple[str, ...]] | None = None
+    release_notes: str = ""
 
     def offers(self, version: str) -> bool:
         """Return whether a Kubernetes version is available to clusters of the region."""
@@ -53,17 +56,21 @@ class ReleaseCatalog:
     regions: Mapping[str, Region] = field(default_factory=dict)
     published: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
     """Publication time of a version of a family of node images, if a catalog has it."""
+    security_patches: frozenset[tuple[str, str]] = frozenset()
+    """Family and version of the node images of Linux that are security patches."""
 
     @classmethod
     def of(cls, specs: Iterable[VersionCatalogSpec]) -> "ReleaseCatalog":
         """Merge catalogs by region. A version is published if any of them lists it."""
         regions: dict[str, Region] = {}
         publication_times: dict[tuple[str, str], datetime] = {}
+        security_patches: set[tuple[str, str]] = set()
         for spec in specs:
             for region in spec.regions:
-                regions[region.name] = _merge(regions.get(region.name, _UNCHECKED), region)
+                regions[region.name] = _merge(regions.get(region.name, _UNCHECKED), region, spec.release_notes_url)
                 publication_times |= _publication_times(region)
-        return cls(regions, publication_times)
+                security_patches.update(_security_patches(region))
+        return cls(regions, publication_times, frozenset(security_patches))
 
     def region(self, name: str) -> Region:
         """Return the entry of a region, or else the default entry."""
@@ -92,12 +99,18 @@ def _publication_times(region: CatalogRegion) -> dict[tuple[str, str], datetime]
     }
 
 
+def _security_patches(region: CatalogRegion) -> Iterator[tuple[str, str]]:
+    for node_image in region.node_images or ():
+        if node_image.os is OperatingSystem.LINUX:
+            yield from ((node_image.family, image.version) for image in node_image.versions if image.security_patch)
+
+
 def newest_image(versions: Collection[str]) -> str | None:
     """Return the newest version of node images, or None."""
     return max(versions, key=lambda version: (image_order(version), version), default=None)
 
 
-def _merge(region: Region, addition: CatalogRegion) -> Region:
+def _merge(region: Region, addition: CatalogRegion, release_notes: str) -> Region:
     kubernetes, images = region.kubernetes, region.images
     if addition.kubernetes_versions is not None:
         kubernetes = (*(kubernetes or ()), *addition.kubernetes_versions)
@@ -109,4 +122,4 @@ def _merge(region: Region, addition: CatalogRegion) -> Region:
                 *(image.version for image in node_image.versions),
             )
         images = merged
-    return Region(kubernetes, images)
+    return Region(kubernetes, images, region.release_notes or release_notes)

@@ -244,14 +244,17 @@ PROFILES = [
         for version in ("1.31.2", "v1.31", "1", "newest")
     ),
     pytest.param({"longTermSupport": True}, "C-20", "longTermSupport", id="long-term"),
-    pytest.param(
-        {"channel": "NodeImage", "nodeImage": {"selection": "Latest"}}, "C-21", "nodeImage.selection", id="images"
+    *(
+        pytest.param(
+            {"channel": channel, "nodeImage": {"selection": "Latest"}},
+            "C-21",
+            "nodeImage.selection",
+            id=f"images-{channel}",
+        )
+        for channel in ("NodeImage", "SecurityPatch")
     ),
     pytest.param({"nodeImage": {"selection": "Custom"}}, "C-01", "nodeImage.selection", id="custom"),
-    *(
-        pytest.param({"channel": channel}, "C-01", "channel", id=f"channel-{channel}")
-        for channel in ("SecurityPatch", "Nightly", None)
-    ),
+    *(pytest.param({"channel": channel}, "C-01", "channel", id=f"channel-{channel}") for channel in ("Nightly", None)),
     pytest.param({"memberSelector": {"matchLabels": {"": "a"}}}, "C-32", "memberSelector.matchLabels", id="selector"),
     pytest.param({"strategyRef": {"name": "Rings"}}, "C-01", "strategyRef.name", id="strategy"),
     pytest.param({"runHistoryLimit": -1}, "C-01", "runHistoryLimit", id="history"),

@@ -3,25 +3,28 @@
 Source: upgrade-runs.md 3.6.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from scorer.api.upgrade.version_catalog import CatalogRegion, ClusterVersionCatalog
+from scorer.api.upgrade.version_catalog import RELEASE_NOTES_PATTERN, CatalogRegion, ClusterVersionCatalog
 from scorer.api.values.field_path import FieldPath
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import SPEC, FieldError, duplicate
+from webhook.validation.framework.field import SPEC, FieldError, duplicate, invalid
 from webhook.validation.framework.reading import Finding, read_object
-from webhook.validation.framework.rule import OURS, deny, enforces, shape_rules
+from webhook.validation.framework.rule import OURS, deny, enforces, schema, shape_rules
 from webhook.validation.upgrade.shape import VERSIONS, WRITTEN_BY_USERS, validate_about, validate_version
 
 RULES: Final = (
     *WRITTEN_BY_USERS,
     VERSIONS,
     deny("C-54", "A catalog must list every region, version, family and image once.", OURS),
+    schema("C-57", "releaseNotesURL must be the URL of a web page.", OURS, "spec.releaseNotesURL"),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 REGIONS: Final = SPEC / "regions"
+_RELEASE_NOTES: Final = re.compile(RELEASE_NOTES_PATTERN, re.ASCII)
 
 
 @enforces(*RULES)
@@ -36,6 +39,9 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
 
 def _judge(new: ClusterVersionCatalog, old: ClusterVersionCatalog | None, context: Context) -> Iterator[Finding]:
     yield from validate_about(new.metadata, old.metadata if old else None, context)
+    if not _RELEASE_NOTES.fullmatch(new.spec.release_notes_url):
+        reason = "must be a URL that starts with https:// or http://"
+        yield invalid(SPEC / "releaseNotesURL", new.spec.release_notes_url, reason, "C-57")
     yield from _once((region.name for region in new.spec.regions), REGIONS, "name")
     for i, region in enumerate(new.spec.regions):
         yield from _validate_region(region, REGIONS / i)

@@ -31,12 +31,13 @@ RULES: Final = (
         OURS,
     ),
     deny("C-20", "longTermSupport must not be set unless channel is TargetKubernetesVersion.", OURS),
-    deny("C-21", "Channel NodeImage requires Consistent images.", OURS),
+    deny("C-21", "Channels NodeImage and SecurityPatch require Consistent images.", OURS),
     schema("C-48", "targetKubernetesVersion must be a minor version, X.Y.", OURS, "spec.targetKubernetesVersion"),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 _MINOR: Final = re.compile(MINOR_PATTERN, re.ASCII)
 _CHANNEL: Final = SPEC / "channel"
+_IMAGE_CHANNELS: Final = (Channel.NODE_IMAGE, Channel.SECURITY_PATCH)
 
 
 @enforces(*RULES)
@@ -77,6 +78,6 @@ def _validate_channel(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
             at, Cause.FORBIDDEN, "must not be set unless channel is TargetKubernetesVersion", "C-20", (at, _CHANNEL)
         )
     selection = spec.node_image.selection if spec.node_image is not None else None
-    if spec.channel is Channel.NODE_IMAGE and selection not in (None, ProfileImageSelection.CONSISTENT):
+    if spec.channel in _IMAGE_CHANNELS and selection not in (None, ProfileImageSelection.CONSISTENT):
         at = SPEC / "nodeImage" / "selection"
-        yield invalid(at, selection, "must be Consistent when channel is NodeImage", "C-21", (at, _CHANNEL))
+        yield invalid(at, selection, f"must be Consistent when channel is {spec.channel}", "C-21", (at, _CHANNEL))

@@ -379,7 +379,7 @@ def test_days_and_weekdays():
         (UPGRADE_GATE, {**IN_A_STAGE, "index": 5}, "spec.index"),
         (UPGRADE_GATE, {**IN_A_STAGE, "timing": "During"}, "spec.timing"),
         (UPGRADE_PROFILE, {}, "spec.channel"),
-        (UPGRADE_PROFILE, {"channel": "SecurityPatch"}, "spec.channel"),
+        (UPGRADE_PROFILE, {"channel": "Nightly"}, "spec.channel"),
         (UPGRADE_PROFILE, {"channel": "Stable", "nodeImage": {"selection": "Custom"}}, "spec.nodeImage.selection"),
         (UPGRADE_PROFILE, {"channel": "Stable", "runHistoryLimit": -1}, "spec.runHistoryLimit"),
         (MAINTENANCE_WINDOW, {"startTime": "22:00"}, "spec.schedule"),

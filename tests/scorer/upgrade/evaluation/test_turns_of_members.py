@@ -15,6 +15,10 @@ from tests.scorer.upgrade.scenarios import BEGIN, at, daily, entry, event, membe
 
 CONTROL_PLANES = {"type": "ControlPlaneOnly", "kubernetesVersion": "1.31.2"}
 IMAGES = {"type": "NodeImageOnly"}
+CUSTOM_IMAGE = {
+    "type": "NodeImageOnly",
+    "nodeImage": {"selection": "Custom", "customVersions": [{"family": "linux", "version": "110"}]},
+}
 
 
 def published(region="r1", kubernetes=None, **families):
@@ -122,14 +126,23 @@ def test_the_first_cause_gives_the_reason_and_the_message_has_all():
     assert (later.reason, later.pending_since) == ("KubernetesVersionNotAvailable", BEGIN)
 
 
+@pytest.mark.parametrize(
+    ("goal", "message"),
+    [
+        pytest.param({}, "version 1.31.2 is not available in region r1", id="version"),
+        pytest.param({"upgrade": CUSTOM_IMAGE}, "image 110 of family linux is not available in region r1", id="image"),
+    ],
+)
+def test_a_member_that_waits_for_a_release_links_to_the_releases(goal, message):
+    catalog = published(kubernetes=["1.30.4"], linux=["100"])
+    _, moment = started(member("a"), catalog=catalog | {"releaseNotesURL": "https://example.com/releases"}, **goal)
+    assert f"{message}. Releases by region: https://example.com/releases" in entry(moment.run, "a").message
+
+
 def test_a_custom_image_that_a_region_does_not_have_is_waited_for():
-    upgrade = {
-        "type": "NodeImageOnly",
-        "nodeImage": {"selection": "Custom", "customVersions": [{"family": "linux", "version": "110"}]},
-    }
     found = seen(
         member("a"),
-        upgrade=upgrade,
+        upgrade=CUSTOM_IMAGE,
         catalog=published(linux=["100"]),
         events=[event("1h", "catalog", catalog=published(linux=["100", "110"]))],
         checkAt=["0s"],

@@ -87,6 +87,45 @@ def test_the_image_channel_always_selects_consistent_images():
     assert (found.type, found.kubernetes_version, found.selection) == ("NodeImageOnly", "", "Consistent")
 
 
+def patched(**regions):
+    """Return a catalog. Each argument is a region with the versions by family. One that ends with ``!`` is a patch."""
+
+    def family(name, versions):
+        images = [{"version": each.rstrip("!"), "securityPatch": each.endswith("!")} for each in versions]
+        return {"family": name, "os": "Windows" if name == "windows" else "Linux", "versions": images}
+
+    listed = [
+        {"name": region, "nodeImages": [family(*item) for item in families.items()]}
+        for region, families in regions.items()
+    ]
+    return ReleaseCatalog.of([VersionCatalogSpec.read({"regions": listed})])
+
+
+@pytest.mark.parametrize(
+    ("regions", "images"),
+    [
+        pytest.param({"eu": {"linux": ["100!", "110!", "120"]}}, {"linux": "110"}, id="newest-patch"),
+        pytest.param({"eu": {"linux": ["100"]}}, {}, id="no-patches"),
+        pytest.param({"eu": {"windows": ["9!"], "linux": ["100!"]}}, {"linux": "100"}, id="windows-is-skipped"),
+        pytest.param(
+            {"eu": {"linux": ["100!", "110!"]}, "us": {"linux": ["100!"]}}, {"linux": "100"}, id="in-all-regions"
+        ),
+        pytest.param({"eu": {"linux": ["110!"]}, "us": {"linux": ["100!"]}}, {}, id="none-in-all-regions"),
+        pytest.param(
+            {"eu": {"linux": ["110!"]}, "us": {"arm": ["7!"]}}, {"arm": "7", "linux": "110"}, id="family-of-one-region"
+        ),
+        pytest.param({"eu": {"linux": ["110!"]}, "us": {"linux": ["110"]}}, {"linux": "110"}, id="marked-once"),
+    ],
+)
+def test_the_security_patch_channel_upgrades_linux_alone(regions, images):
+    known = profile("SecurityPatch")
+    found = target_of(known.spec, patched(**regions))
+    assert (found.type, found.kubernetes_version, dict(found.images)) == ("NodeImageOnly", "", images)
+    run = ClusterUpgradeRun.read(run_of(known, found, start=True))
+    assert run.spec.upgrade.node_image.selection == "Custom"
+    assert {each.family: each.version for each in run.spec.upgrade.node_image.custom_versions} == images
+
+
 def test_a_run_is_named_after_its_target():
     published = catalog(*RELEASED)
     known = profile("Rapid", "fleet")

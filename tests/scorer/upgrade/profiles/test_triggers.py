@@ -52,6 +52,12 @@ def test_a_version_that_is_published_makes_a_run():
     assert (found.status.last_triggered_at, found.status.last_trigger_upgrade_versions) == (NOW, ("1.31.2",))
 
 
+@pytest.mark.parametrize("channel", ["NodeImage", "SecurityPatch"])
+def test_a_channel_of_images_makes_no_run_without_images(channel):
+    found = trigger(profile(channel=channel), catalog("1.31.2"), [], NOW)
+    assert (found.create, found.status.last_trigger_status) == (None, None)
+
+
 def test_the_same_target_triggers_once():
     first = trigger(profile(), catalog("1.31.2"), [], NOW)
     again = trigger(profile(first.status.current_run), catalog("1.31.2", "1.30.9"), [], NOW)

@@ -39,6 +39,7 @@ def test_a_profile_is_refused(spec, rule, field):
         {"channel": "Rapid", "nodeImage": {"selection": "Latest"}, "longTermSupport": False},
         {"channel": "NodeImage", "nodeImage": {"selection": "Consistent"}},
         {"channel": "NodeImage", "nodeImage": {}},
+        {"channel": "SecurityPatch"},
         {"channel": "TargetKubernetesVersion", "targetKubernetesVersion": "1.31", "longTermSupport": True},
     ],
 )
@@ -47,9 +48,9 @@ def test_a_profile_passes(spec):
 
 
 def test_a_channel_that_cannot_be_followed_yet_is_named_with_those_that_can():
-    assert said(make_profile(channel="SecurityPatch")) == (
-        'spec.channel: Unsupported value: "SecurityPatch": supported values: "Stable", "Rapid", "NodeImage",'
-        ' "TargetKubernetesVersion"'
+    assert said(make_profile(channel="Nightly")) == (
+        'spec.channel: Unsupported value: "Nightly": supported values: "Stable", "Rapid", "NodeImage",'
+        ' "SecurityPatch", "TargetKubernetesVersion"'
     )
 
 
@@ -102,6 +103,26 @@ def make_catalog(*regions):
 @pytest.mark.parametrize(("regions", "rule", "field"), REGIONS)
 def test_a_catalog_is_refused(regions, rule, field):
     assert refusal(make_catalog(*regions)) == [(rule, f"spec.{field}")]
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        pytest.param("", None, id="empty"),
+        pytest.param("https://releases.aks.azure.com/#tabversion", None, id="https"),
+        pytest.param("http://wiki.example.com/releases?v=1", None, id="http"),
+        pytest.param("releases.aks.azure.com", "C-57", id="no-scheme"),
+        pytest.param("javascript:alert(1)", "C-57", id="another-scheme"),
+        pytest.param("https://example.com/a b", "C-57", id="space"),
+        pytest.param("https://example.com/\n", "C-57", id="line-break"),
+        pytest.param("https://", "C-57", id="no-host"),
+        pytest.param("https://example.com/" + "a" * 1024, "C-57", id="too-long"),
+    ],
+)
+def test_the_link_of_a_catalog_is_one_of_the_web(url, rule):
+    catalog = make_catalog({"name": "a"})
+    catalog["spec"]["releaseNotesURL"] = url
+    assert refusal(catalog) == ([] if rule is None else [(rule, "spec.releaseNotesURL")])
 
 
 def test_the_same_version_may_be_listed_in_two_regions():
