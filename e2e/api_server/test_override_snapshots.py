@@ -1,16 +1,21 @@
 """Overrides on a real API server: what it stores of their snapshots is what was meant, and nothing is written twice."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from itertools import count
 
 import pytest
 
 from e2e.controlplane.cluster import Cluster
+from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACED_OVERRIDE, OVERRIDE
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
+from scorer.api.unstructured.documents import owner_reference
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.application import binding_override
-from webhook.controllers.placements.overrides import WATCHES, OverrideController, OverrideRef
+from webhook.controllers.machinery.result import DONE
+from webhook.controllers.placements.overrides import UNUSED_GRACE, OverrideController, OverrideRef
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.client.api_server import ApiServer
@@ -30,21 +35,30 @@ MEMBER = {
 }
 
 
+KINDS = tuple(
+    kind for family in FAMILIES for kind in (family.override, family.override_snapshot, family.binding, family.run)
+)
+
+
 class Process:
-    """What one process knows of the hub."""
+    """What one process knows of the hub. For it, the grace period ends before the next pass."""
 
     def __init__(self, store: HubStore) -> None:
         self.store = store
         self.cache = Cache(store)
         self.hub = Hub(store, self.cache)
+        passes = count()
+        now = datetime(2026, 11, 20, tzinfo=UTC)
+        self._controller = OverrideController(self.hub, lambda: now + next(passes) * UNUSED_GRACE, lambda *_: None)
 
     async def reconcile(self, ref: OverrideRef) -> int:
-        """Hear of everything, reconcile, and return how many writes that took."""
-        for watch in WATCHES:
-            listing = await self.store.list(watch.kind)
-            self.cache.of_kind(watch.kind).replace_all(listing.items, listing.resource_version)
-        before = self.hub.writes
-        await OverrideController(self.hub, lambda *_: None).reconcile(ref)
+        """Hear of everything and reconcile until nothing is left to do. Return how many writes that took."""
+        before, result = self.hub.writes, None
+        while result != DONE:
+            for kind in KINDS:
+                listing = await self.store.list(kind)
+                self.cache.of_kind(kind).replace_all(listing.items, listing.resource_version)
+            result = await self._controller.reconcile(ref)
         return self.hub.writes - before
 
     async def snapshots(self, ref: OverrideRef) -> dict[str, JsonObject]:
@@ -101,7 +115,7 @@ async def test_snapshots_keep_what_the_override_says(process: Process, ref: Over
     assert await process.reconcile(ref) == 0
     (snapshot,) = (await process.snapshots(ref)).values()
     assert snapshot["spec"]["overrideSpec"] == stored["spec"]
-    assert snapshot["metadata"]["ownerReferences"][0]["uid"] == stored["metadata"]["uid"]
+    assert "ownerReferences" not in snapshot["metadata"]
     name = snapshot["metadata"]["name"]
     overrides = Overrides(namespaced=((ref.namespace, name),)) if ref.namespace else Overrides(cluster=(name,))
     binding = {"metadata": {"name": "p-a"}, "spec": {"targetCluster": "a", **overrides.fields()}}
@@ -132,3 +146,41 @@ async def test_ten_versions_and_the_end_of_all_of_them(process: Process, ref: Ov
     assert await process.snapshots(ref) == {}
     with pytest.raises(NotFoundError):
         await process.store.get(ref.kind, Key(ref.name, ref.namespace))
+
+
+@pytest.mark.parametrize("ref", REFS)
+async def test_a_deleted_override_leaves_the_snapshot_that_a_binding_names(process: Process, ref: OverrideRef) -> None:
+    """The version of an earlier release had the override as its owner."""
+    override = await process.store.create(ref.kind, make_override(ref, "0"))
+    await process.reconcile(ref)
+    (snapshot,) = (await process.snapshots(ref)).values()
+    owned = {**snapshot["metadata"], "ownerReferences": [owner_reference(override)]}
+    await process.store.replace(ref.snapshot_kind, {**snapshot, "metadata": owned})
+    overrides = Overrides(namespaced=((ref.namespace, "zone-0"),)) if ref.namespace else Overrides(cluster=("zone-0",))
+    kind = family_in(ref.namespace).binding
+    spec = {"state": "Bound", "targetCluster": "a", "resourceSnapshotName": "p-0-snapshot"}
+    spec |= {key: names for key, names in overrides.fields().items() if names}
+    spec |= {
+        "schedulingPolicySnapshotName": "p-0",
+        "clusterDecision": {"clusterName": "a", "selected": True, "reason": ""},
+    }
+    metadata = {"name": "p-a"} | ({"namespace": ref.namespace} if ref.namespace else {})
+    document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+    binding = await process.store.create(kind, document)
+    await process.store.delete(ref.kind, Key(ref.name, ref.namespace))
+    await process.reconcile(ref)
+    with pytest.raises(NotFoundError):
+        await process.store.get(ref.kind, Key(ref.name, ref.namespace))
+    (kept,) = (await process.snapshots(ref)).values()
+    assert kept["metadata"]["labels"][IS_LATEST_SNAPSHOT] == "false"
+    assert "ownerReferences" not in kept["metadata"]
+    assert await process.reconcile(ref) == 0
+    await process.store.create(ref.kind, make_override(ref, "0"))
+    await process.reconcile(ref)
+    (adopted,) = (await process.snapshots(ref)).values()
+    assert adopted["metadata"]["uid"] == snapshot["metadata"]["uid"]
+    assert adopted["metadata"]["labels"][IS_LATEST_SNAPSHOT] == "true"
+    await process.store.delete(ref.kind, Key(ref.name, ref.namespace))
+    await process.store.delete(kind, Key("p-a", ref.namespace), uid=binding["metadata"]["uid"])
+    await process.reconcile(ref)
+    assert await process.snapshots(ref) == {}

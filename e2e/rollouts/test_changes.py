@@ -26,6 +26,7 @@ from e2e.fleet.objects import (
     make_placement,
     pick_fixed,
     pick_n,
+    rolling,
     selects,
 )
 from e2e.fleet.overrides import patching, resource_override
@@ -38,11 +39,14 @@ from scorer.api.kinds import (
     MEMBER_CLUSTER,
     NAMESPACE,
     NAMESPACED_OVERRIDE,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
     PLACEMENT,
     POLICY_SNAPSHOT,
     RESOURCE_SNAPSHOT,
     WORK,
 )
+from scorer.api.names import IS_LATEST_SNAPSHOT
+from webhook.kube.client.paths import path_of
 
 ALL = ("bravelion", "jumpingcat", "smartfish")
 NEIGHBOUR = "e2e-neighbour"
@@ -410,6 +414,55 @@ def test_an_override_is_rolled_out_as_it_comes_changes_and_goes(fleet, scene):
     wait_complete(fleet, Complete(name, ("smartfish",)))
     assert_settled(fleet)
     assert of_kind(fleet, RESOURCE_SNAPSHOT, name) == [f"{name}-0-snapshot"]
+
+
+def test_a_cluster_keeps_what_a_deleted_override_gave_it_until_its_turn(fleet, scene):
+    """As Argo CD prunes, it is deleted in the foreground: the garbage collector first deletes what it owns."""
+    name = "e2e-unpainted"
+    scene.home(name, colour="blue")
+    patch = {"op": "replace", "path": "/data/colour", "value": "red"}
+    override = resource_override("paint", name, "settings", patching(patch, env="prod"))
+
+    def snapshot() -> JsonObject:
+        return fleet.on_hub.get(NAMESPACED_OVERRIDE_SNAPSHOT, "paint-0", name)
+
+    def is_latest(text: str) -> str:
+        found = fleet.on_hub.find(NAMESPACED_OVERRIDE_SNAPSHOT, "paint-0", name)
+        return "" if found and labels_of(found)[IS_LATEST_SNAPSHOT] == text else f"{found}"
+
+    def colour() -> JsonObject:
+        return fleet.members["smartfish"].objects.get(CONFIG_MAP, "settings", name)["data"]
+
+    scene.put(override)
+    wait_until("the override has a snapshot", lambda: is_latest("true"))
+    scene.put(make_placement(name, pick_fixed("smartfish"), strategy=rolling(maxUnavailable=0, maxSurge=1)))
+    overridden = {"smartfish": ([], [f"{name}/paint-0"])}
+    wait_complete(fleet, Complete(name, ("smartfish",), overridden=overridden))
+    uid = snapshot()["metadata"]["uid"]
+    path = path_of(NAMESPACED_OVERRIDE, name, "paint")
+    fleet.on_hub.cluster.request("DELETE", f"{path}?propagationPolicy=Foreground", user=fleet.on_hub.user)
+
+    def remaining() -> str:
+        return f"{fleet.on_hub.find(NAMESPACED_OVERRIDE, 'paint', name) or ''}"
+
+    wait_until("the override is gone", remaining)
+    assert is_latest("false") == ""
+    relabelled, unlabelled = ({"metadata": {"labels": {"painted": text}}} for text in ("yes", None))
+    with member_change(fleet, "smartfish", relabelled, unlabelled):  # its objects are made again
+        settle_for_a_moment(fleet)
+    (binding,) = live_bindings(fleet, name).values()
+    assert condition_of(binding, "Overridden")["status"] == "True"
+    assert binding["spec"]["resourceOverrideSnapshots"] == [{"name": "paint-0", "namespace": name}]
+    assert colour() == {"colour": "red"}
+    scene.put(override)
+    wait_until("the override is in force again", lambda: is_latest("true"))
+    assert snapshot()["metadata"]["uid"] == uid
+    fleet.on_hub.delete(NAMESPACED_OVERRIDE, "paint", name)
+    wait_until("the override is gone again", remaining)
+    fleet.on_hub.patch(PLACEMENT, name, {"spec": {"strategy": rolling(maxUnavailable=1, maxSurge=1)}})
+    wait_until("the member has blue", lambda: "" if colour() == {"colour": "blue"} else f"it has {colour()}")
+    wait_complete(fleet, Complete(name, ("smartfish",)))
+    assert_settled(fleet)
 
 
 def test_no_more_history_is_kept_than_is_asked_for(fleet, scene):

@@ -25,11 +25,14 @@ from scorer.api.placement.binding import BindingState, previous_state
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
+    dicts_at,
     generation_of,
     is_deleting,
     name_of,
     spec_of,
     status_of,
+    text_at,
+    texts_at,
     with_finalizer,
     with_metadata,
     with_spec,
@@ -66,11 +69,11 @@ class Overrides:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> "Overrides":
-        """Read both lists of a binding's spec."""
-        namespaced = spec.get("resourceOverrideSnapshots") or ()
+        """Read both lists of a binding's spec, or of a cluster in the status of a staged update run."""
+        namespaced = dicts_at(spec, "resourceOverrideSnapshots")
         return cls(
-            tuple(spec.get("clusterResourceOverrideSnapshots") or ()),
-            tuple((item.get("namespace") or "", item.get("name") or "") for item in namespaced),
+            tuple(texts_at(spec, "clusterResourceOverrideSnapshots")),
+            tuple((text_at(item, "namespace"), text_at(item, "name")) for item in namespaced),
         )
 
     @property

@@ -18,7 +18,7 @@ from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
 from scorer.rollout.overrides.application import CLUSTER_NAME_VARIABLE
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
 from scorer.rollout.snapshots.groups import SnapshotGroup
-from scorer.rollout.snapshots.overrides import plan_override_snapshots
+from scorer.rollout.snapshots.overrides import plan_override_snapshots, plan_retirement
 from scorer.rollout.views.rendering import ContentSources, rendered
 from scorer.rollout.works.plan import Placeable, WorkCause, WorkProblem
 from scorer.rollout.writes import applied
@@ -31,17 +31,20 @@ _OVERRIDE_KINDS = frozenset(family.override.group_kind for family in FAMILIES)
 def snapshots_of_overrides(state: HubState, deleted: Collection[ObjectKey] = ()) -> list[JsonObject]:
     """Return the override snapshots that a hub will have once the controller has processed its overrides.
 
+    Unused ones may already have been deleted then. No decision depends on them.
+
     Args:
         state: The hub.
-        deleted: Deleted objects. The snapshots of deleted overrides are removed.
+        deleted: Deleted objects. The snapshots of deleted overrides remain for the bindings that name them.
     """
     by_place: dict[tuple[Kind, str], list[JsonObject]] = defaultdict(list)
     removed = {(item.namespace, item.name) for item in deleted if (item.group, item.kind) in _OVERRIDE_KINDS}
     removed |= {(namespace_of(item), name_of(item)) for item in state.overrides if is_deleting(item)}
     for snapshot in state.override_snapshots:
         namespace = namespace_of(snapshot)
-        if (namespace, label(snapshot, PARENT_OVERRIDE)) not in removed:
-            by_place[family_in(namespace).override_snapshot, namespace].append(snapshot)
+        is_removed = (namespace, label(snapshot, PARENT_OVERRIDE)) in removed
+        remaining = applied([snapshot], plan_retirement([snapshot])) if is_removed else [snapshot]
+        by_place[family_in(namespace).override_snapshot, namespace] += remaining
     for override in sorted(state.overrides, key=identity_of):
         if not is_deleting(override):
             place = family_in(namespace_of(override)).override_snapshot, namespace_of(override)

@@ -181,7 +181,7 @@ def _controllers(
     turns, windows = member_reservations(hub, settings, now), MaintenanceWindows(hub.cache)
     keys = WorkKeys(hub.store, settings.namespace)
     yield MemberController(hub, now, record, settings.force_delete_after, observer).wiring()
-    yield OverrideController(hub, record).wiring()
+    yield OverrideController(hub, now, record).wiring()
     advisories = AdvisoryController(hub, now, record)
     yield PlacementController(hub, now, record, selectables, settings, advisories, observer).wiring()
     yield advisories.wiring()

@@ -4,7 +4,12 @@ The successor is created before its predecessor loses its label. So an override 
 no placement rolls out as if there were no override, not even if the process ends between the two writes. While two
 snapshots are labeled, the greater index counts.
 
-Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first.
+The snapshots of a deleted override lose the label. They remain as long as a binding or an active run names them, as do
+old snapshots of an existing one. They have no owner reference, because the garbage collector would delete them with the
+override, and first if it is deleted in the foreground.
+
+Source: rollout.md 6.1; KubeFleet pkg/controllers/overrider, which removes the label first, and deletes the snapshots
+with their override.
 """
 
 from base64 import b64encode
@@ -16,27 +21,30 @@ from typing import Any, Final
 
 import orjson
 
-from scorer.api.family import family_in
+from scorer.api.family import FAMILIES, family_in
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE
 from scorer.api.unstructured.documents import (
+    dicts_at,
     index_of,
     is_deleting,
     is_labelled_latest,
     label,
+    labels_of,
+    metadata_of,
     name_of,
     namespace_of,
-    owner_reference,
     spec_of,
-    with_metadata,
 )
-from scorer.rollout.writes import Write, create, delete, replace
+from scorer.rollout.writes import Write, create, replace
 
 HISTORY_LIMIT: Final = 10
-"""Snapshots kept of one override, the latest among them."""
+"""Snapshots kept of one override, the latest among them, besides those in use."""
 
 LABEL_LIMIT: Final = 63
 """Maximum length of a label value, in characters. The override's name is one, on its snapshots."""
+
+_OVERRIDE_KINDS: Final = frozenset(family.override.kind for family in FAMILIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +84,26 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
     latest = next(reversed([snapshot for snapshot in live if is_labelled_latest(snapshot)] or live), None)
     digest = _digest(spec_of(override))
     if latest is not None and spec_of(latest).get("overrideHash") == digest:
-        writes = () if is_labelled_latest(latest) else (replace(_with_latest_label(latest, "true")),)
         older = [snapshot for snapshot in live if snapshot is not latest]
-        return OverrideSnapshotPlan((*writes, *_retire(older)), name_of(latest), _index(latest))
+        writes = *_labelled([latest], is_latest=True), *_labelled(older, is_latest=False)
+        return OverrideSnapshotPlan(writes, name_of(latest), _index(latest))
     first = max(map(_index, sorted_snapshots), default=-1) + 1
     index = next(index for index in count(first) if f"{name}-{index}" not in names)
     snapshot = _make(override, index, digest)
-    return OverrideSnapshotPlan(
-        (create(snapshot), *_retire(live)), name_of(snapshot), index
-    )  # in this order, see above
+    writes = create(snapshot), *_labelled(live, is_latest=False)  # in this order, see above
+    return OverrideSnapshotPlan(writes, name_of(snapshot), index)
+
+
+def plan_retirement(snapshots: Iterable[JsonObject]) -> tuple[Write, ...]:
+    """Return the writes after which none of the snapshots of a deleted override is labeled latest."""
+    live = (snapshot for snapshot in snapshots if not is_deleting(snapshot))
+    return tuple(_labelled(sorted(live, key=_index), is_latest=False))
+
+
+def surplus_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the snapshots of one existing override that exceed the history, to delete once they are unused."""
+    live = sorted((snapshot for snapshot in snapshots if not is_deleting(snapshot)), key=_index)
+    return [snapshot for snapshot in live[:-HISTORY_LIMIT] if not is_labelled_latest(snapshot)]
 
 
 def snapshot_obstacle(name: str) -> str:
@@ -158,19 +177,19 @@ def _without_absent(members: Mapping[str, Any]) -> JsonObject:
     return {key: value for key, value in members.items() if value is not None}
 
 
-def _retire(snapshots: Sequence[JsonObject]) -> Iterator[Write]:
-    """Remove the label from the predecessors of the latest snapshot, the oldest first, and delete the surplus."""
-    surplus = max(0, len(snapshots) - HISTORY_LIMIT + 1)
-    yield from (
-        replace(_with_latest_label(snapshot, "false"))
-        for snapshot in snapshots[surplus:]
-        if is_labelled_latest(snapshot)
-    )
-    yield from map(delete, snapshots[:surplus])
+def _labelled(snapshots: Iterable[JsonObject], *, is_latest: bool) -> Iterator[Write]:
+    """Yield the writes that label snapshots as latest or not, and drop the references to an override as their owner.
 
-
-def _with_latest_label(snapshot: JsonObject, latest: str) -> JsonObject:
-    return with_metadata(snapshot, labels={IS_LATEST_SNAPSHOT: latest})
+    Earlier releases and the reference have set such references.
+    """
+    for snapshot in snapshots:
+        metadata = metadata_of(snapshot)
+        owners = dicts_at(metadata, "ownerReferences")
+        other_owners = [owner for owner in owners if owner.get("kind") not in _OVERRIDE_KINDS]
+        if is_labelled_latest(snapshot) is is_latest and len(other_owners) == len(owners):
+            continue
+        labels = {**labels_of(snapshot), IS_LATEST_SNAPSHOT: "true" if is_latest else "false"}
+        yield replace({**snapshot, "metadata": {**metadata, "labels": labels, "ownerReferences": other_owners}})
 
 
 def _index(snapshot: JsonObject) -> int:
@@ -188,7 +207,6 @@ def _make(override: JsonObject, index: int, digest: str) -> JsonObject:
             "name": f"{name}-{index}",
             **({"namespace": namespace} if namespace else {}),
             "labels": labels,
-            "ownerReferences": [owner_reference(override)],
         },
         "spec": {"overrideSpec": spec_of(override), "overrideHash": digest},
     }

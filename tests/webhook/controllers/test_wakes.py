@@ -25,6 +25,7 @@ from scorer.api.kinds import (
     POLICY_SNAPSHOT,
     RESOURCE_PLACEMENT,
     RESOURCE_SNAPSHOT,
+    STAGED_RUN,
     UPGRADE_RUN,
     WORK,
 )
@@ -40,6 +41,7 @@ from scorer.api.names import (
 )
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER, ROLLOUT, Thing, new_lease
+from scorer.rollout.bindings import Overrides
 from scorer.rollout.removal.eviction import EVICTED_BINDING
 from scorer.rollout.selection.exclusions import SelectionSettings
 from tests.scorer.builders import cluster_document
@@ -461,7 +463,7 @@ ANY_PATCH_0 = make_override_snapshot(OVERRIDE_SNAPSHOT, "patch")
     ("deleted", PATCH, deleting(PATCH), {"override cro/patch", ADVICE}),
     ("gone", PATCH, None, {"override cro/patch", ADVICE}),
     ("namespaced", None, TEAM_PATCH, {"override ro/team/patch", "advisory ro/team/patch after 100 ms"}),
-    ("snapshot-made", None, PATCH_0, {"rollout crp/web"}),
+    ("snapshot-made", None, PATCH_0, {"override cro/patch", "rollout crp/web"}),
     ("snapshot-label", PATCH_0, changed(PATCH_0, annotations={"a": "b"}), {"override cro/patch", "rollout crp/web"}),
     ("snapshot-gone", PATCH_0, None, {"override cro/patch", "rollout crp/web"}),
     ("snapshot-for-any", ANY_PATCH_0, None, {"override cro/patch"}),
@@ -469,6 +471,38 @@ ANY_PATCH_0 = make_override_snapshot(OVERRIDE_SNAPSHOT, "patch")
 )
 async def test_override(make_waking, before, after, woken):
     assert make_waking().change(before, after) == woken
+
+
+OUTDATED = make(OVERRIDE_SNAPSHOT, "patch-0", labels={PARENT_OVERRIDE: "patch", IS_LATEST_SNAPSHOT: "false"})
+LATEST = make(OVERRIDE_SNAPSHOT, "patch-1", labels={PARENT_OVERRIDE: "patch", IS_LATEST_SNAPSHOT: "true"})
+PATCHED = changed(WEB_EAST, spec=Overrides(("patch-0",)).fields())
+PATCHED_ANEW = changed(WEB_EAST, spec=Overrides(("patch-1",)).fields())
+PATCHED_ELSEWHERE = changed(WEB_WEST, spec=Overrides(("patch-0",)).fields())
+PATCHING = [{"clusters": [{"clusterResourceOverrideSnapshots": ["patch-0", "patch-1"]}]}]
+PATCH_RUN = make(STAGED_RUN, "patching", status={"stagesStatus": PATCHING})
+PATCH_RUN_OVER = changed(
+    PATCH_RUN, status={**PATCH_RUN["status"], "conditions": [{"type": "Succeeded", "status": "True"}]}
+)
+
+
+@pytest.mark.parametrize(
+    ("others", "before", "after", "woken"),
+    [
+        pytest.param((), PATCHED, None, {"override cro/patch"}, id="binding-gone"),
+        pytest.param((), PATCHED, PATCHED_ANEW, {"override cro/patch"}, id="binding-moves"),
+        pytest.param((), PATCHED_ANEW, None, set(), id="binding-of-the-latest"),
+        pytest.param((PATCHED_ELSEWHERE,), PATCHED, None, set(), id="another-binding"),
+        pytest.param((PATCH_RUN,), PATCHED, None, set(), id="an-active-run"),
+        pytest.param((PATCH_RUN_OVER,), PATCHED, None, {"override cro/patch"}, id="a-run-that-is-over"),
+        pytest.param((), PATCH_RUN, PATCH_RUN_OVER, {"override cro/patch"}, id="run-over"),
+        pytest.param((PATCHED,), PATCH_RUN, PATCH_RUN_OVER, set(), id="run-over-with-a-binding"),
+        pytest.param((), PATCH_RUN, None, {"override cro/patch"}, id="run-gone"),
+        pytest.param((), PATCH_RUN_OVER, None, set(), id="run-gone-that-was-over"),
+    ],
+)
+async def test_an_outdated_snapshot_that_is_no_longer_used(make_waking, others, before, after, woken):
+    waking = make_waking(OUTDATED, LATEST, *others)
+    assert {key for key in waking.change(before, after) if key.startswith("override")} == woken
 
 
 LATER = make_eviction("later", "web", "west")

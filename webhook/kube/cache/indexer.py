@@ -13,18 +13,21 @@ from typing import NamedTuple
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
+from scorer.api.names import PARENT_BINDING, PARENT_OVERRIDE, PARENT_PLACEMENT, UPGRADED_MEMBER
 from scorer.api.unstructured.documents import PLACED_CONTENT, SELECTED_OBJECTS, dict_at, indexed_values
+from scorer.rollout.bindings import Overrides
 from webhook.kube.cache.changes import Handler, ObjectDelta
 from webhook.kube.cache.memory import Interner, untracked
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
 
 Trim = Callable[[JsonObject], JsonObject]
 
-INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING, UPGRADED_MEMBER)
+INDEXED_LABELS = (PARENT_PLACEMENT, PARENT_BINDING, PARENT_OVERRIDE, UPGRADED_MEMBER)
 """Labels with an index."""
 TARGET_CLUSTER = "spec.targetCluster"
 """Index of bindings by this field, as if it were such a label."""
+OVERRIDE_SNAPSHOTS = "spec.overrideSnapshots"
+"""Index of bindings by the override snapshots that they name, as ``namespace/name``."""
 
 log = logging.getLogger(__name__)
 
@@ -317,6 +320,7 @@ def _label_entries(document: JsonObject) -> Iterable[tuple[str, str]]:
     spec = dict_at(document, "spec")
     if isinstance(cluster := spec.get("targetCluster"), str):
         entries.append((TARGET_CLUSTER, cluster))
+        entries += ((OVERRIDE_SNAPSHOTS, f"{namespace}/{name}") for namespace, name in Overrides.of(spec).keys)
     for field, label in (("resourceSelectors", SELECTED_OBJECTS), ("selectedResources", PLACED_CONTENT)):
         if field in spec:
             entries += ((label, value) for value in indexed_values(document, label))

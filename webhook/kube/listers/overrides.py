@@ -3,7 +3,7 @@
 Source: rollout.md 6.2, 6.3 and 6.5.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, family_in
@@ -12,11 +12,13 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.api.placement.binding import BindingState
-from scorer.api.unstructured.documents import is_deleting, namespace_of
+from scorer.api.unstructured.documents import dicts_at, is_deleting, name_of, namespace_of
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.matching import describe_awaited, matching_overrides, overrides_by_cluster
 from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.snapshots.overrides import awaited_override_snapshots
+from scorer.staged_update.execution.engine import is_over
+from webhook.kube.cache.indexer import OVERRIDE_SNAPSHOTS
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError
 
@@ -84,3 +86,28 @@ def named_override_snapshots(cache: Cache, binding: JsonObject) -> list[JsonObje
         for namespace, name in Overrides.of(binding["spec"]).keys
     )
     return [snapshot for snapshot in snapshots if snapshot is not None]
+
+
+def unused_override_snapshots(cache: Cache, snapshots: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return those of some override snapshots that neither a binding nor an active staged update run names.
+
+    Bindings are indexed by the snapshots that they name. Active runs are few, and are only read if no binding does.
+    """
+    candidates = [snapshot for snapshot in snapshots if not _is_bound(cache, snapshot)]
+    if not candidates:
+        return []
+    runs = (run for family in FAMILIES for run in cache.list(family.run) if not is_over(run))
+    needed = {key for run in runs for key in planned_override_snapshots(run)}
+    return [snapshot for snapshot in candidates if (namespace_of(snapshot), name_of(snapshot)) not in needed]
+
+
+def planned_override_snapshots(run: JsonObject) -> Iterator[tuple[str, str]]:
+    """Yield namespace and name of the override snapshots that a staged update run has planned for its clusters."""
+    for stage in dicts_at(run, "status", "stagesStatus"):
+        for cluster in dicts_at(stage, "clusters"):
+            yield from Overrides.of(cluster).keys
+
+
+def _is_bound(cache: Cache, snapshot: JsonObject) -> bool:
+    value = OVERRIDE_SNAPSHOTS, f"{namespace_of(snapshot)}/{name_of(snapshot)}"
+    return any(cache.of_kind(family.binding).labelled.get(value) for family in FAMILIES)

@@ -1,4 +1,4 @@
-"""Snapshots of an override: one index per spec, always one labelled latest, ten of them."""
+"""Snapshots of an override: one index per spec, always one labelled latest until the override is deleted."""
 
 from base64 import b64decode
 
@@ -13,6 +13,8 @@ from scorer.rollout.snapshots.overrides import (
     latest_override_snapshots,
     override_hash,
     plan_override_snapshots,
+    plan_retirement,
+    surplus_override_snapshots,
 )
 from scorer.rollout.writes import Verb
 from tests.scorer.builders import modest
@@ -40,11 +42,8 @@ def apply(stored, plan, steps=None):
     """Carry out the first *steps* writes of a plan; all of them by default."""
     assert not plan.error
     for write in plan.writes[:steps]:
-        if write.verb is Verb.DELETE:
-            del stored[write.name]
-        else:
-            assert (write.verb is Verb.CREATE) is (write.name not in stored)
-            stored[write.name] = write.document
+        assert (write.verb is Verb.CREATE) is (write.name not in stored)
+        stored[write.name] = write.document
     return plan
 
 
@@ -69,7 +68,7 @@ def test_a_first_snapshot(namespace):
         FLEET + "override-index": "0",
         LATEST: "true",
     }
-    assert [owner["uid"] for owner in document["metadata"]["ownerReferences"]] == ["u"]
+    assert "ownerReferences" not in document["metadata"]
     assert document["spec"]["overrideSpec"] == override["spec"]
     assert b64decode(document["spec"]["overrideHash"]).decode() == override_hash(override["spec"])
     (ResourceOverrideSnapshot if namespace else ClusterResourceOverrideSnapshot).read(document)
@@ -89,12 +88,46 @@ def test_another_spec_makes_the_next_index_before_the_old_one_loses_its_label():
     assert labelled(stored) == ["zone-2"]
 
 
-def test_ten_snapshots_are_kept():
+def test_all_but_ten_snapshots_are_surplus():
     stored = {}
     for number in range(13):
         run(stored, make_override(str(number)))
-    assert list(stored) == [f"zone-{number}" for number in range(3, 13)]
-    assert len(stored) == HISTORY_LIMIT
+    surplus = [document["metadata"]["name"] for document in surplus_override_snapshots(stored.values())]
+    assert surplus == ["zone-0", "zone-1", "zone-2"]
+    assert len(stored) - len(surplus) == HISTORY_LIMIT
+
+
+def test_a_snapshot_that_is_latest_is_never_surplus():
+    stored = {}
+    for number in range(11):
+        run(stored, make_override(str(number)))
+    stored["zone-0"]["metadata"]["labels"][LATEST] = "true"
+    assert surplus_override_snapshots(stored.values()) == []
+
+
+def test_after_a_deletion_none_is_latest_and_the_next_index_is_a_new_one():
+    stored = {}
+    run(stored, make_override("a"))
+    run(stored, make_override("b"), 1)
+    assert labelled(stored) == ["zone-0", "zone-1"]
+    stored |= {write.name: write.document for write in plan_retirement(stored.values())}
+    assert labelled(stored) == []
+    assert latest_override_snapshots(stored.values()) == []
+    assert plan_retirement(stored.values()) == ()
+    assert run(dict(stored), make_override("c")).name == "zone-2"
+    assert run(stored, make_override("b")).name == "zone-1", "recreated unchanged"
+
+
+@pytest.mark.parametrize("spec", [pytest.param("a", id="unchanged"), pytest.param("b", id="edited")])
+def test_the_owner_of_earlier_snapshots_is_dropped(spec):
+    """The garbage collector would delete them with the override, or before it."""
+    stored = {}
+    run(stored, make_override("a"))
+    owners = [{"kind": "ClusterResourceOverride", "uid": "u"}, {"kind": "Application", "uid": "v"}]
+    stored["zone-0"]["metadata"]["ownerReferences"] = owners
+    run(stored, make_override(spec))
+    assert stored["zone-0"]["metadata"]["ownerReferences"] == owners[1:]
+    assert run(stored, make_override(spec)).writes == ()
 
 
 @modest(200)
@@ -112,7 +145,6 @@ def test_every_step_may_be_the_last_before_a_crash(data):
     plan = run(stored, final)
     assert labelled(stored) == [plan.name]
     assert stored[plan.name]["spec"]["overrideSpec"] == final["spec"]
-    assert len(stored) <= HISTORY_LIMIT
     assert run(stored, final).writes == ()
 
 

@@ -1,21 +1,16 @@
 """Overrides on a store: their snapshots, crashes between any two writes, deletion, and who asks for them."""
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.family import PlacementRef
-from scorer.api.kinds import (
-    MEMBER_CLUSTER,
-    NAMESPACE,
-    NAMESPACED_OVERRIDE,
-    NAMESPACED_OVERRIDE_SNAPSHOT,
-    OVERRIDE,
-    OVERRIDE_SNAPSHOT,
-)
+from scorer.api.conditions import make_condition
+from scorer.api.family import FAMILIES, PlacementRef
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, NAMESPACE, OVERRIDE, STAGED_RUN
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.application import binding_override
@@ -25,12 +20,16 @@ from scorer.rollout.works.plan import OverrideError
 from tests.builders.binding import make_binding
 from tests.scorer.builders import modest
 from tests.webhook.controllers.by_hand import CrashError, life, opened
-from webhook.controllers.machinery.result import TerminalError
-from webhook.controllers.placements.overrides import WATCHES, OverrideController, OverrideRef, placement_of
+from webhook.controllers.machinery.result import DONE, Result, TerminalError
+from webhook.controllers.placements.overrides import UNUSED_GRACE, OverrideController, OverrideRef, placement_of
 from webhook.kube.listers.overrides import DesiredOverrides, desired_overrides, named_override_snapshots
-from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError, RetryError
+from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, RetryError
 
-KINDS = (*(watch.kind for watch in WATCHES), MEMBER_CLUSTER)
+KINDS = (
+    *(kind for family in FAMILIES for kind in (family.override, family.override_snapshot, family.binding, family.run)),
+    MEMBER_CLUSTER,
+)
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 REFS = [
     pytest.param(OverrideRef("zone"), id="cluster-scoped"),
     pytest.param(OverrideRef("zone", "shop"), id="namespaced"),
@@ -75,11 +74,19 @@ async def change(store, ref, value):
     await store.replace(ref.kind, {**stored, "spec": make_spec(ref, value)})
 
 
+def make_controller(process, record=lambda *_: None):
+    """Make a controller for which the grace period ends before the next pass."""
+    passes = count()
+    return OverrideController(process.hub, lambda: NOW + next(passes) * UNUSED_GRACE, record)
+
+
 async def reconcile(store, ref, told=None):
-    """Let a new process reconcile once; return how many writes it sent."""
+    """Let a new process reconcile until nothing is left to do; return how many writes it sent."""
     async with life(store, *KINDS) as process:
         record = lambda document, event: told is not None and told.append((document["metadata"]["name"], event))  # noqa: E731
-        await OverrideController(process.hub, record).reconcile(ref)
+        controller = make_controller(process, record)
+        while await controller.reconcile(ref) != DONE:
+            pass
         return process.hub.writes
 
 
@@ -122,22 +129,99 @@ async def test_deleting_an_override_deletes_its_snapshots_and_no_others(store, r
     assert await reconcile(store, ref) == 0
 
 
-async def test_an_override_waits_for_a_snapshot_that_somebody_holds(store):
+async def bind(store, *names):
+    """Let the binding of a placement name ClusterResourceOverrideSnapshots."""
+    with suppress(NotFoundError):
+        await store.delete(BINDING, Key("p-a"))
+    if names:
+        await store.create(BINDING, make_binding("p", "a", **Overrides(names).fields()))
+
+
+@pytest.mark.parametrize("writes", range(5))
+@pytest.mark.parametrize("lands", [pytest.param(False, id="lost"), pytest.param(True, id="stored")])
+async def test_a_deletion_keeps_what_bindings_name_wherever_the_process_dies(store, writes, lands):
     ref = OverrideRef("zone")
     await add(store, ref)
     await reconcile(store, ref)
-    snapshot = (await snapshots(store, ref))["zone-0"]
-    held = {**snapshot, "metadata": {**snapshot["metadata"], "finalizers": ["example.com/held"]}}
-    await store.replace(OVERRIDE_SNAPSHOT, held)
+    await bind(store, "zone-0")
+    await change(store, ref, "b")
+    await reconcile(store, ref)
     await store.delete(OVERRIDE, Key("zone"))
+    async with life(store, *KINDS) as process:
+        process.store.writes_left, process.store.last_one_lands = writes, lands
+        controller = make_controller(process)
+        with suppress(CrashError, BaseExceptionGroup):
+            while await controller.reconcile(ref) != DONE:
+                pass
     await reconcile(store, ref)
-    assert await reconcile(store, ref) == 0
-    assert (await store.get(OVERRIDE, Key("zone")))["metadata"]["finalizers"] == [OVERRIDE_CLEANUP]
-    held = (await snapshots(store, ref))["zone-0"]
-    await store.replace(OVERRIDE_SNAPSHOT, {**held, "metadata": {**held["metadata"], "finalizers": []}})
-    await reconcile(store, ref)
+    assert latest(found := await snapshots(store, ref)) == []
+    assert list(found) == ["zone-0"]
     with pytest.raises(NotFoundError):
         await store.get(OVERRIDE, Key("zone"))
+    assert await reconcile(store, ref) == 0
+    await bind(store)
+    assert await reconcile(store, ref) == 1
+    assert await snapshots(store, ref) == {}
+
+
+async def test_a_snapshot_is_deleted_after_it_was_unused_for_the_whole_grace_period(store):
+    """A rollout that has read it as the latest one may write a binding that names it after the deletion."""
+    ref, now = OverrideRef("zone"), NOW
+    await add(store, ref)
+    await reconcile(store, ref)
+    await store.delete(OVERRIDE, Key("zone"))
+    async with life(store, *KINDS) as process:
+        controller = OverrideController(process.hub, lambda: now, lambda *_: None)
+
+        async def reconciled():
+            await process.hear()
+            return await controller.reconcile(ref)
+
+        assert await reconciled() == Result(UNUSED_GRACE)
+        now += UNUSED_GRACE - timedelta(seconds=1)
+        assert await reconciled() == Result(timedelta(seconds=1))
+        await bind(store, "zone-0")
+        now += timedelta(seconds=1)
+        assert await reconciled() == DONE
+        await bind(store)
+        assert await reconciled() == Result(UNUSED_GRACE)
+        assert list(await snapshots(store, ref)) == ["zone-0"]
+        now += UNUSED_GRACE
+        assert await reconciled() == DONE
+    assert await snapshots(store, ref) == {}
+
+
+async def test_a_replica_that_lags_does_not_delete_the_snapshot_of_a_recreated_override(store):
+    ref = OverrideRef("zone")
+    await add(store, ref)
+    await reconcile(store, ref)
+    await store.delete(OVERRIDE, Key("zone"))
+    async with life(store, *KINDS) as lagging:
+        controller = make_controller(lagging)
+        assert await controller.reconcile(ref) != DONE
+        await add(store, ref)
+        await reconcile(store, ref)
+        with pytest.raises(ConflictError):
+            await controller.reconcile(ref)
+    assert latest(await snapshots(store, ref)) == ["zone-0"]
+
+
+async def test_the_snapshots_of_a_run_remain_until_it_is_over(store):
+    ref = OverrideRef("zone")
+    await add(store, ref)
+    await reconcile(store, ref)
+    stages = [{"stageName": "s", "clusters": [{"clusterName": "a", "clusterResourceOverrideSnapshots": ["zone-0"]}]}]
+    kind, metadata = STAGED_RUN, {"name": "r"}
+    spec = {"placementName": "p", "stagedRolloutStrategyName": "careful"}
+    run = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+    run = await store.replace_status(kind, {**await store.create(kind, run), "status": {"stagesStatus": stages}})
+    await store.delete(OVERRIDE, Key("zone"))
+    await reconcile(store, ref)
+    assert list(await snapshots(store, ref)) == ["zone-0"]
+    succeeded = make_condition("Succeeded", "True", "Done", "", generation=1, now=NOW)
+    await store.replace_status(kind, {**run, "status": {"stagesStatus": stages, "conditions": [succeeded]}})
+    await reconcile(store, ref)
+    assert await snapshots(store, ref) == {}
 
 
 @modest(60)
@@ -153,7 +237,7 @@ async def test_a_process_may_die_at_any_write(data):
                 process.store.writes_left = data.draw(st.integers(0, 3))
                 process.store.last_one_lands = data.draw(st.booleans())
                 with suppress(CrashError, BaseExceptionGroup):
-                    await OverrideController(process.hub, lambda *_: None).reconcile(ref)
+                    await make_controller(process).reconcile(ref)
             found = await snapshots(store, ref)
             assert bool(latest(found)) is bool(found)
         await reconcile(store, ref)
@@ -165,8 +249,10 @@ async def test_a_process_may_die_at_any_write(data):
         await store.delete(ref.kind, Key(ref.name, ref.namespace))
         async with life(store, *KINDS) as process:
             process.store.writes_left = data.draw(st.integers(0, 4))
+            controller = make_controller(process)
             with suppress(CrashError, BaseExceptionGroup):
-                await OverrideController(process.hub, lambda *_: None).reconcile(ref)
+                while await controller.reconcile(ref) != DONE:
+                    pass
         await reconcile(store, ref)
         assert await snapshots(store, ref) == {}
         with pytest.raises(NotFoundError):
@@ -311,8 +397,3 @@ async def test_a_binding_applies_the_snapshots_it_names_and_no_newer_ones(store)
         assert isinstance(gone, OverrideError)
         assert "zone-2" in gone.message
         assert applied() == CONFIG_MAP
-
-
-def test_all_four_kinds_are_watched():
-    watched = {watch.kind for watch in WATCHES}
-    assert watched == {OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT}
