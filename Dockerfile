@@ -1,16 +1,17 @@
 # The image of harbormaster: its wheel and the locked dependencies in a virtual environment, without a shell.
 #
+#   make image TAG=REGISTRY/harbormaster:0.1.0     # with public base images, or your own in BUILD and BASE
 #   docker build --build-arg BUILD=IMAGE@sha256:DIGEST --build-arg BASE=IMAGE@sha256:DIGEST -t harbormaster:0.1.0 .
 #   docker build --build-arg BUILD=… --build-arg BASE=… --target sbom --output dist .    # dist/sbom.json, CycloneDX
 #
-# BUILD   an image with Python 3.11 or newer, pip and a shell; nothing of it but Python packages gets into the result
-# BASE    what the result stands on: Python of the same minor version, processor and C library, and nothing else that
-#         is needed. Choose one without a shell, such as the distroless Python of Debian 12 (3.11)
-# PYTHON  where BASE has its Python
-# COMMIT  of the source; metrics and the label org.opencontainers.image.revision show it
+# BUILD   an image with Python 3.11 or newer, pip and a shell. Only Python packages are copied from it
+# BASE    the base of the result: Python of the same minor version, architecture and C library, preferably without a
+#         shell, such as the distroless Python of Debian 12 (3.11)
+# PYTHON  path of Python in BASE
+# COMMIT  commit of the source, for metrics and the label org.opencontainers.image.revision
 #
-# This file names no images, since it does not know where you get yours from. Both have to be named by their digest, so
-# that the same text makes the same image: a tag alone is refused. e2e/image runs these steps without a container engine.
+# Both images must be named by digest, so that the same text makes the same image. `make image` resolves tags to digests
+# and prints them. `make image ENGINE=none` runs these steps without a container engine (package image).
 
 ARG BUILD
 ARG BASE

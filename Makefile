@@ -15,8 +15,13 @@ ONCE ?=
 ENGINE ?= docker
 TAG ?= harbormaster:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 COMMIT ?= $(shell git describe --always --exclude '*' --abbrev=40 --dirty 2>/dev/null)
-BASES = $(if $(and $(BUILD),$(BASE)),,$(error BUILD and BASE: name both images, as NAME@sha256:DIGEST; see Dockerfile)) \
-	--build-arg BUILD=$(BUILD) --build-arg BASE=$(BASE) $(if $(PYTHON_OF_BASE),--build-arg PYTHON=$(PYTHON_OF_BASE))
+# Public base images with the same Python. Set both to use your own, by tag or digest: see Dockerfile.
+BUILD ?= docker.io/library/python:3.11-slim-bookworm
+BASE ?= gcr.io/distroless/python3-debian12:latest
+PLATFORM ?=
+RESOLVE = $(PYTHON) -m image resolve --engine $(ENGINE) --platform "$(PLATFORM)" BUILD=$(BUILD) BASE=$(BASE)
+ENGINE_BUILD = bases=$$($(RESOLVE)) && $(ENGINE) build $$bases $(if $(PLATFORM),--platform $(PLATFORM)) \
+	$(if $(PYTHON_OF_BASE),--build-arg PYTHON=$(PYTHON_OF_BASE))
 
 # Bytecode is kept even where the environment says otherwise: each of the many processes would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -121,14 +126,23 @@ site: $(VENV)/.docs  ## Build the documents as a site, in build/site; a link tha
 	@$(VENV)/docs/bin/sphinx-build -q -W --keep-going -c docs/site -d build/site-doctrees -b html . build/site
 	@echo "built: build/site/index.html"
 
-image:  ## Build the container image (BUILD=…@sha256:… BASE=…@sha256:…, see Dockerfile; TAG)
-	@$(ENGINE) build $(BASES) --build-arg COMMIT=$(COMMIT) --tag $(TAG) .
+image: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null))
+image:  ## Build the container image (TAG, BUILD, BASE, PLATFORM); ENGINE=none: as dist/harbormaster.oci.tar
+ifeq ($(ENGINE),none)
+	@$(PYTHON) -m image archive --name $(TAG) --commit "$(COMMIT)" --platform "$(PLATFORM)" dist/harbormaster.oci.tar
+else
+	@$(ENGINE_BUILD) --build-arg COMMIT=$(COMMIT) --tag $(TAG) .
+endif
 
 dist: $(VENV)/.development  ## Build the wheel in dist/; it is on no package index yet
 	@$(BIN)/hatchling build --target wheel --directory dist
 
-sbom:  ## Write what is in the image to dist/sbom.json, as CycloneDX (BUILD, BASE as for image)
-	@$(ENGINE) build $(BASES) --target sbom --output dist .
+sbom:  ## Write the contents of the image to dist/sbom.json, as CycloneDX (ENGINE, BUILD, BASE as for image)
+ifeq ($(ENGINE),none)
+	@$(PYTHON) -m image sbom dist
+else
+	@$(ENGINE_BUILD) --target sbom --output dist .
+endif
 
 charts: $(VENV)/.development  ## Write what of the charts is made from the code, and their golden renderings
 	@$(BIN)/python -m tests.charts

@@ -23,6 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from image.layers import cache
+
 HERE = Path(__file__).parent
 GO = (1, 26)
 GO_DISTRIBUTION = HERE / "go-toolchain.txt"  # the toolchain as a Python package, for machines without Go
@@ -124,11 +126,6 @@ def main(names: Sequence[str]) -> int:
         return 1
     print(f"==> control plane: {', '.join(names or programs)} in {cache()}")
     return 0
-
-
-def cache() -> Path:
-    """Return the folder for everything that is built: in ``XDG_CACHE_HOME``, or ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "harbormaster"
 
 
 def built(name: str) -> bool:

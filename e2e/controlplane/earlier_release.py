@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from e2e.controlplane.build import alone, cache
+from e2e.controlplane.build import alone
+from image.layers import cache
 
 ROOT: Final = Path(__file__).parents[2]
 COMMIT: Final = "ee4a03dbf2a1c624014ccafa0d8ca7c9221433f8"

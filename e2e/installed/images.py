@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from e2e.image.build import build, image_of
-from e2e.kubelet.images import PATH, PROJECT, Image, closed_folders, hidden_folders
+from e2e.kubelet.images import PROJECT, Image, image_of
+from image.build import build
+from image.machine import PATH, closed_folders, hidden_folders
 
 _PYPROJECT = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
 _VERSION = re.compile(r'^version = "(\d+)\.(\d+)\.(\d+)"$', re.MULTILINE)

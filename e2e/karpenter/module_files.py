@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.controlplane.build import BuildError, cache, toolchain
+from e2e.controlplane.build import BuildError, toolchain
+from image.layers import cache
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from image.build import Built
+from image.machine import PATH, PYTHON, closed_folders, hidden_folders
+
 PROJECT = Path(__file__).parents[2]
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-HIDDEN = (Path("/tmp"), Path("/run"))  # container.sh puts empty folders there
 
 
 @dataclass(frozen=True)
@@ -55,27 +56,16 @@ def own_image(*entrypoint: str, user: int = 65532) -> Image:
     )
 
 
-def hidden_folders(folders: Iterable[Path]) -> list[str]:
-    """Which of these folders a container does not see, since they are on other file systems or below `HIDDEN`."""
-    root = Path("/").stat().st_dev
-    return sorted(
-        str(folder)
-        for folder in set(folders)
-        if folder.stat().st_dev != root or any(folder.is_relative_to(each) for each in HIDDEN)
+def image_of(built: Built) -> Image:
+    """Return an image that was built on `image.build.MACHINE`, for the kubelet of the tests."""
+    return Image(
+        entrypoint=built.entrypoint,
+        environment=built.variables,
+        user=int(built.user.partition(":")[0]),
+        folder=built.folder,
+        layers=[str(layer) for layer in built.layers],
+        shown=hidden_folders([PYTHON.parents[1]]),
     )
-
-
-def closed_folders(folders: Iterable[Path]) -> list[str]:
-    """Which folders on the way to these not every user may pass through, the uppermost first."""
-    hidden = hidden_folders(folders)
-    closed = {
-        str(parent)
-        for folder in folders
-        if str(folder) not in hidden
-        for parent in (folder, *folder.parents)
-        if parent.stat().st_mode & 0o005 != 0o005
-    }
-    return sorted(closed, key=len)
 
 
 def write_images(images: Mapping[str, Image], path: Path) -> None:

@@ -3,16 +3,23 @@
 import json
 import os
 import re
+import shutil
 import stat
+import subprocess
+import tarfile
+import tomllib
+from hashlib import file_digest
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from e2e.image.build import DIGEST, BuildError, Built, build, image_of
-from e2e.image.dockerfile import DockerfileError, Step, expand, read_dockerfile
-from e2e.image.layers import Context, copy_from_layers
-from e2e.kubelet.images import PROJECT
+from e2e.kubelet.images import PROJECT, image_of
+from image.__main__ import main
+from image.archive import Contents, write_archive
+from image.build import DIGEST, BuildError, Built, build
+from image.dockerfile import DockerfileError, Step, expand, read_dockerfile
+from image.layers import Context, copy_from_layers
 
 ENVIRONMENT = "opt/harbormaster"
 SHELLS = {"ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "sh", "tcsh", "toybox", "zsh"}
@@ -116,6 +123,89 @@ def test_a_step_that_fails_says_what_it_said_and_leaves_no_layer(tmp_path):
             build_text(tmp_path, "FROM ${BUILD}\nRUN echo gone wrong; exit 7\n")
 
 
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> Path:
+    """The image as an archive, made by `make image ENGINE=none`, and its layers on top of each other."""
+    folder = tmp_path_factory.mktemp("archive")
+    assert main(["archive", "--name=harbormaster:0.1.0", "--commit=c0ffee", str(folder / "it.tar")]) == 0
+    return folder / "it.tar"
+
+
+@pytest.fixture(scope="module")
+def root_folder(archive) -> Path:
+    """The root file system of that image."""
+    folder = archive.parent / "root"
+    folder.mkdir()
+    with tarfile.open(archive) as tar:
+        [image] = json.load(tar.extractfile("manifest.json"))
+        for name in image["Layers"]:
+            with tarfile.open(fileobj=tar.extractfile(name)) as layer:
+                layer.extractall(folder, filter="fully_trusted")
+    return folder
+
+
+def test_an_archive_runs_on_nothing_but_what_is_in_it(root_folder):
+    def run(*words: str) -> str:
+        command = [shutil.which("chroot"), "--userspec=65532:65532", str(root_folder), *words]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env={"PATH": "/opt/harbormaster/bin"}
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert run("harbormaster", "--version") == f"harbormaster {version()}\n"
+    everything = "import pkgutil, ssl, sqlite3, uvloop, numpy.linalg, cryptography.hazmat.bindings._rust, webhook\n"
+    everything += "for each in pkgutil.walk_packages(webhook.__path__, 'webhook.'):\n"
+    everything += "    each.name.endswith('__main__') or __import__(each.name)\n"
+    everything += "print(len(ssl.create_default_context().get_ca_certs()) > 50)"
+    environment = 'import os; os.environ["SSL_CERT_FILE"] = "/etc/ssl/certs/ca-certificates.crt"\n'
+    assert run("python3", "-c", environment + everything) == "True\n"
+
+
+def version() -> str:
+    return str(tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+
+
+def test_an_archive_has_no_shell_and_no_program_but_python(root_folder):
+    programs = {
+        path.name for folder in ("bin", "sbin", "usr/bin", "usr/sbin") for path in root_folder.glob(f"{folder}/*")
+    }
+    assert not SHELLS & {path.name for path in root_folder.rglob("*")}
+    assert {name for name in programs if not name.startswith("python3")} == set()
+    open_files = [path for path in root_folder.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022]
+    assert [(path.name, stat.filemode(path.stat().st_mode)) for path in open_files] == [("tmp", "drwxrwxrwt")]
+
+
+def test_an_archive_is_the_same_when_everything_is_made_anew(archive, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["archive", "--name=harbormaster:0.1.0", "--commit=c0ffee", str(tmp_path / "again.tar")]) == 0
+    with archive.open("rb") as first, (tmp_path / "again.tar").open("rb") as second:
+        assert file_digest(first, "sha256").digest() == file_digest(second, "sha256").digest()
+
+
+def test_what_a_layer_removes_is_marked_as_oci_images_do(tmp_path):
+    """A container engine would show it otherwise."""
+    build_text(tmp_path, "FROM ${BUILD}\n")
+    built = build_text(
+        tmp_path,
+        """
+        FROM ${BUILD}
+        RUN mkdir -p /opt/it/folder && touch /opt/it/file /opt/it/folder/old
+        RUN rm -r /opt/it/file /opt/it/folder && mkdir /opt/it/folder && touch /opt/it/folder/new
+        """,
+    )
+    write_archive(tmp_path / "it.tar", Contents(built.layers[:1], "amd64"), "a:1", time=0)
+    with tarfile.open(tmp_path / "it.tar") as tar:
+        [image] = json.load(tar.extractfile("manifest.json"))
+        with tarfile.open(fileobj=tar.extractfile(image["Layers"][0])) as layer:
+            assert [name for name in layer.getnames() if name.startswith("opt/it/")] == [
+                "opt/it/.wh.file",
+                "opt/it/folder",
+                "opt/it/folder/.wh..wh..opq",
+                "opt/it/folder/new",
+            ]
+
+
 def build_text(folder: Path, text: str, target: str = "") -> Built:
     """Build a Dockerfile of that text."""
     (folder / "Dockerfile").write_text(dedent(text), encoding="utf-8")
@@ -154,7 +244,7 @@ def test_steps_see_what_those_before_them_made_and_others_get_what_they_copy(tmp
         "said",
     }
     assert (copied / "link").read_text(encoding="utf-8") == f"{unique}\n"
-    with pytest.raises(FileNotFoundError, match="nothing is at left"):
+    with pytest.raises(FileNotFoundError, match="no file matches left"):
         build_text(tmp_path, "FROM ${BUILD}\nCOPY left ./\n")
     with pytest.raises(FileNotFoundError, match="no layer has /nothing"):
         copy_from_layers(built.layers, "/nothing", tmp_path / "target")

@@ -1,4 +1,4 @@
-"""Layers of images: folders below the user's cache, each named by everything that went into it."""
+"""Layers of images: folders in the user's cache, each named by a digest of its inputs."""
 
 import contextlib
 import fcntl
@@ -9,21 +9,28 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
-from pathlib import Path
-
-from e2e.controlplane.build import cache
+from pathlib import Path, PurePosixPath
 
 KEPT_SECONDS = 14 * 86400
-"""What no build has used for so long is removed."""
+"""Layers that no build has used for so long are removed."""
+
+
+class LayerError(Exception):
+    """A file cannot be part of an image. The message contains its path."""
+
+
+def cache() -> Path:
+    """Return the folder for everything that is built: in ``XDG_CACHE_HOME``, or ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "harbormaster"
 
 
 def key_of(*parts: object) -> str:
-    """A name for what is made of these."""
+    """Return the name of a layer with these inputs."""
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 def made_layer(key: str, make: Callable[[Path], None]) -> Path:
-    """The layer of that name; *make* fills an empty folder when it is not there yet."""
+    """Return the layer of that name. If it does not exist, *make* fills an empty folder."""
     layer = cache() / "image" / key
     layer.parent.mkdir(parents=True, exist_ok=True)
     with _alone(layer.parent):
@@ -39,14 +46,14 @@ def made_layer(key: str, make: Callable[[Path], None]) -> Path:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the lock of the cache: two test runs at once make a layer once."""
+    """Hold the lock of the cache, so that concurrent builds make a layer once."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def forget_old_layers() -> None:
-    """Remove layers that no build has used for long."""
+    """Remove layers that no build has used for `KEPT_SECONDS`."""
     folder = cache() / "image"
     for used in folder.glob("*.used"):
         if used.stat().st_mtime < time.time() - KEPT_SECONDS:
@@ -55,32 +62,38 @@ def forget_old_layers() -> None:
 
 
 def copy_from_layers(layers: Sequence[Path], source: str, target: Path) -> None:
-    """Copy what layers show at a path, as an overlay does: what lies above hides what lies below.
+    """Copy a path as an overlay of the layers shows it.
 
-    Files are linked and not copied, since no layer changes once it is made.
+    Files are linked and not copied, because finished layers never change.
 
     Args:
-        layers: The uppermost first.
+        layers: Layers, the uppermost first.
         source: A path in them.
-        target: What it is to become; a folder is merged into one that is there.
+        target: Path of the copy. A folder is merged into an existing one.
 
     Raises:
         FileNotFoundError: No layer has it.
+        LayerError: A folder of *source* is a symbolic link, which could lead out of the layer.
     """
-    found = [layer / source.lstrip("/") for layer in reversed(layers)]
-    there = [path for path in found if path.is_symlink() or path.exists()]
-    if not there:
+    relative = PurePosixPath(source.lstrip("/"))
+    for layer in layers:
+        for folder in relative.parents:
+            if (layer / folder).is_symlink():
+                raise LayerError(f"{source}: /{folder} must not be a symbolic link")
+    paths = [layer / relative for layer in reversed(layers)]
+    existing = [path for path in paths if path.is_symlink() or path.exists()]
+    if not existing:
         raise FileNotFoundError(f"no layer has {source}")
-    for path in there:
+    for path in existing:
         _merge(path, target)
 
 
 def _merge(source: Path, target: Path) -> None:
     about = source.lstat()
-    if stat.S_ISCHR(about.st_mode) and about.st_rdev == 0:  # the mark of an overlay for what was removed
+    if is_removal(about):  # marks a removed file in an overlay
         _remove(target)
     elif stat.S_ISDIR(about.st_mode):
-        if target.is_symlink() or not target.is_dir() or _is_opaque(source):
+        if target.is_symlink() or not target.is_dir() or is_opaque(source):
             _remove(target)
             target.mkdir(parents=True)
         shutil.copystat(source, target)
@@ -92,7 +105,13 @@ def _merge(source: Path, target: Path) -> None:
         os.link(source, target, follow_symlinks=False)
 
 
-def _is_opaque(folder: Path) -> bool:
+def is_removal(about: os.stat_result) -> bool:
+    """Return whether a file marks in an overlay that the lower layers' file of that name was removed."""
+    return stat.S_ISCHR(about.st_mode) and about.st_rdev == 0
+
+
+def is_opaque(folder: Path) -> bool:
+    """Return whether a folder hides the content that it has in lower layers."""
     with contextlib.suppress(OSError):
         return os.getxattr(folder, "trusted.overlay.opaque") == b"y"
     return False
@@ -106,11 +125,11 @@ def _remove(path: Path) -> None:
 
 
 class Context:
-    """The folder that is built from, without what ``.dockerignore`` leaves out.
+    """The folder that is built from, without the files that ``.dockerignore`` excludes.
 
     Args:
-        folder: With that file.
-        replaced: Texts of files, by path, that stand in the place of those of the folder.
+        folder: Folder with that file.
+        replaced: Texts that replace those of files, by path.
     """
 
     def __init__(self, folder: Path, replaced: Mapping[str, str]) -> None:
@@ -120,22 +139,30 @@ class Context:
         self._rules = [line for line in lines if line and not line.startswith("#")]
 
     def files(self, source: str) -> list[tuple[str, bytes, int]]:
-        """The files that a source of ``COPY`` names: each with its path in the target, its content and its mode.
+        """Return the files that a source of ``COPY`` names: path in the target, content and mode.
 
         Args:
-            source: A folder, whose content is copied; a file, or a pattern of files.
+            source: A folder, whose content is copied, or a file or a pattern of files.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: It matches no file.
+            LayerError: It leads out of the folder, or matches a symbolic link, which may do so.
         """
-        found = []
+        if source.startswith("/") or ".." in PurePosixPath(source).parts:
+            raise LayerError(f"{source}: must be inside of {self._folder}")
+        files = []
         for top in sorted(self._folder.glob(source)):
-            for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-                if path.is_file() and not self._is_ignored(path.relative_to(self._folder).parts):
-                    found.append(self._read(path, top if top.is_dir() else top.parent))
-        if not found:
-            raise FileNotFoundError(f"nothing is at {source}, or .dockerignore leaves it out")
-        return found
+            for path in sorted([top, *top.rglob("*")]):
+                parts = path.relative_to(self._folder).parts
+                if self._is_ignored(parts):
+                    continue
+                if path.is_symlink():
+                    raise LayerError(f"{'/'.join(parts)}: must not be a symbolic link")
+                if path.is_file():
+                    files.append(self._read(path, top if top.is_dir() else top.parent))
+        if not files:
+            raise FileNotFoundError(f"no file matches {source}, or .dockerignore excludes it")
+        return files
 
     def _read(self, path: Path, top: Path) -> tuple[str, bytes, int]:
         replaced = self._replaced.get(str(path.relative_to(self._folder)))
@@ -143,7 +170,7 @@ class Context:
         return str(path.relative_to(top)), content, 0o755 if path.stat().st_mode & 0o100 else 0o644
 
     def _is_ignored(self, parts: Sequence[str]) -> bool:
-        """As the last rule says that fits: ``!`` brings back, ``**/`` stands for any folder."""
+        """Apply the last rule that matches: ``!`` includes, ``**/`` matches any folder."""
         ignored = False
         for rule in self._rules:
             pattern = rule.removeprefix("!")

@@ -1,4 +1,4 @@
-"""Reads a Dockerfile: its stages, and their steps one by one. Only what ours needs is known; the rest is refused."""
+"""Parses a Dockerfile into stages and steps. Instructions that ours does not use are refused."""
 
 import json
 import re
@@ -12,7 +12,7 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
 class DockerfileError(Exception):
-    """A line is not understood; the text says which."""
+    """A line cannot be parsed. The message contains it."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Step:
     """One instruction.
 
     Args:
-        word: Which.
-        text: What follows it, in one line.
+        word: Its keyword, such as ``RUN``.
+        text: Its arguments, on one line.
     """
 
     word: str
@@ -29,17 +29,17 @@ class Step:
 
     @property
     def words(self) -> list[str]:
-        """What follows it, word by word; that of an exec form: its words."""
+        """Its arguments, split as a shell does, or the elements of an exec form."""
         return list(json.loads(self.text)) if self.is_exec else shlex.split(self.text)
 
     @property
     def is_exec(self) -> bool:
-        """Whether it is written as a list of words, for which there is no shell."""
+        """Whether it is a JSON list of words, which runs without a shell."""
         return self.text.startswith("[")
 
     @property
     def pairs(self) -> Iterator[tuple[str, str | None]]:
-        """Names and values, None where there is none."""
+        """Names and values. None: unset."""
         for word in self.words:
             name, equals, value = word.partition("=")
             yield name, value if equals else None
@@ -50,9 +50,9 @@ class Stage:
     """One stage.
 
     Args:
-        name: By which others copy from it or stand on it; empty: none.
-        base: What it stands on, as written.
-        steps: What follows.
+        name: Name for ``COPY --from`` and ``FROM``. Empty: unnamed.
+        base: Name of its base image or stage, as written.
+        steps: Its instructions.
     """
 
     name: str
@@ -65,18 +65,18 @@ class Dockerfile:
     """A whole file.
 
     Args:
-        arguments: Declared before the first stage, with their defaults.
-        stages: In their order.
+        arguments: Arguments declared before the first stage, with their defaults.
+        stages: Stages in their order.
     """
 
     arguments: Mapping[str, str]
     stages: Sequence[Stage]
 
     def stage(self, name: str) -> Stage:
-        """The stage of that name; the last one, if the name is empty.
+        """Return the stage of that name, or the last one if the name is empty.
 
         Raises:
-            DockerfileError: There is none.
+            DockerfileError: The stage does not exist.
         """
         if not name:
             return self.stages[-1]
@@ -87,10 +87,10 @@ class Dockerfile:
 
 
 def read_dockerfile(path: Path) -> Dockerfile:
-    """Read a file.
+    """Parse a file.
 
     Raises:
-        DockerfileError: It is not understood.
+        DockerfileError: A line cannot be parsed.
     """
     arguments: dict[str, str] = {}
     stages: list[tuple[str, str, list[Step]]] = []
@@ -108,7 +108,7 @@ def read_dockerfile(path: Path) -> Dockerfile:
 
 
 def _steps(text: str) -> Iterator[Step]:
-    """The instructions; a comment is one also between the lines of an instruction."""
+    """Yield the instructions. Comments may also stand between the lines of an instruction."""
     passing = ""
     for line in text.splitlines():
         if line.lstrip().startswith("#") or not line.strip():
@@ -126,5 +126,5 @@ def _steps(text: str) -> Iterator[Step]:
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
-    """Put values in the place of ``$NAME`` and ``${NAME}``; what is not known is empty."""
+    """Replace ``$NAME`` and ``${NAME}`` by their values. Unknown names are empty."""
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], ""), text)
