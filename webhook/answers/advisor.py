@@ -3,7 +3,7 @@
 Source: serving.md 3.1 and 3.2.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from scorer.api.family import FAMILY_OF, Family, PlacementRef
 from scorer.api.kinds import MEMBER_CLUSTER
@@ -68,30 +68,40 @@ class HubAdvisor(HubDecisions):
             **placement_view(self._cache, family, document),
             "selectedResources": list_at(document, "status", "selectedResources"),
             "strategy": dict_at(document, "spec", "strategy"),
-            "removals": self._removals(family, document),
+            "removals": self._removals(family, document, self._snapshots),
             "timeline": self._timeline(family, document),
         }
 
     def removals(self, refs: Iterable[PlacementRef]) -> list[PlacementRemovals]:
         """See `Advisor.removals`."""
+        return self.removals_with(refs, self._snapshots)
+
+    def removals_with(
+        self, refs: Iterable[PlacementRef], snapshots: Callable[[PlacementRef], Sequence[JsonObject]]
+    ) -> list[PlacementRemovals]:
+        """Return the same as `removals`. *snapshots* returns the resource snapshots of a placement."""
         orphaned, now = orphaned_content(self._cache.list(MEMBER_CLUSTER)), self._now()
         placement_removals: list[PlacementRemovals] = []
         for ref in refs:
             family = FAMILY_OF[ref.kind]
             document = self._cache.get(family.placement, ref.name, ref.namespace)
-            removals = [] if document is None else self._removals(family, document)
+            removals = [] if document is None else self._removals(family, document, snapshots)
             removals += [orphaned_removal(orphaned[ref], now)] if ref in orphaned else []
             if document is not None or removals:
                 placement_removals.append({"placement": str(ref), "removals": removals})
         return placement_removals
 
-    def _removals(self, family: Family, document: JsonObject) -> list[UnconfirmedRemoval]:
+    def _removals(
+        self, family: Family, document: JsonObject, snapshots: Callable[[PlacementRef], Sequence[JsonObject]]
+    ) -> list[UnconfirmedRemoval]:
         if not is_removal_pending(document):
             return []
         ref = family.ref(document)
-        snapshots = children(self._cache, family.resource_snapshot, ref)
         bindings = children(self._cache, family.binding, ref)
-        return unconfirmed_removals(family, document, snapshots, bindings, self._counts, self._now())
+        return unconfirmed_removals(family, document, snapshots(ref), bindings, self._counts, self._now())
+
+    def _snapshots(self, ref: PlacementRef) -> list[JsonObject]:
+        return children(self._cache, FAMILY_OF[ref.kind].resource_snapshot, ref)
 
     def _counts(self, cluster: str) -> NamespaceCounts | None:
         return namespace_counts(self._cache.get(MEMBER_CLUSTER, cluster))

@@ -21,6 +21,7 @@ from scorer.upgrade.members.member import UPGRADE_HOLD
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.state.record import OVER
 from scorer.windows.maintenance import window_state
+from scorer.windows.overview import WindowOverview, window_overviews
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 
@@ -113,6 +114,10 @@ class Upkeep:
         if windows := list(self._windows_of(member)):
             upkeep["windows"] = windows
         return upkeep or None
+
+    def windows(self) -> list[WindowOverview]:
+        """Return all maintenance windows, in the order of their next change."""
+        return window_overviews(self._cache.list(MEMBER_CLUSTER), self._windows.definitions, self._now())
 
     def _windows_of(self, member: JsonObject) -> Iterator[MemberWindow]:
         now, definitions = self._now(), self._windows.of_upgrades(member, frozenset(WindowTarget))

@@ -1,8 +1,8 @@
 """The program: its name, its commands, and how it reports errors.
 
 Exit codes: 0 for success, 1 for any error, including usage errors. 2 from ``plan`` and ``simulate`` means changes, from
-``gate`` not allowed now, from ``test`` a failed case, and from waiting for a staged update action required. 3 from such
-a wait means timed out.
+``gate`` not allowed now, from ``test`` a failed case, from ``status`` that something needs attention, and from waiting
+for a staged update action required. 3 from such a wait means timed out.
 """
 
 import io
@@ -42,6 +42,7 @@ class _LazyCommand(NamedTuple):
 SECTIONS: Final = {
     "Try it on this machine": (_LazyCommand("up", "operating.up", "Run a hub with simulated members in one process."),),
     "Work with a running hub": (
+        _LazyCommand("status", "operating.status", "Show what needs attention, with the command to type."),
         _LazyCommand("apply", "objects.apply", "Create or update objects from files."),
         _LazyCommand("get", "objects.get", "Show objects."),
         _LazyCommand("describe", "objects.describe", "Show the details of objects and their Events."),
@@ -116,7 +117,8 @@ HELP: Final = """Admission, placement and rollout for fleets of Kubernetes clust
 \b
 Start here:
   harbormaster up --example                a simulated fleet on this machine
-  harbormaster get crp                     what is placed (in a second terminal)
+  harbormaster status                      what needs attention (in a second terminal)
+  harbormaster get crp                     what is placed
   harbormaster explain crp/NAME            and why there
   harbormaster plan -f examples/fleet      the same decisions without a hub
 
@@ -124,7 +126,8 @@ Start here:
 Exit codes:
   0  success
   1  an error, including usage errors
-  2  plan and simulate: changes
+  2  status: something needs attention
+     plan and simulate: changes
      gate: not allowed now
      test: a case failed
      drain, run --wait and upgrade --wait: action required

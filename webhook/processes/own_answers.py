@@ -9,7 +9,7 @@ Source: serving.md 3.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -17,9 +17,10 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from scorer.api.family import PLACEMENTS, PlacementRef, UnknownObjectError, ref_prefixes, unknown_placement
-from scorer.api.kinds import Kind
+from scorer.api.family import FAMILY_OF, PLACEMENTS, PlacementRef, UnknownObjectError, ref_prefixes, unknown_placement
+from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, format_time
+from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.values.quoting import quote
 from webhook.access.user import UserInfo
 from webhook.endpoints.http.problems import Problem, ProblemError
@@ -27,12 +28,14 @@ from webhook.endpoints.http.request_models import read_model
 from webhook.kube.cache.informer import Cache
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.responses import ObjectRequests
+from webhook.kube.ports import ForbiddenError
 from webhook.kube.transport.serialization import encode
 from webhook.processes.hub_reading import NotReadableError, read_owner, reading
 from webhook.runtime.clock import utc_now
 from webhook.settings.answers import AnswerSettings
 
 if TYPE_CHECKING:
+    from scorer.rollout.views.removals import PlacementRemovals
     from webhook.answers.plans import HubPlanner
     from webhook.gate.keeper import ReservationKeeper
     from webhook.gate.nodes import HubNodeGate
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS: Final = 60.0
 """Timeout of an answer after the hub has been read."""
+MOST_REMOVALS: Final = 50
+"""Maximum number of placements whose pending removals a status describes. Each takes a request."""
 
 
 class OwnAnswers:
@@ -70,12 +75,11 @@ class OwnAnswers:
         self._settings = settings
         self._unread = unread
         self._now = now
-        self._owner = UserInfo("")
+        self._owner: UserInfo | None = None
         self._nodes: HubNodeGate | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._owner = await read_owner(self._hub)
         return self
 
     async def __aexit__(
@@ -96,6 +100,38 @@ class OwnAnswers:
                 return _as_json(await asyncio.to_thread(decisions.explaining(PlacementQuestion(ref))))
             except InvalidQuestionError as error:
                 raise ProblemError(Problem.VALIDATION_FAILED, error.detail) from error
+
+    async def status(self) -> JsonObject:
+        """Return the answer of ``/v1/status``. `unread` in the answer names the kinds that it does not cover."""
+        from webhook.answers.advisor import HubAdvisor
+        from webhook.answers.status.hub_status import RESTRICTED_KINDS, STATUS_KINDS, HubStatus
+        from webhook.answers.update_runs import HubRuns
+
+        cache = Cache(self._store)
+        cache.watch_if_allowed(STATUS_KINDS)  # first, because the views require some of these kinds
+        advisor = HubAdvisor(cache, self._now)
+        runs = HubRuns(cache, self._now)
+
+        async def removals(refs: Sequence[PlacementRef]) -> "list[PlacementRemovals]":
+            snapshots = await self._resource_snapshots(refs)
+            return advisor.removals_with([ref for ref in refs if ref in snapshots], lambda ref: snapshots[ref])
+
+        async with reading(cache):
+            unread = cache.unread()
+            if not {kind.resource for kind in (MEMBER_CLUSTER, *PLACEMENTS)} - {*unread}:
+                raise NotReadableError("; ".join(cache.refusals((MEMBER_CLUSTER, *PLACEMENTS))))
+            kinds = [kind for kind in RESTRICTED_KINDS if kind.resource not in unread]
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return _as_json(await HubStatus(advisor, runs, removals).status(kinds, unread))
+
+    async def _resource_snapshots(self, refs: Sequence[PlacementRef]) -> "dict[PlacementRef, Sequence[JsonObject]]":
+        """Return the readable resource snapshots of these placements. Those of all placements are too large to read."""
+        snapshots: dict[PlacementRef, Sequence[JsonObject]] = {}
+        for ref in refs[:MOST_REMOVALS]:
+            kind, labels = FAMILY_OF[ref.kind].resource_snapshot, {PARENT_PLACEMENT: ref.name}
+            with suppress(ForbiddenError):
+                snapshots[ref] = (await self._store.list(kind, ref.namespace or None, labels)).items
+        return snapshots
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
         """Return the answer of ``/v1/placements/…/runs``."""
@@ -125,7 +161,7 @@ class OwnAnswers:
             proposal = read_proposal(body, kinds)
             audience = Audience(only=requested_placements(body), runs=requested_runs(body))
             with plan_problems():
-                return _as_json(await planner.plan(proposal, self._owner, audience))
+                return _as_json(await planner.plan(proposal, await self._whoami(), audience))
 
     async def render(self, question: JsonObject) -> JsonObject:
         """Return the answer of ``/v1/render`` to a request body."""
@@ -143,7 +179,7 @@ class OwnAnswers:
             proposal = read_proposal(body, kinds)
             audience = Audience(only=requested_placements(body), runs=())
             with plan_problems():
-                return _as_json(await planner.render(proposal, self._owner, audience, requested_scope(body)))
+                return _as_json(await planner.render(proposal, await self._whoami(), audience, requested_scope(body)))
 
     @asynccontextmanager
     async def _planner(self) -> AsyncIterator["tuple[HubPlanner, HubKinds]"]:
@@ -176,7 +212,7 @@ class OwnAnswers:
         planner = HubUpgradePlanner(cache, upgrades, windows, self._now)
         async with self._reading(cache):
             body = read_model(UpgradePlanModel, question)
-            upgrade_question = await read_question(body, context().with_user(self._owner), may_get)
+            upgrade_question = await read_question(body, context().with_user(await self._whoami()), may_get)
             with upgrade_problems():
                 return _as_json(await planner.plan(upgrade_question, lambda _placement: True))
 
@@ -212,9 +248,8 @@ class OwnAnswers:
             nodes = NodeGateService(await self._node_gate())
             with problems():
                 disruption_question = read_model(DisruptionModel, question).question()
-                (answer,) = await nodes.answer(
-                    [disruption_question], Claimant(self._owner.username, self._owner.username)
-                )
+                username = (await self._whoami()).username
+                (answer,) = await nodes.answer([disruption_question], Claimant(username, username))
             return _as_json(answer.document())
         members = await self._member_gate()
         with problems():
@@ -233,13 +268,14 @@ class OwnAnswers:
         async def admit(_question: RolloutModel | ClusterUpdateModel) -> None:
             """Admit the owner for every object, because the hub has already limited their reads."""
 
+        username = (await self._whoami()).username
         if request["gate"] == "disruption":
             nodes = NodeGateService(await self._node_gate())
             body = read_model(ReservationModel, request)
-            return _as_json(await reserve_nodes(nodes, body, claimant_of(body, self._owner.username)))
+            return _as_json(await reserve_nodes(nodes, body, claimant_of(body, username)))
         members = await self._member_gate()
         body = read_model(ReservationModel, request)
-        return _as_json(await reserve_member(members, body, claimant_of(body, self._owner.username), admit))
+        return _as_json(await reserve_member(members, body, claimant_of(body, username), admit))
 
     async def reservations(self) -> JsonObject:
         """Return the answer of a GET of ``/v1/gate/reservations``."""
@@ -251,7 +287,7 @@ class OwnAnswers:
             service = ReservationService(keeper)
             if refusal := keeper.reservations.refusal:
                 raise NotReadableError(refusal)
-            return _as_json(reservation_list(service, self._owner.username, ref_prefixes(PLACEMENTS)))
+            return _as_json(reservation_list(service, (await self._whoami()).username, ref_prefixes(PLACEMENTS)))
 
     async def release(self, identifier: str) -> None:
         """Release a reservation, as a DELETE below ``/v1/gate/reservations`` does."""
@@ -260,7 +296,13 @@ class OwnAnswers:
 
         self._unread(())
         with problems():
-            await ReservationService(self._keeper()).release(identifier, self._owner.username)
+            await ReservationService(self._keeper()).release(identifier, (await self._whoami()).username)
+
+    async def _whoami(self) -> UserInfo:
+        """Return the owner. Read once, and only for questions whose answer depends on them."""
+        if self._owner is None:
+            self._owner = await read_owner(self._hub)
+        return self._owner
 
     async def _node_gate(self) -> "HubNodeGate":
         """Return the gate of node pools. Its objects are read once, for all questions of the command."""

@@ -19,7 +19,7 @@ from webhook.access.vouching import CONNECTIONS
 from webhook.endpoints import probes
 from webhook.endpoints.admission import dry_run, hooks
 from webhook.endpoints.admission.authentication import ApiServerVerifier, Calls
-from webhook.endpoints.fleet import budgets, clusters, event_stream, history, placements, runs
+from webhook.endpoints.fleet import budgets, clusters, event_stream, history, placements, runs, status
 from webhook.endpoints.gate import members as member_gate
 from webhook.endpoints.gate import nodes as node_gate
 from webhook.endpoints.http.access_control import SURFACES, Callers
@@ -242,6 +242,7 @@ def _add_views(api: Api, disruption: DisruptionGate) -> None:
     clusters.add_routes(api, disruption.members.holds.of)
     placements.add_routes(api)
     runs.add_routes(api)
+    status.add_routes(api)
 
 
 def _add_page(api: Api, health: Health, provider: str = "") -> None:

@@ -60,6 +60,7 @@ API_ROUTES: Final = (
     "/v1/removals",
     "/v1/runs",
     "/v1/runs/*",
+    "/v1/status",
     "/v1/gate/disruption",
     "/v1/gate/reservations",
     "/v1/gate/reservations/*",

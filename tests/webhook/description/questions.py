@@ -96,6 +96,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
     ),
     "validate": ("POST", "/v1/validate", {"object": PLACEMENT}),
     "default": ("POST", "/v1/default", {"object": PLACEMENT}),
+    "getStatus": ("GET", "/v1/status", None),
     "listClusters": ("GET", "/v1/clusters", None),
     "getCluster": ("GET", "/v1/clusters/bravelion", None),
     "getClusterHistory": ("GET", "/v1/clusters/bravelion/history", None),

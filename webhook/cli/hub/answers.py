@@ -29,6 +29,10 @@ class HubAnswers(Protocol):
         """Return the reasons for the clusters of a placement."""
         ...
 
+    async def status(self) -> JsonObject:
+        """Return what needs attention on the hub."""
+        ...
+
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
         """Return the last decisions on a placement."""
         ...
@@ -86,6 +90,10 @@ class ServedAnswers:
         """See `HubAnswers.explain`."""
         parameters = {"kind": ref.kind, "name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
         return await self._client.query("/v1/explain", {"placement": {"ref": parameters}})
+
+    async def status(self) -> JsonObject:
+        """See `HubAnswers.status`."""
+        return await self._client.read_json("/v1/status")
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
         """See `HubAnswers.placement_runs`."""

@@ -6,6 +6,7 @@ from webhook.answers.clusters import Cluster
 from webhook.answers.placements import PlacementDetail
 from webhook.answers.property_history import ClusterHistory
 from webhook.answers.run_answers import UpdateRunDetail, UpdateRunList
+from webhook.answers.status.fleet_status import FleetStatus
 from webhook.answers.trees import PlacementTree
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.endpoints.fleet.clusters import ClusterList
@@ -14,6 +15,18 @@ from webhook.endpoints.fleet.placements import PlacementList, RemovalList, RunLi
 from webhook.endpoints.http.problems import Problem
 
 FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
+    OpenApiOperation(
+        "getStatus",
+        "get",
+        "/v1/status",
+        "Fleet",
+        "Get what needs attention",
+        "Returns what waits for a user, fails, is stuck or waits for confirmation, with the command that answers it, "
+        "and the next maintenance windows. Covers the kinds that the caller may list in all namespaces. `unread` names "
+        "the others.",
+        FleetStatus,
+        tagged=True,
+    ),
     OpenApiOperation(
         "listClusters",
         "get",

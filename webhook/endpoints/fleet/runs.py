@@ -3,19 +3,16 @@
 Callers see only the runs that they may read on the hub. Others are treated as absent.
 """
 
-from typing import Final
-
 from aiohttp import web
 
-from scorer.api.family import FAMILIES, family_in
+from scorer.api.family import family_in
 from scorer.api.kinds import UPGRADE_RUN
+from webhook.answers.status.hub_status import RUN_KINDS
 from webhook.answers.update_runs import unknown_run
 from webhook.answers.upgrade_views import upgrade_ref
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.responses import tagged
-
-RUN_KINDS: Final = frozenset({UPGRADE_RUN, *(family.run for family in FAMILIES)})
 
 
 def add_routes(api: Api) -> None:

@@ -1,0 +1,19 @@
+"""``/v1/status``: what needs attention, for those who may list it."""
+
+from aiohttp import web
+
+from webhook.answers.status.hub_status import RESTRICTED_KINDS, HubStatus
+from webhook.endpoints.http.api import Api
+from webhook.endpoints.http.query_parameters import check_names
+from webhook.endpoints.http.responses import tagged
+
+
+def add_routes(api: Api) -> None:
+    """Serve the status."""
+    status = HubStatus(api.answers.advisor, api.answers.runs)
+
+    async def current(request: web.Request) -> web.Response:
+        check_names(request)
+        return tagged(request, await status.status(await api.readable_kinds(request, RESTRICTED_KINDS)))
+
+    api.get("/v1/status", "/v1/status", current)
