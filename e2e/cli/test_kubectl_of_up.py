@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -176,6 +177,48 @@ def test_kubectl_applies_kubernetes_own_kinds_again_and_again(kubectl):
     path = "jsonpath={range .spec.template.spec.containers[*]}{.name}={.image} {end}"
     assert done(kubectl("get", "deploy", "web", "-n", "shop", "-o", path)) == "mesh=1 web=2 "
     done(kubectl("delete", "deployment", "web", "-n", "shop"))
+
+
+CREATED = (
+    "namespace team",
+    "configmap a --from-literal=k=v --from-literal=empty=",
+    "secret generic b --from-literal=k=v",
+    "secret docker-registry c --docker-server=r.example.com --docker-username=u --docker-password=p",
+    "serviceaccount d",
+    "deployment e --image=nginx --replicas=0 --port=80 -- sleep 1",
+    "job f --image=nginx -- sleep 1",
+    "cronjob g --image=nginx --schedule='0/5 * * * *'",
+    "service clusterip h --tcp=80:8080 --tcp=443:https",
+    "service nodeport i --tcp=80 --node-port=30080",
+    "service externalname j --external-name=example.com",
+    "role k --verb=get,list --resource=configmaps,deployments.apps --resource-name=x",
+    "rolebinding l --role=k --user=u --group=g --serviceaccount=shop:d",
+    "clusterrole m --verb=get --non-resource-url=/healthz",
+    "clusterrole n --aggregation-rule=a=b",
+    "clusterrolebinding o --clusterrole=m --user=u",
+    "quota p --hard=cpu=1,pods=2 --scopes=BestEffort",
+    "poddisruptionbudget q --selector=app=web --min-available=50%",
+    "poddisruptionbudget r --selector=app=web --max-unavailable=0",
+    "priorityclass s --value=0 --preemption-policy=Never --description=low",
+    "ingress t --class=nginx --default-backend=h:80 --rule=a.example.com/*=h:80,tls=certificate",
+)
+"""Typed commands, which send protobuf."""
+
+
+@pytest.mark.parametrize("command", CREATED)
+def test_kubectl_creates_what_it_prints_in_a_dry_run(kubectl, command):
+    """The hub decodes the objects to the JSON that kubectl itself prints for them."""
+    words, separator, arguments = command.partition(" -- ")
+    create = ("-n", "shop", "create", *shlex.split(words))
+    rest = (separator.strip(), *arguments.split()) if separator else ()
+    printed = json.loads(done(kubectl(*create, "--dry-run=client", "-o", "json", *rest)))
+    name = (printed["kind"].lower(), printed["metadata"]["name"])
+    done(kubectl(*create, *rest))
+    stored = json.loads(done(kubectl("-n", "shop", "get", *name, "-o", "json")))
+    done(kubectl("-n", "shop", "delete", *name))
+    expected = {key: value for key, value in printed.items() if key not in ("metadata", "status") and value is not None}
+    assert {key: stored.get(key) for key in expected} == expected
+    assert stored["metadata"].get("labels") == printed["metadata"].get("labels")
 
 
 def test_kubectl_explains_every_field(kubectl):

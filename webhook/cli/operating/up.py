@@ -54,7 +54,6 @@ The data folder is --data, else HARBORMASTER_DATA, else $XDG_STATE_HOME/harborma
 While the hub runs, its data folder has a kubeconfig that only you can read. Its token allows everything.
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig get crp -o yaml
   kubectl --kubeconfig ~/.local/state/harbormaster/kubeconfig explain crp.spec.policy
-kubectl create only works with -f.
 
 \b
 Exit codes:

@@ -1,6 +1,8 @@
 """The embedded store as an API server: a subset of Kubernetes' REST interface that is sufficient for ordinary clients.
 
-JSON only. Writes pass admission (`webhook.embedded.api_server.admission_chain`), and refusals are ``Status`` objects.
+Bodies are JSON, or protobuf for some kinds (`webhook.embedded.api_server.protobuf`), and answers are JSON. Writes pass
+admission (`webhook.embedded.api_server.admission_chain`), and refusals are ``Status`` objects.
+
 Deliberately unsupported: server-side apply of a status, deletion of collections, paging, OpenAPI v2.
 """
 
@@ -22,7 +24,7 @@ from scorer.api.values.quoting import printable, quote
 from webhook.access.bearer import bearer_token
 from webhook.access.vouching import mark_authenticated
 from webhook.admission.review import InvalidReviewError, parse_json
-from webhook.embedded.api_server import discovery, openapi
+from webhook.embedded.api_server import discovery, openapi, protobuf
 from webhook.embedded.api_server.admission_chain import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.embedded.api_server.request_info import RequestInfo, parse_target
@@ -408,14 +410,21 @@ async def _body(request: web.Request, content_type: str = "application/json") ->
 
 
 async def _json(request: web.Request, content_type: str) -> Any:
-    if "Content-Type" in request.headers and request.content_type != content_type:
+    is_protobuf = request.content_type == protobuf.CONTENT_TYPE and content_type == "application/json"
+    if "Content-Type" in request.headers and request.content_type != content_type and not is_protobuf:
         raise ApiError(415, f"the body must be {content_type}, not {request.content_type[:64]}")
     try:
-        return parse_json(await request.read())
+        body = await request.read()
+        return protobuf.decode_object(body) if is_protobuf else parse_json(body)
+    except protobuf.UnsupportedMessageError as error:
+        message = f"the body must be {content_type}: this hub does not decode {protobuf.CONTENT_TYPE} of {error}"
+        raise ApiError(415, printable(message)) from error
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError(413, f"the body is too large: {error.text}") from error
     except InvalidReviewError as error:
         raise ApiError(400, str(error)) from error
+    except ValueError as error:
+        raise ApiError(400, f"the body is malformed: {error}") from error
 
 
 def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:

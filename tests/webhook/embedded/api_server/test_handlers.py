@@ -532,6 +532,17 @@ class TestRefusals:
         answer = await api.request(method, path, data=b"{}", headers={"Content-Type": content_type})
         await assert_status(answer, 415, "UnsupportedMediaType", content_type)
 
+    async def test_protobuf_of_a_kind_that_the_hub_does_not_decode(self, api, shop):
+        """Malformed protobuf is the client's mistake, another kind is the hub's limit."""
+        protobuf = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+        pod = b"k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod"
+        answer = await api.post("/api/v1/namespaces/shop/pods", data=pod, headers=protobuf)
+        await assert_status(answer, 415, "UnsupportedMediaType", "the body must be application/json", "kind Pod of v1")
+        answer = await api.post(MAPS, data=b"{}", headers=protobuf)
+        await assert_status(answer, 400, "BadRequest", "protobuf")
+        answer = await api.patch(f"{MAPS}/a", data=pod, headers=protobuf)
+        await assert_status(answer, 415, "UnsupportedMediaType", "the body must be application/merge-patch+json")
+
     async def test_a_strategic_patch_is_for_kinds_of_kubernetes_alone(self, api):
         """A client that hears so of a custom kind sends a merge patch instead."""
         await created(api, PLACEMENTS, make_placement("payments"))
