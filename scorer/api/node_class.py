@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import conditions_of, spec_of
+from scorer.api.unstructured.json_object import JsonObject
 
 AKS_NODE_CLASS: Final = Kind("karpenter.azure.com", ("v1beta1", "v1alpha2"), "AKSNodeClass", "aksnodeclasses", False)
 EC2_NODE_CLASS: Final = Kind("karpenter.k8s.aws", ("v1",), "EC2NodeClass", "ec2nodeclasses", False)

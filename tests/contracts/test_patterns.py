@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scorer.api.crd.definitions import MODELS
+from scorer.api.crd.models import MODELS
 from scorer.api.crd.pruning import object_schema
 from scorer.api.kinds import KINDS
 from tests.contracts.ambiguity import takes_long

@@ -13,13 +13,26 @@ OURS = ("scorer", "webhook")
 LIBRARIES = frozenset(
     {"ast", "base64", "bisect", "calendar", "collections", "contextlib", "copy", "croniter", "csv", "dataclasses"}
     | {"datetime", "decimal", "typing_extensions"}
-    | {"difflib", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "inspect", "itertools", "math"}
+    | {
+        "difflib",
+        "enum",
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+        "hmac",
+        "importlib",
+        "inspect",
+        "itertools",
+        "math",
+    }
     | {"numpy", "operator", "orjson", "pydantic", "pydantic_core", "re", "types", "typing", "zoneinfo"}
 )
 """What the engine and the rules may import: nothing in it does I/O, has a clock or throws dice, but for `CLOCKS`.
 
 croniter has both, for schedules without a start and for its ``R``; it is given a start, and only what our parser wrote.
-inspect reads the source of our own models, which is as constant as they are: it says what their members mean.
+importlib imports our own models when they are needed, and inspect reads their source, which says what their members
+mean: both are as constant as they are.
 """
 CLOCKS = frozenset({"now", "utcnow", "today"})
 ENVIRONMENT = frozenset({"environ", "environb", "getenv"})

@@ -5,8 +5,8 @@ Definitions grow with releases, and another project may extend one of our kinds.
 
 from collections.abc import Iterator, Mapping
 
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at, dicts_at, list_at, text_at
+from scorer.api.unstructured.json_object import JsonObject
 
 
 def served(definition: JsonObject) -> dict[str, JsonObject]:

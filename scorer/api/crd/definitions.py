@@ -16,102 +16,20 @@ Source: placement-api.md 1, 6 and 14; upgrade-runs.md 3.
 from collections.abc import Mapping
 from copy import copy, deepcopy
 from functools import lru_cache
-from typing import Final
 
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
 from scorer.api import kinds
-from scorer.api.cluster.member_cluster import InternalMemberCluster, MemberCluster
 from scorer.api.crd.cel import CEL_RULES
 from scorer.api.crd.columns import PRINTER_COLUMNS
 from scorer.api.crd.descriptions import DocumentedJsonSchema, add_facts
+from scorer.api.crd.models import MODELS
 from scorer.api.crd.node_pool_cel import CelRule
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import CATEGORIES, OUR_KINDS, Kind
-from scorer.api.meta import ApiObject, JsonObject, ObjectMeta
-from scorer.api.node_pool import NodePool
-from scorer.api.placement.binding import ClusterResourceBinding, ResourceBinding
-from scorer.api.placement.envelope import ClusterResourceEnvelope, ResourceEnvelope
-from scorer.api.placement.eviction import ClusterResourcePlacementDisruptionBudget, ClusterResourcePlacementEviction
-from scorer.api.placement.override import (
-    ClusterResourceOverride,
-    ClusterResourceOverrideSnapshot,
-    ResourceOverride,
-    ResourceOverrideSnapshot,
-)
-from scorer.api.placement.placement import ClusterResourcePlacement, ResourcePlacement
-from scorer.api.placement.snapshots import (
-    ClusterResourceSnapshot,
-    ClusterSchedulingPolicySnapshot,
-    ResourceSnapshot,
-    SchedulingPolicySnapshot,
-)
-from scorer.api.placement.staged_update import (
-    ApprovalRequest,
-    ClusterApprovalRequest,
-    ClusterStagedUpdateRun,
-    ClusterStagedUpdateStrategy,
-    RunState,
-    StagedUpdateRun,
-    StagedUpdateStrategy,
-)
-from scorer.api.placement.status import ClusterResourcePlacementStatus
-from scorer.api.placement.work import AppliedWork, Work
-from scorer.api.upgrade.gate import ClusterUpgradeGate
-from scorer.api.upgrade.maintenance_window import ClusterMaintenanceWindow
-from scorer.api.upgrade.profile import ClusterUpgradeProfile
-from scorer.api.upgrade.request import ClusterUpgradeRequest
-from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.api.upgrade.strategy import ClusterUpgradeStrategy
-from scorer.api.upgrade.version_catalog import ClusterVersionCatalog
-
-_MODELS: tuple[type[ApiObject], ...] = (
-    ClusterResourcePlacement,
-    ResourcePlacement,
-    ClusterResourcePlacementStatus,
-    ClusterSchedulingPolicySnapshot,
-    SchedulingPolicySnapshot,
-    ClusterResourceSnapshot,
-    ResourceSnapshot,
-    ClusterResourceBinding,
-    ResourceBinding,
-    Work,
-    AppliedWork,
-    ClusterStagedUpdateStrategy,
-    StagedUpdateStrategy,
-    ClusterStagedUpdateRun,
-    StagedUpdateRun,
-    ClusterApprovalRequest,
-    ApprovalRequest,
-    ClusterResourceOverride,
-    ResourceOverride,
-    ClusterResourceOverrideSnapshot,
-    ResourceOverrideSnapshot,
-    ClusterResourceEnvelope,
-    ResourceEnvelope,
-    ClusterResourcePlacementEviction,
-    ClusterResourcePlacementDisruptionBudget,
-    MemberCluster,
-    InternalMemberCluster,
-    NodePool,
-    ClusterUpgradeStrategy,
-    ClusterUpgradeRun,
-    ClusterUpgradeGate,
-    ClusterUpgradeProfile,
-    ClusterMaintenanceWindow,
-    ClusterVersionCatalog,
-    ClusterUpgradeRequest,
-)
-
-OPEN: Final = "x-kubernetes-preserve-unknown-fields"
-"""Marks a node of a schema that takes other members than it names."""
-WHOLE_OBJECT: Final = "x-kubernetes-embedded-resource"
-"""Marks a node of a schema that holds an object with ``metadata``."""
-MODELS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
-    kind.group_kind: model for kind in OUR_KINDS for model in _MODELS if model.__name__ == kind.kind
-}
-"""The model of each of our kinds, by group and kind."""
+from scorer.api.meta import JsonObject, ObjectMeta
+from scorer.api.placement.staged_update import RunState
 
 
 def custom_resource_definitions(*, staged_run_default_state: str = RunState.INITIALIZE.value) -> list[JsonObject]:
@@ -178,69 +96,48 @@ def _version(kind: Kind, version: str, *, staged_run_default_state: str) -> Json
 
 
 @lru_cache(maxsize=256)
-def structural_schema(
-    kind: Kind, *, staged_run_default_state: str = RunState.INITIALIZE.value, described: bool = True
-) -> JsonObject:
+def structural_schema(kind: Kind, *, staged_run_default_state: str = RunState.INITIALIZE.value) -> JsonObject:
     """Return the ``openAPIV3Schema`` of one of our kinds. It is shared and must not be mutated.
 
     Args:
         kind: The kind.
         staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14).
-        described: Include descriptions, which takes longer than everything else.
 
     Raises:
         KeyError: *kind* is not one of `OUR_KINDS`.
     """
-    document = MODELS[kind.group_kind].model_json_schema(schema_generator=_Described if described else _Generator)
+    document = MODELS[kind.group_kind].model_json_schema(schema_generator=_Generator)
     schema = _structural(document, document.get("$defs", {}))
     schema["properties"]["metadata"] = {"type": "object"}  # the API server has its own description of it
     if any(kind == family.run for family in FAMILIES):
         schema["properties"]["spec"]["properties"]["state"]["default"] = staged_run_default_state
     for path, rules in CEL_RULES.get(kind, {}).items():
         _attach(schema, path, rules)
-    if described:
-        add_facts(schema)
+    add_facts(schema)
     return schema
 
 
-@lru_cache(maxsize=2)
-def metadata_schema(*, described: bool = True) -> JsonObject:
+@lru_cache(maxsize=1)
+def metadata_schema() -> JsonObject:
     """Return the schema of ``metadata``, which a definition leaves to the API server.
 
     It is shared and must not be mutated.
-
-    Args:
-        described: See `structural_schema`.
     """
-    document = ObjectMeta.model_json_schema(schema_generator=_Described if described else _Generator)
+    document = ObjectMeta.model_json_schema(schema_generator=_Generator)
     schema = _structural(document, document.get("$defs", {}))
-    if described:
-        schema["description"] = "Standard object metadata, such as name and labels."
-        add_facts(schema)
+    schema["description"] = "Standard object metadata, such as name and labels."
+    add_facts(schema)
     return schema
 
 
-OTHER_METADATA: Final[JsonObject] = {
-    "generateName": {"type": "string", "description": "Prefix of a name that the server generates."},
-    "deletionGracePeriodSeconds": {"type": "integer", "description": "Grace period of a deletion in seconds."},
-    "managedFields": {"type": "array", "description": "Fields that each client manages. Written by the server."},
-    "selfLink": {"type": "string", "description": "No longer used."},
-}
-"""The members of ``metadata`` that harbormaster does not read, as in `metadata_schema`."""
-
-
-class _Generator(GenerateJsonSchema):
-    """pydantic's generator without ``null``, and without the defaults that mean "not given"."""
+class _Generator(DocumentedJsonSchema):
+    """pydantic's generator without ``null``, and without the defaults that mean "not given". With descriptions."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"]) if not schema.get("default") else super().default_schema(schema)
-
-
-class _Described(_Generator, DocumentedJsonSchema):
-    """The same with descriptions."""
 
 
 def _structural(node: JsonObject, definitions: Mapping[str, JsonObject]) -> JsonObject:

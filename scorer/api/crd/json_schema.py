@@ -12,7 +12,8 @@ Rules between fields are not part of a schema. `harbormaster lint` checks those.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from scorer.api.crd.definitions import OPEN, OTHER_METADATA, WHOLE_OBJECT, metadata_schema, structural_schema
+from scorer.api.crd.definitions import metadata_schema, structural_schema
+from scorer.api.crd.shape import OPEN, OTHER_METADATA, WHOLE_OBJECT
 from scorer.api.kinds import OUR_KINDS, Kind, api_version
 from scorer.api.meta import JsonObject
 

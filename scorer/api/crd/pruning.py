@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from scorer.api.crd.definitions import MODELS, OPEN, OTHER_METADATA, WHOLE_OBJECT, metadata_schema, structural_schema
+from scorer.api.crd.models import MODELS
+from scorer.api.crd.shape import OPEN, OTHER_METADATA, WHOLE_OBJECT, metadata_shape, shape_of
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.placement.staged_update import RunState
 from scorer.api.values.field_path import LONGEST_PART, FieldPath
 
 _Parts: TypeAlias = tuple[str | int, ...]
@@ -53,7 +53,7 @@ class _Defaults:
 
 
 def apply_schema_defaults(
-    kind: Kind, document: JsonObject, *, staged_run_default_state: str = RunState.INITIALIZE.value
+    kind: Kind, document: JsonObject, *, staged_run_default_state: str | None = None
 ) -> JsonObject:
     """Apply the defaults of the schema: absent or null becomes the default, inside objects that are present.
 
@@ -62,7 +62,8 @@ def apply_schema_defaults(
     Args:
         kind: The kind of *document*.
         document: An object of any shape. Values of the wrong type are left unchanged.
-        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14).
+        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14). None: unset,
+            that of the model.
     """
     defaults = _defaults(kind, staged_run_default_state)
     filled: JsonObject = document if defaults is None else _fill_defaults(document, defaults)
@@ -70,10 +71,10 @@ def apply_schema_defaults(
 
 
 @lru_cache(maxsize=256)
-def _defaults(kind: Kind, state: str) -> _Defaults | None:
+def _defaults(kind: Kind, state: str | None) -> _Defaults | None:
     if kind.group_kind not in MODELS:
         return None
-    return _compile_defaults(structural_schema(kind, staged_run_default_state=state, described=False))
+    return _compile_defaults(shape_of(kind, staged_run_default_state=state))
 
 
 def _compile_defaults(schema: JsonObject) -> _Defaults | None:
@@ -154,7 +155,7 @@ def object_schema(kind: Kind) -> JsonObject:
     """Return the schema of whole objects of a kind, with ``metadata``. A kind that is not ours takes any content."""
     if kind.group_kind not in MODELS:
         return with_metadata({OPEN: True})
-    return with_metadata(structural_schema(kind, described=False))
+    return with_metadata(shape_of(kind))
 
 
 def with_metadata(schema: JsonObject) -> JsonObject:
@@ -171,7 +172,7 @@ def with_metadata(schema: JsonObject) -> JsonObject:
 
 @lru_cache(maxsize=1)
 def _metadata() -> JsonObject:
-    schema = metadata_schema(described=False)
+    schema = metadata_shape()
     return {**schema, "properties": {**schema["properties"], **OTHER_METADATA}}
 
 
@@ -185,7 +186,7 @@ def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
     """Drop the members whose value is null: null means absent. List items and preserved content do not change."""
     if kind.group_kind not in MODELS:
         return document
-    remaining: JsonObject = _sift(document, structural_schema(kind, described=False), [], nulls=True)
+    remaining: JsonObject = _sift(document, shape_of(kind), [], nulls=True)
     return remaining
 
 
@@ -196,8 +197,9 @@ def _sift(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = ()
         return sifted if any(new is not old for new, old in zip(sifted, value, strict=True)) else value
     properties = _named_properties(schema) if nulls else _properties(schema)
     values = schema.get("additionalProperties")
-    closed = not (values or schema.get(OPEN)) and schema.get("type") == "object"
-    if not isinstance(value, dict) or not (properties or values or (closed and not nulls)):
+    is_map = values is not None and values is not False
+    closed = not (is_map or schema.get(OPEN)) and schema.get("type") == "object"
+    if not isinstance(value, dict) or not (properties or is_map or (closed and not nulls)):
         return value
     changes: dict[str, Any] = {}
     for name, old in value.items():

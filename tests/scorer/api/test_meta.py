@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
-from scorer.api.crd.definitions import MODELS
+from scorer.api.crd.models import MODELS
 from scorer.api.meta import ApiModel, Int32, Int64, ObjectMeta, dump_json, format_time, parse_time, without_nulls
 from scorer.api.placement.placement import (
     ClusterResourcePlacement,

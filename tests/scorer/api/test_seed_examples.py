@@ -7,7 +7,7 @@ import yaml
 from pydantic import ValidationError
 
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.crd.definitions import MODELS
+from scorer.api.crd.models import MODELS
 from scorer.api.kinds import group_kind
 from scorer.api.placement.placement import PlacementType, StrategyType
 from scorer.api.placement.staged_update import RunState, StageTaskType

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from scorer.api.crd.compatibility import schema_of
-from scorer.api.crd.definitions import MODELS, metadata_schema, structural_schema
+from scorer.api.crd.definitions import metadata_schema, structural_schema
+from scorer.api.crd.models import MODELS
 from scorer.api.kinds import Kind, api_version
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dicts_at

@@ -8,7 +8,8 @@ import pytest
 
 from scorer.api.crd.cel import CEL_RULES
 from scorer.api.crd.columns import PRINTER_COLUMNS
-from scorer.api.crd.definitions import MODELS, custom_resource_definitions, structural_schema
+from scorer.api.crd.definitions import custom_resource_definitions, structural_schema
+from scorer.api.crd.models import MODELS
 from scorer.api.kinds import KINDS, NODE_POOL, OUR_KINDS, UPGRADE_GROUP
 
 CRDS = {crd["spec"]["names"]["kind"]: crd for crd in custom_resource_definitions()}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api import kinds
-from scorer.api.crd.definitions import OPEN, WHOLE_OBJECT, structural_schema
+from scorer.api.crd.definitions import structural_schema
 from scorer.api.crd.pruning import (
     apply_schema_defaults,
     nearest_field,
@@ -18,6 +18,7 @@ from scorer.api.crd.pruning import (
     unknown_fields,
     with_metadata,
 )
+from scorer.api.crd.shape import OPEN, WHOLE_OBJECT
 from scorer.api.kinds import KINDS, OUR_KINDS
 from scorer.api.values.field_path import FieldPath
 

@@ -7,7 +7,8 @@ import yaml
 from pydantic import ValidationError
 
 from scorer.api.crd.cel import CEL_RULES
-from scorer.api.crd.definitions import MODELS, structural_schema
+from scorer.api.crd.definitions import structural_schema
+from scorer.api.crd.models import MODELS
 from scorer.api.crd.pruning import apply_schema_defaults, prune
 from scorer.api.kinds import (
     KINDS,
