@@ -11,7 +11,8 @@ from itertools import islice
 from scorer.api.kinds import group_kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.status.advisories import acknowledged
-from webhook.admission.registry import MOST_COLLECTED, REGISTRY
+from webhook.admission.admitted import MOST_COLLECTED
+from webhook.admission.registry import REGISTRY
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldWarning, path_order
 from webhook.validation.live.check import run_checks

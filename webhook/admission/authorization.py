@@ -52,8 +52,8 @@ from scorer.api.values.quoting import printable, quote
 from scorer.membership.access import ROLE, ROLE_BINDING
 from webhook.access.rights import MOST_REVIEWED, Access, Reviewed
 from webhook.access.user import UserInfo
+from webhook.admission.admitted import MOST_VALUES
 from webhook.admission.judge import Judgement, as_warnings, mutate
-from webhook.admission.registry import MOST_VALUES
 from webhook.settings.admission import PlacementAuthorization
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.reading import has_more_values

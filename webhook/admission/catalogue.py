@@ -16,7 +16,8 @@ from scorer.api.kinds import OUR_KINDS, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.node_class import AKS_NODE_CLASS
 from webhook.admission import impact, taking_over
-from webhook.admission.registry import REGISTRY, Admitted, Operation
+from webhook.admission.admitted import Admitted, Operation
+from webhook.admission.registry import REGISTRY
 from webhook.defaulting import schema as schema_defaults
 from webhook.validation.framework.rule import CREATE, DELETE, UPDATE, Rule, Severity, allow, pick, rules_of, warn
 from webhook.validation.guard_rails import writes as guard_rail

@@ -17,20 +17,14 @@ from scorer.api.unstructured.documents import is_deleting, name_of
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, quote
 from webhook.admission import impact
+from webhook.admission.admitted import MOST_COLLECTED, Admitted
 from webhook.admission.patch import Patch, difference
-from webhook.admission.registry import MOST_COLLECTED, Admitted, find
+from webhook.admission.registry import find
 from webhook.defaulting.defaulted import DefaultingContext
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.framework.metadata import METADATA
-from webhook.validation.framework.reading import (
-    DEEPEST,
-    Finding,
-    has_more_values,
-    is_deeper,
-    value_at,
-    wish,
-)
+from webhook.validation.framework.reading import DEEPEST, Finding, has_more_values, is_deeper, value_at, wish
 from webhook.validation.guard_rails.writes import ReviewedWrite
 from webhook.validation.live.check import run_checks
 

@@ -22,7 +22,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, SYSTEM_NAMESPACE_PREFIXES
 from scorer.api.node_class import NODE_CLASSES
 from scorer.api.node_pool import NODE_POOL_LABEL
-from webhook.admission.registry import REGISTRY, Admitted, Operation
+from webhook.admission.admitted import Admitted, Operation
+from webhook.admission.registry import REGISTRY
 from webhook.admission.removal_effects import PASSING_USERS
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings, PlacementAuthorization
 from webhook.validation.guard_rails.deletions import GUARDED_GROUPS

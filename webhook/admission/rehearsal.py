@@ -17,10 +17,10 @@ from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import is_deleting, metadata_of
 from webhook.access.rights import UNDISPUTED, Reviewed
-from webhook.admission import registry
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import AdmissionRequest, Judgement, decide, judge
 from webhook.admission.patch import Patch, apply_patch
+from webhook.admission.registry import has_rules
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldError, path_order
 from webhook.validation.framework.object_meta import validate_members, validate_place, validate_update
@@ -100,7 +100,7 @@ def rehearse(
     document = _unmarked(strip_nulls(kind, pruned.document), old)
     warnings = [f'unknown field "{field}"' for field in pruned.dropped]
     demanded = list(_demands(kind, document, old))
-    if _has_rules(document):
+    if has_rules(document):
         old = None if old is None else _spelled_out(kind, strip_nulls(kind, prune(kind, old).document), context)
         defaulted = default(_spelled_out(kind, document, context), old, operation)
         warnings += defaulted.warnings
@@ -126,11 +126,6 @@ def default(document: JsonObject, old: JsonObject | None, operation: WriteOperat
 def _kind_of(document: JsonObject, context: Context) -> Kind | None:
     group, _ = split_api_version(str(document.get("apiVersion", "")))
     return context.kinds.find(group, str(document.get("kind", "")))
-
-
-def _has_rules(document: JsonObject) -> bool:
-    group, version = split_api_version(str(document.get("apiVersion", "")))
-    return registry.find(group, version, str(document.get("kind", ""))) is not None
 
 
 def _spelled_out(kind: Kind, document: JsonObject, context: Context) -> JsonObject:

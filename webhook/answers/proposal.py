@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from scorer.api import kinds
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.crd.definitions import MODELS
+from scorer.api.crd.models import MODELS
 from scorer.api.crd.pruning import apply_schema_defaults
 from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, PLACEMENTS, Family, family_in
 from scorer.api.kinds import KINDS, Kind, group_kind
@@ -29,9 +29,9 @@ from scorer.what_if.runs import approval_outcomes, planned_runs
 from scorer.what_if.state import FIELDS, UNJUDGED, HubState, HypotheticalChanges, ObjectKey, identity_of
 from scorer.what_if.upgrades import gate_outcomes, planned_upgrades
 from webhook.access.rights import UNDISPUTED, Reviewed
-from webhook.admission import registry
 from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
+from webhook.admission.registry import has_rules
 from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
 from webhook.answers.plan_answer import AdmissionVerdict, Plan, PlanCoverage, verdict_document
 from webhook.answers.proposed_objects import APPROVALS, as_written, kinds_named, unknown_member, unknown_object
@@ -354,12 +354,6 @@ def _verdict(
     if has_rules(document):
         return verdict
     return replace(verdict, warnings=())  # it would only warn that the kind has no rules
-
-
-def has_rules(document: JsonObject) -> bool:
-    """Return whether admission has rules for an object's kind."""
-    group, _, version = str(document.get("apiVersion", "")).rpartition("/")
-    return registry.find(group, version, str(document.get("kind", ""))) is not None
 
 
 def _judge(

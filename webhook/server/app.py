@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from webhook.access.vouching import CONNECTIONS
+from webhook.admission.registry import load_all
 from webhook.endpoints import probes
 from webhook.endpoints.admission import dry_run, hooks
 from webhook.endpoints.admission.authentication import ApiServerVerifier, Calls
@@ -98,6 +99,7 @@ def make_app(parts: AppDependencies) -> web.Application:
     )
     bodies = Bodies(settings.bodies_bytes)
     parts.metrics.watch_bodies(lambda: bodies.held)
+    load_all()
     hooks.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies, parts.tracing)
     api = Api(
         app,

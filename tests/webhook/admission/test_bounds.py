@@ -10,8 +10,8 @@ from scorer.api.values.duration import parse_budget_duration, parse_sum, parse_w
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quantity import parse_quantity
 from scorer.windows.cron import parse_schedule
+from webhook.admission.admitted import MOST_VALUES as MOST_JUDGED
 from webhook.admission.judge import judge
-from webhook.admission.registry import MOST_VALUES as MOST_JUDGED
 from webhook.admission.review import LARGE_BYTES, MOST_VALUES, InvalidReviewError, answer, parse_object
 from webhook.validation.framework.context import Context
 

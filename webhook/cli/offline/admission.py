@@ -9,15 +9,14 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, group_kind
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import metadata_of
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.access.user import UserInfo
-from webhook.admission import registry
+from webhook.admission.admitted import Operation
 from webhook.admission.failures import log_failure
 from webhook.admission.judge import as_warnings, judge
-from webhook.admission.registry import Operation
+from webhook.admission.registry import REGISTRY, has_rules
 from webhook.admission.rehearsal import WriteOperation, rehearse
-from webhook.answers.proposal import has_rules
 from webhook.cli.files.documents import Loaded
 from webhook.cli.options.field_validation import UNKNOWN, FieldCheck
 from webhook.settings.admission import AdmissionSettings
@@ -115,7 +114,7 @@ def admit_deletion(live: Loaded, context: Context) -> OfflineVerdict:
 
 def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarning]:
     """Return the warnings of a kind's rules as objects. The verdict only has the first few, as text."""
-    entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind) if verdict.has_rules else None
+    entry = REGISTRY.get(verdict.loaded.kind.group_kind) if verdict.has_rules else None
     if entry is None:
         return []
     warnings: list[FieldWarning] = []
@@ -138,7 +137,7 @@ def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarni
 
 def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]:
     """Return the ids of the rules behind a refusal that concerns no field: a guard rail, or that of a deletion."""
-    entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind)
+    entry = REGISTRY.get(verdict.loaded.kind.group_kind)
     if entry is None or not verdict.refusal:
         return ()
     is_deletion = verdict.operation == "DELETE"

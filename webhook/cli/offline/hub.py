@@ -13,16 +13,14 @@ import pydantic
 
 from scorer.api import kinds
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.crd.definitions import MODELS
+from scorer.api.crd.models import MODELS
 from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT, MEMBER_NAME
 from scorer.api.unstructured.documents import labels_of, status_of
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError, read_binding
-from webhook.admission.documents import DocumentSet
-from webhook.answers.proposal import PLANNED_KINDS
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.admission import OfflineVerdict, admit, offline_context
@@ -32,7 +30,7 @@ from webhook.validation.framework.field import shape_errors
 
 BINDINGS = tuple(family.binding for family in FAMILIES)
 SNAPSHOTS = tuple(family.policy_snapshot for family in FAMILIES)
-_READ = (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS)
+READ_KINDS = (kinds.MEMBER_CLUSTER, *BINDINGS, *SNAPSHOTS)
 """Kinds that decisions depend on, apart from placements."""
 
 
@@ -71,8 +69,8 @@ def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime
     problems: list[str] = []
     members = [item for item in objects if item.kind == kinds.MEMBER_CLUSTER]
     for item in objects:
-        if item.kind in _READ:
-            problems += _shape_mistakes(item)
+        if item.kind in READ_KINDS:
+            problems += shape_mistakes(item)
     verdicts: list[OfflineVerdict] = []
     if not problems:
         context = offline_context(objects, now or clock)
@@ -83,7 +81,7 @@ def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime
     instant = now or newest_heartbeat(item.document for item in members) or clock
     return OfflineHub(
         tuple(verdict.document for verdict in verdicts),
-        Fleet.of(_read_member(item, instant) for item in members),
+        Fleet.of(read_member(item, instant) for item in members),
         tuple(item.document for item in objects if item.kind in BINDINGS),
         tuple(item.document for item in objects if item.kind in SNAPSHOTS),
         instant,
@@ -91,45 +89,8 @@ def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFiles:
-    """The objects of files, as a hub would store them.
-
-    Args:
-        hub: The objects. Members that have never reported are simulated.
-        now: The instant of the evaluation.
-    """
-
-    hub: DocumentSet
-    now: datetime
-
-
-def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> StoredFiles:
-    """Return the hub that *objects* would make, without admission.
-
-    Args:
-        objects: The objects of the files.
-        now: The instant of the evaluation. None: unset, the newest heartbeat among *objects*, else *clock*.
-        clock: The time of day.
-
-    Raises:
-        UserError: An object that decisions depend on is malformed. Lists every error.
-    """
-    problems = [line for item in objects if item.kind in (*_READ, *PLACEMENTS) for line in _shape_mistakes(item)]
-    if problems:
-        raise UserError(problems)
-    instant = now or newest_heartbeat(item.document for item in objects if item.kind == kinds.MEMBER_CLUSTER) or clock
-    documents, members = [], []
-    for item in objects:
-        document = item.document
-        if item.kind == kinds.MEMBER_CLUSTER:
-            document = played(item, instant)
-            members.append(_read_member(item, instant))
-        documents.append(document)
-    return StoredFiles(DocumentSet.of(documents, Fleet.of(members), PLANNED_KINDS), instant)
-
-
-def _shape_mistakes(item: Loaded) -> list[str]:
+def shape_mistakes(item: Loaded) -> list[str]:
+    """Return the errors in the shape of an object that decisions depend on."""
     try:
         MODELS[item.kind.group_kind].read(item.document)
         if item.kind in BINDINGS:
@@ -152,7 +113,12 @@ def newest_heartbeat(members: Iterable[JsonObject]) -> datetime | None:
     return max((beat for beat in beats if beat is not None), default=None)
 
 
-def _read_member(item: Loaded, now: datetime) -> MemberCluster:
+def read_member(item: Loaded, now: datetime) -> MemberCluster:
+    """Return a member as its agent would have reported it at *now*.
+
+    Raises:
+        UserError: It is malformed.
+    """
     try:
         return MemberCluster.read(played(item, now))
     except pydantic.ValidationError as error:

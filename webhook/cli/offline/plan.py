@@ -9,15 +9,15 @@ from typing import Final, NamedTuple
 
 from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, UPGRADE_RUN, WORK
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import status_of
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.what_if.state import UNJUDGED, ObjectKey
 from webhook.access.user import UserInfo
 from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Proposal, ProposalError, ProposedObject, plan
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.admission import offline_context
-from webhook.cli.offline.hub import StoredFiles, store
+from webhook.cli.offline.stored_files import StoredFiles, store
 from webhook.settings.admission import AdmissionSettings
 
 _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
@@ -57,7 +57,7 @@ def plan_files(
     Args:
         objects: The objects of the files.
         fate: Failed and drained members.
-        now: The instant of the evaluation. None: unset, see `webhook.cli.offline.hub.store`.
+        now: The instant of the evaluation. None: unset, see `webhook.cli.offline.stored_files.store`.
         clock: The time of day.
         only: The run to plan. None: unset, all placements and all unfinished runs.
         settings: The admission settings. None: unset, the defaults.

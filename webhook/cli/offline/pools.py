@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.gate import answer

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.family import FAMILY_OF, PLACEMENTS, placement_ref
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.what_if.changes import apply_changes
 from scorer.what_if.rendering import Contents, future_contents
 from scorer.what_if.state import ObjectKey
@@ -15,8 +15,8 @@ from webhook.answers.rendering import RenderScope, render
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.admission import offline_context
-from webhook.cli.offline.hub import StoredFiles, store
 from webhook.cli.offline.plan import ADMINISTRATOR, OVERRIDES, Places
+from webhook.cli.offline.stored_files import StoredFiles, store
 from webhook.cli.options.verdicts import refuse_denied
 
 _RENDERED: Final = (*PLACEMENTS, *OVERRIDES)
@@ -79,7 +79,7 @@ def render_files(
     Args:
         objects: The objects of the files.
         question: The part to render.
-        now: The instant of the evaluation. None: unset, see `webhook.cli.offline.hub.store`.
+        now: The instant of the evaluation. None: unset, see `webhook.cli.offline.stored_files.store`.
         clock: The time of day.
         base: The objects of other files, to compare with. None: unset, the bindings of the files.
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, Kind, find_kind
-from scorer.api.meta import JsonObject, format_instant, format_time
+from scorer.api.unstructured.json_object import JsonObject, format_instant, format_time
 from scorer.api.values.quoting import printable, quote
 from webhook.access.user import UserInfo
 from webhook.admission.judge import as_warnings
@@ -31,9 +31,9 @@ from webhook.cli.offline.admission import (
     offline_context,
     refusing_rules,
 )
-from webhook.cli.offline.hub import store
 from webhook.cli.offline.plan import MemberOutages, plan_changes, plan_files
 from webhook.cli.offline.pools import gate_answer, offline_pools
+from webhook.cli.offline.stored_files import store
 from webhook.cli.planning.output import reference
 from webhook.cli.policy_tests.differences import (
     AdmissionMessage,

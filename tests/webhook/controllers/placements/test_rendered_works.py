@@ -29,7 +29,7 @@ from webhook.answers.proposal import RUNS, Proposal, ProposedObject, judge_propo
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.offline.admission import offline_context
-from webhook.cli.offline.hub import store
+from webhook.cli.offline.stored_files import store
 from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.kube.ports import Key
 
