@@ -17,7 +17,7 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.client import hub_store
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.ports import (
     ConflictError,
     ForbiddenError,

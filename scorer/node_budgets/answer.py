@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
-from scorer.api.meta import format_time
+from scorer.api.unstructured.json_object import format_time
 from scorer.api.values.answer import Instant, one_of
 
 if TYPE_CHECKING:  # every process that answers questions has these types, and need not load the gate

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from scorer.api.meta import JsonObject, format_time, read_instant
 from scorer.api.unstructured.documents import (
     annotation,
     annotations_of,
@@ -31,6 +30,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     status_of,
 )
+from scorer.api.unstructured.json_object import JsonObject, format_time, read_instant
 from scorer.api.values.duration import parse_go_duration
 from scorer.api.values.label_selector import LabelSelector
 from scorer.node_budgets.nodes import DISRUPTED_TAINT, DO_NOT_DISRUPT, PoolNode

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 from typing_extensions import TypedDict
 
-from scorer.api.meta import format_time
 from scorer.api.node_pool import Budget, DisruptionReason
+from scorer.api.unstructured.json_object import format_time
 from scorer.api.values.answer import Instant, Shape, one_of
 from scorer.api.values.field_path import FieldPath
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from scorer.api.meta import format_time
+from scorer.api.unstructured.json_object import format_time
 from scorer.node_budgets.answer import GateVerdict, NodeAnswer, NodeGateAnswer
 from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, ActiveBudgets, Allowance, NodeCounts, parse_budgets

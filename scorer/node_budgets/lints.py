@@ -18,8 +18,8 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Final
 
-from scorer.api.meta import JsonObject, dump_json
 from scorer.api.node_pool import DEFAULT_BUDGET_NODES, Budget, DisruptionReason
+from scorer.api.unstructured.json_object import JsonObject, dump_json
 from scorer.api.values.duration import parse_budget_duration
 from scorer.node_budgets.budgets import allowed_disruptions, budget_window
 from scorer.windows.cron import CronSchedule, parse_schedule

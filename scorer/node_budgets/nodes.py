@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL
 from scorer.api.unstructured.documents import (
     annotation,
@@ -25,6 +24,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     text_at,
 )
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.node_budgets.budgets import NodeCounts
 
 INITIALIZED_LABEL: Final = "karpenter.sh/initialized"

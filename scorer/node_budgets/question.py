@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.meta import JsonObject
 from scorer.api.node_pool import DisruptionReason
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
 

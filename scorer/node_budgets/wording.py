@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from scorer.api.meta import format_time
 from scorer.api.node_pool import Budget
+from scorer.api.unstructured.json_object import format_time
 from scorer.reservations import Reservation
 
 MOST_NAMED: Final = 3

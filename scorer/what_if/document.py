@@ -107,11 +107,6 @@ def _outcomes(changed: Changed, placements: Collection[tuple[str, str]]) -> Iter
             }
 
 
-def changes_anything(plan: Mapping[str, Any]) -> bool:
-    """Return whether any placement, run or upgrade run of *plan* changes."""
-    return any(entry["changed"] for key in ("placements", "runs", "upgrades") for entry in plan.get(key, ()))
-
-
 def _entry(unchanged: Changed, changed: Changed, old: JsonObject | None, new: JsonObject | None) -> PlannedPlacement:
     """Return the effects on one placement. At least one of the two documents is given."""
     subject = new or old

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import pydantic
 
-from scorer.api.meta import JsonObject, first_mistake, format_time
+from scorer.api.meta import first_mistake
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.unstructured.documents import annotation, labels_of, name_of, spec_of
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
 from scorer.api.upgrade.maintenance_window import ClusterMaintenanceWindow, WindowTarget
 from scorer.api.values.label_selector import LabelSelector, selector_error

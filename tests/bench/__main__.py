@@ -41,6 +41,7 @@ PARTS: Final = (
     "upgrade",
     "memory",
     "page",
+    "commands",
 )
 WHEN_NAMED: Final = ("hub", "shards", "agent", "rest", "workers", "resync", "large_fleet")
 """No part of a run of everything."""

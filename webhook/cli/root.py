@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from webhook.cli.errors import UserError, complain
 from webhook.cli.process import INTERRUPTED, KUBECTL
+from webhook.processes.garbage import collect_rarely
 from webhook.runtime.distribution import DISTRIBUTION
 
 PLUGIN: Final = "kubectl-"
@@ -153,6 +154,7 @@ class Root(click.Group):
         )
         if not module:
             return None
+        collect_rarely()
         command: click.Command = import_module(f"webhook.cli.{module}").command
         return command
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import read_instance_types
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.runtime.price_files import PriceFileError, load_prices
 
 

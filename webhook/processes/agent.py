@@ -19,7 +19,7 @@ from scorer.rollout.selection.exclusions import MemberLimits, parse_kind_rules
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.paths import ApiPath
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.ports import Key, StoreError
 from webhook.member.membership.controller import Membership, Rhythm
 from webhook.member.membership.heartbeat import HeartbeatFigures

@@ -1,4 +1,4 @@
-"""Garbage collection of a server: objects that exist at the start are never examined again, later ones rarely.
+"""Garbage collection of programs. A server never examines the objects of its start again, and later ones rarely.
 
 Nearly all objects are freed with their last reference. The collector is only for cycles and finds few, but traverses
 all objects in the cache. With a thousand members, that blocks every answer for tens of milliseconds. With a member
@@ -13,8 +13,15 @@ THRESHOLDS: Final = (5_000, 500, 100)
 
 The youngest is collected often, for five milliseconds each. Older ones are collected as rarely as the limits allow.
 """
+OF_COMMANDS: Final = 50_000
+"""Threshold of the youngest generation while a command runs: it creates few objects, and keeps those of its imports."""
 LOADING: Final = 500_000
 """Threshold while the program is loaded: nearly all of those objects are kept."""
+
+
+def collect_rarely() -> None:
+    """Collect as rarely as is safe for a command of any duration. Saves a twentieth of the time of a short one."""
+    gc.set_threshold(OF_COMMANDS, *gc.get_threshold()[1:])
 
 
 def load_without_collecting() -> None:

@@ -45,7 +45,7 @@ from webhook.kube.events import EventRecorder, own_name
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.leader_election.shards import Shards
 from webhook.kube.leader_election.term import LeaderElectionConfig, Term, own_identity
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.ports import ForbiddenError, Key, NotServedError, StoreError
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import freeze_heap

@@ -38,7 +38,7 @@ from webhook.kube.certificates.shared_authority import LARGEST_JITTER, Certifica
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.events import EventRecorder, own_name
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles
 from webhook.kube.webhook_configurations.called_paths import HookCalls
 from webhook.kube.webhook_configurations.enforcement import EnforcementMonitor

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import yaml
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.field_path import FieldPath
 from scorer.prices import InvalidPricesError, PriceMistake, csv_lines, csv_rows, first_mistakes
 from webhook.runtime.files import read_bounded

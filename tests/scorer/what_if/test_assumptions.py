@@ -8,12 +8,13 @@ from scorer.api.kinds import STAGED_RUN
 from scorer.fleet import Fleet
 from scorer.what_if.assumptions import settled_placements, with_assumed_rollouts
 from scorer.what_if.changes import apply_changes
-from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.document import what_if
 from scorer.what_if.rendering import future_contents, present_contents
 from scorer.what_if.state import HubState, HypotheticalChanges, identity_of
 from tests.scorer.builders import NOW, pick_n
 from tests.scorer.what_if.settled_hub import RATES, SHOP, binding, cluster, placement
 from tests.webhook.controllers.override_rules import make_override, rule
+from webhook.cli.planning.output import changes_anything
 
 WEB = placement("web", pick_n(2))
 NEW_RATES = HypotheticalChanges(objects=[{**RATES, "data": {"a": "2"}}])

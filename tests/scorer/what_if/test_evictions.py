@@ -3,10 +3,11 @@
 import pytest
 
 from scorer.api.kinds import EVICTION
-from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.document import what_if
 from scorer.what_if.state import HypotheticalChanges, identity_of
 from tests.scorer.builders import pick_n
 from tests.scorer.what_if.settled_hub import BY_NODES, FIXED, WEB, budget, cluster, placement, settled
+from webhook.cli.planning.output import changes_anything
 
 BUDGET = budget("web", maxUnavailable=1)
 CLOSED = budget("web", maxUnavailable=0)

@@ -10,12 +10,13 @@ from scorer.api.unstructured.documents import with_metadata, with_spec
 from scorer.rollout.snapshots.overrides import plan_override_snapshots
 from scorer.rollout.writes import applied
 from scorer.what_if.changes import apply_changes
-from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.document import what_if
 from scorer.what_if.rendering import future_contents, present_contents
 from scorer.what_if.state import HypotheticalChanges, identity_of
 from tests.scorer.builders import pick_fixed
 from tests.scorer.what_if.settled_hub import RATES, SHOP, cluster, placement, settled
 from tests.webhook.controllers.override_rules import delete, make_override, rule
+from webhook.cli.planning.output import changes_anything
 
 ZONES = {"dover": "west", "faro": "east"}
 BOTH = [["dover"], ["faro"]]

@@ -10,11 +10,12 @@ from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import uid_of, with_metadata
 from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
-from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.document import what_if
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HypotheticalChanges, identity_of
 from tests.scorer.builders import NOW, pick_n
 from tests.scorer.what_if.settled_hub import BY_NODES, NODE_COUNTS, cluster, placement, settled
+from webhook.cli.planning.output import changes_anything
 
 ALL_FOUR = placement("web", pick_n(4, preferred=BY_NODES))
 NONE = placement("web", pick_n(0, preferred=BY_NODES))

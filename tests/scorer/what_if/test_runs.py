@@ -11,12 +11,12 @@ from scorer.fleet import Fleet
 from scorer.staged_update.execution.engine import advance
 from scorer.staged_update.views.forecast import initialize_run
 from scorer.what_if.changes import Changed
-from scorer.what_if.document import changes_anything
 from scorer.what_if.runs import planned_runs, run_facts
 from scorer.what_if.state import HubState, HypotheticalChanges, identity_of
 from tests.scorer.builders import NOW, pick_n
 from tests.scorer.staged_update.plans import APPROVAL, WAIT, run, stage
 from tests.scorer.what_if.settled_hub import RATES, SHOP, binding, cluster, placement, window
+from webhook.cli.planning.output import changes_anything
 
 API = "placement.kubernetes-fleet.io/v1beta1"
 

@@ -18,7 +18,7 @@ from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.rollout.snapshots.resources import resource_hash
 from scorer.what_if.changes import CORDON
 from scorer.what_if.comparison import compare
-from scorer.what_if.document import changes_anything, what_if
+from scorer.what_if.document import what_if
 from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of
 from tests.scorer.builders import (
     NODES,
@@ -47,6 +47,7 @@ from tests.scorer.what_if.settled_hub import (
     settled,
     window,
 )
+from webhook.cli.planning.output import changes_anything
 
 
 def entry_of(plan, name):

@@ -26,7 +26,6 @@ from scorer.api.unstructured.documents import (
 from scorer.rollout.bindings import Overrides
 from scorer.staged_update.execution.engine import is_over
 from scorer.staged_update.record import cluster_names, stage_name
-from scorer.what_if.document import changes_anything
 from tests.thoroughness import SOAK
 from tests.webhook.answers.random_changes import RandomChanges, bindings_of, fill
 from tests.webhook.controllers.world import World, running
@@ -38,6 +37,7 @@ from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Proposal
 from webhook.answers.proposed_objects import kinds_named
+from webhook.cli.planning.output import changes_anything
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import HubKinds

@@ -45,6 +45,15 @@ CALLS = {
     "get-as-yaml": (["get", "ns", "-o", "yaml"], {}),
     "get-by-a-kubeconfig": (["get", "ns", "--kubeconfig", "config"], {}),
     "delete": (["delete", "crp", "none", "--ignore-not-found"], {}),
+    "help-of-explain": (["explain", "--help"], {}),
+    "help-of-plan": (["plan", "--help"], {}),
+    "help-of-gate": (["gate", "--help"], {}),
+    "help-of-lint": (["lint", "--help"], {}),
+    "gate-of-the-hub-of-up": (["gate", "list"], {}),
+    "explain-of-the-hub-of-up": (["explain", "crp/none"], {}),
+    "plan-of-the-hub-of-up": (["plan", "--lost", "none"], {}),
+    "tab-options-of-plan": tab("harbormaster plan --"),
+    "tab-options-of-lint": tab("harbormaster lint --"),
     "tab-kinds": tab("harbormaster get "),
     "tab-names": tab("harbormaster get ns "),
     "tab-commands": tab("harbormaster "),
@@ -63,8 +72,38 @@ def ended(tmp_path_factory):
     return {name: rest for name, *rest in map(json.loads, done.stdout.splitlines())}
 
 
+UNANSWERED = {"gate-of-the-hub-of-up", "explain-of-the-hub-of-up", "plan-of-the-hub-of-up"}
+"""The hub of these tests has no ``/v1``."""
+CONNECTING = {"asyncio", "ssl", "urllib3", "aiohttp", "kubernetes_asyncio"}
+OF_PLANS = {"webhook.answers.proposal", "scorer.what_if", "scorer.staged_update", "scorer.upgrade", "croniter"}
+PLACEMENT = """
+apiVersion: placement.kubernetes-fleet.io/v1
+kind: ClusterResourcePlacement
+metadata: {name: web}
+spec:
+  resourceSelectors: [{group: "", version: v1, kind: Namespace, name: web}]
+  policy: {placementType: PickAll}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "unused"),
+    [
+        pytest.param(["explain", "-f", "web.yaml", "crp/web"], CONNECTING | OF_PLANS, id="explain"),
+        pytest.param(["lint", "web.yaml"], CONNECTING | OF_PLANS, id="lint"),
+        pytest.param(["plan", "-f", "web.yaml"], CONNECTING, id="plan"),
+    ],
+)
+def test_a_command_on_files_loads_only_what_their_kinds_need(words, unused, tmp_path):
+    (tmp_path / "web.yaml").write_text(PLACEMENT)
+    done = run(sys.executable, "-c", CODE, json.dumps({"it": (words, {})}), cwd=tmp_path)
+    _, code, _, modules = json.loads(done.stdout)
+    assert code in (0, 2), done.stderr
+    assert not (unused | {"scorer.api.crd.definitions"}) & set(modules)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_no_slow_library_is_loaded(ended, name):
     code, printed, modules = ended[name]
-    assert (code, bool(printed)) == (0, name != "delete")
+    assert (code, bool(printed)) == (1 if name in UNANSWERED else 0, name not in {"delete", *UNANSWERED})
     assert not SLOW & set(modules)

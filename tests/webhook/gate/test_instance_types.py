@@ -5,7 +5,7 @@ import json
 import pytest
 
 from webhook.gate.instance_types import check_instance_types, read_catalog
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 
 ROW = {"name": "small", "cpu": "2", "memory": "8Gi", "zone": "z1", "capacityType": "spot", "price": 0.1}
 

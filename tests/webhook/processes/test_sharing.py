@@ -12,7 +12,7 @@ from scorer.api.kinds import NAMESPACE
 from scorer.shards import Share
 from tests.loopback import on_loopback
 from webhook.kube.leader_election.term import Term
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.processes import reconcile
 from webhook.processes.reconcile import Reconcile
 from webhook.settings.programs import ReconcileSettings

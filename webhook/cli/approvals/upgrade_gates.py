@@ -1,7 +1,7 @@
 """The gate of an upgrade run that an argument names: by its own name, or by that of its run."""
 
-from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import text_at
+from scorer.api.unstructured.json_object import format_time
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport
 from scorer.api.upgrade.strategy import GateType

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import Budget
+from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.quoting import printable
 from scorer.node_budgets.lints import FIRST_READING, OTHER_READING, block_style
 from webhook.cli.options.times import is_shown_twice

@@ -10,8 +10,8 @@ import click
 import pydantic
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL
-from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import spec_of, status_of
+from scorer.api.unstructured.json_object import JsonObject, format_time, parse_time
 from scorer.api.values.quoting import quote
 from webhook.cli.disruption.options import CountOptions, count_options
 from webhook.cli.errors import UserError, complain

@@ -21,9 +21,9 @@ from scorer.api.kinds import (
     find_kind,
     group_kind,
 )
-from scorer.api.meta import JsonObject, read_instant
 from scorer.api.node_class import NODE_OVERLAY
 from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, namespace_of
+from scorer.api.unstructured.json_object import JsonObject, read_instant
 from scorer.api.values.quoting import quote
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded, read, resolve

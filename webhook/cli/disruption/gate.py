@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.unstructured.json_object import JsonObject, format_time, parse_time
 from scorer.api.values.quoting import printable
 from webhook.cli.disruption.gate_drain import command as drain_command
 from webhook.cli.disruption.options import (

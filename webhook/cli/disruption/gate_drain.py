@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from scorer.api.kinds import NAMESPACE, NODE, NODE_CLAIM, NODE_POOL, POD, POD_DISRUPTION_BUDGET, Kind
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
 from webhook.cli.disruption.cluster_dump import DAEMON_SET, DUMP_LINE, DUMPED

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.quoting import printable
 from webhook.cli.disruption.budget_table import describe_budget_row
 

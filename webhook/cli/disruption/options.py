@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.files.search import Files
 from webhook.cli.options.base import grouped
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, missing
 from webhook.cli.disruption.cluster_dump import DUMP_LINE

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.meta import format_time
+from scorer.api.unstructured.json_object import format_time
 from scorer.node_disruption.simulation.timeline import BlockedPeriod, SimulationEvent, SimulationResult, subject
 from webhook.cli.disruption.icalendar import CalendarEvent, calendar_file
 from webhook.cli.disruption.simulate_output import SHORTEST_SHOWN, amount, by_cause, named

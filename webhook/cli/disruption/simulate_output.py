@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import format_count, printable
 from scorer.node_disruption.simulation.timeline import BlockedPeriod, subject

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from zoneinfo import ZoneInfo
 
 from scorer.api.family import PlacementRef
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.cli.hub.connection import HubConnection, unreachable

@@ -8,26 +8,21 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.unstructured.documents import dicts_at, metadata_of
 from scorer.api.unstructured.json_object import JsonObject, dump_json
 from webhook.cli.errors import UserError
-from webhook.cli.hub.connection import (
-    SECONDS,
-    HubConnection,
-    login_to,
-    no_address,
-    unauthorized_hint,
-    unreachable,
-)
+from webhook.cli.hub.connection import SECONDS, HubConnection, no_address, unauthorized_hint, unreachable
 from webhook.embedded.storage.kinds import kind_of_definition
-from webhook.kube.client.cli_client import HubHttp, Reply
-from webhook.kube.client.command_requests import CommandRequests
 from webhook.kube.client.paths import ApiPath, path_of
 from webhook.kube.ports import InvalidObjectError, UnavailableError
 from webhook.kube.transport.serialization import MERGE_PATCH
+
+if TYPE_CHECKING:
+    from webhook.kube.client.cli_client import HubHttp, Reply
+    from webhook.kube.client.command_requests import CommandRequests
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
 METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json"
@@ -174,6 +169,9 @@ class Client:
         """Whether the hub simulates its members."""
 
     async def __aenter__(self) -> Self:
+        from webhook.cli.hub.login import login_to
+        from webhook.kube.client.cli_client import HubHttp
+
         login = await login_to(self.connection)
         try:
             self._http = HubHttp(login)
@@ -187,8 +185,10 @@ class Client:
         if self._http is not None:
             self._http.close()
 
-    def object_requests(self) -> CommandRequests:
+    def object_requests(self) -> "CommandRequests":
         """Return requests for a store of the hub's objects that use this client's connection."""
+        from webhook.kube.client.command_requests import CommandRequests
+
         assert self._http is not None
         return CommandRequests(self._http)
 
@@ -225,6 +225,8 @@ class Client:
 
         If that version is too old, the only event is ``ERROR``.
         """
+        from webhook.kube.client.cli_client import Reply
+
         query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": since} | _selection(selector, fields)
         assert self._http is not None
         try:
@@ -310,7 +312,7 @@ class Client:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",
-    ) -> Reply:
+    ) -> "Reply":
         content = None if body is None else dump_json(body)
         assert self._http is not None
         try:
@@ -318,7 +320,7 @@ class Client:
         except (UnavailableError, TimeoutError) as error:
             raise unreachable(self.connection, error) from error
 
-    def _check(self, answer: Reply, path: str = "") -> bytes:
+    def _check(self, answer: "Reply", path: str = "") -> bytes:
         """Return the body of a successful response to a request of *path*."""
         if answer.status < 400:
             return answer.content
@@ -377,6 +379,6 @@ def _decoded(content: bytes) -> JsonObject:
     return document
 
 
-def _warnings(answer: Reply) -> tuple[str, ...]:
+def _warnings(answer: "Reply") -> tuple[str, ...]:
     texts = (text for header in answer.warnings for text in _WARNING.findall(header))
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)

@@ -1,17 +1,17 @@
-"""Connection to a hub, login, and one-line messages for failures."""
+"""Address and credentials of a hub, and one-line messages for failures. Imports nothing that connects to it."""
 
 import json
-import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
-from webhook.kube.login.connection import ConfigurationError, Login
-from webhook.kube.login.credentials import read_login
 from webhook.kube.ports import UnavailableError
+
+SECONDS: Final = 60.0
+"""Timeout of a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,48 +44,6 @@ class HubConnection:
         return f'{self.server} (context "{self.context}" of {self.kubeconfig})' if self.kubeconfig else self.server
 
 
-if TYPE_CHECKING:
-    from webhook.kube.client.api_server import ApiServer
-
-SECONDS: Final = 60.0
-"""Timeout of a response."""
-
-
-async def login_to(connection: HubConnection) -> Login:
-    """Return the credentials of a hub, without a request.
-
-    Raises:
-        UserError: The kubeconfig, or the file with the authority, cannot be used.
-    """
-    if connection.kubeconfig is not None:
-        try:
-            return await read_login(connection.kubeconfig, connection.context)
-        except ConfigurationError as error:
-            raise UserError(str(error)) from error
-    try:
-        return Login.by_token(connection.server, connection.token, connection.ca_file)
-    except ssl.SSLError as error:
-        raise UserError(f"{connection.ca_file}: holds no certificate ({error.reason or error})") from error
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(f"{connection.ca_file}: {reason}. {connection.advice}") from error
-
-
-async def open_server(connection: HubConnection) -> "ApiServer":
-    """Return the server of a hub for a command that watches many objects, to be closed by ``async with``.
-
-    Raises:
-        UserError: As in `login_to`, or the address is not a URL.
-    """
-    from webhook.kube.client.api_server import ApiServer
-
-    login = await login_to(connection)
-    try:
-        return ApiServer(login)
-    except ValueError as error:
-        raise no_address(connection, error) from error
-
-
 def no_address(connection: HubConnection, error: ValueError) -> UserError:
     """Return the error for a hub whose address is not a URL."""
     location = f"kubeconfig {connection.kubeconfig}" if connection.kubeconfig else f"--server {connection.server!r}"
@@ -100,6 +58,8 @@ def unreachable(connection: HubConnection, error: Exception) -> UserError:
         error: An `UnavailableError` of `webhook.kube.client.cli_client` or `webhook.kube.client.api_server`, or a
             timeout.
     """
+    import ssl  # only after a failure: commands on files start faster without it
+
     if isinstance(error, UnavailableError):
         if connection.kubeconfig is not None:
             return UserError(str(error))

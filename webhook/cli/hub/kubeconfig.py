@@ -7,8 +7,7 @@ from scorer.api.unstructured.documents import text_at
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.hub.connection import HubConnection
-from webhook.kube.login.connection import ConfigurationError
-from webhook.kube.login.kubeconfig import Kubeconfig, find_context
+from webhook.kube.login.kubeconfig import ConfigurationError, Kubeconfig, find_context
 from webhook.processes.hub_kubeconfig import is_hub_of_up
 from webhook.settings.variables import CommandVariables
 

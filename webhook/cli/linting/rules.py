@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from scorer.api.kinds import Kind, find_kind
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.admission.catalogue import CatalogueEntry, Layer, RuleEnforcement, catalogue
 from webhook.cli.errors import UserError, complain
 from webhook.cli.options.base import output_option

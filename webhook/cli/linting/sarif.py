@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, shortened
 from webhook.cli.files.documents import Loaded

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import shortened
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import rule_texts
@@ -14,7 +14,7 @@ from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.files.repositories import read_repository
 from webhook.cli.files.search import Files
 from webhook.cli.linting.environments import contexts_of
-from webhook.cli.linting.lint import lint_repository, result_of
+from webhook.cli.linting.findings import lint_repository, result_of
 from webhook.cli.linting.reports import report_failures
 from webhook.cli.linting.sarif import sarif_log
 from webhook.cli.offline.admission import OfflineVerdict, admit

@@ -14,7 +14,6 @@ import pydantic
 
 from scorer.api.family import CLUSTER, NAMESPACED
 from scorer.api.kinds import DISRUPTION_BUDGET, EVICTION, MEMBER_CLUSTER, Kind
-from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement.binding import BindingState, previous_state
 from scorer.api.placement.placement import PlacementType, Toleration
@@ -28,6 +27,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     text_at,
 )
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.plugins.taint_toleration import tolerates
 from scorer.rollout.bindings import views
 from scorer.rollout.removal.eviction import EXECUTED, VALID, EvictionReason, is_finished, judge_eviction

@@ -188,8 +188,8 @@ async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions
 
 
 async def _endpoint(hub: HubConnection, server: str | None) -> "ApiServerEndpoint":
-    from webhook.kube.login.connection import ConfigurationError
     from webhook.kube.login.credentials import read_endpoint
+    from webhook.kube.login.kubeconfig import ConfigurationError
     from webhook.kube.transport.addresses import check_remote
 
     assert hub.kubeconfig is not None

@@ -104,7 +104,7 @@ def read_settings(namespace: str | None) -> "JoinSettings":
 async def connected(name: str, connection: HubConnection) -> "AsyncIterator[Side]":
     """Yield one side, with the user's rights; *name* is ``hub`` or ``member``. Raises `UserError`."""
     from webhook.kube.client.api_server import ApiServer
-    from webhook.kube.login.connection import ConfigurationError
+    from webhook.kube.login.kubeconfig import ConfigurationError
     from webhook.processes.sides import Side
 
     try:

@@ -8,8 +8,8 @@ from typing import Final
 import click
 
 from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER, Kind
-from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import dicts_at, name_of
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.values.duration import format_duration
 from scorer.upgrade.members.windows import targets_of

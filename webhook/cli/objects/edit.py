@@ -10,7 +10,7 @@ import click
 
 from scorer.api.crd.pruning import object_schema
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of

@@ -9,8 +9,8 @@ from typing import Final
 import click
 
 from scorer.api.kinds import CONFIG_MAP, Kind
-from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import dicts_at
+from scorer.api.unstructured.json_object import format_time
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, ResourcePath
 from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
-from scorer.api.meta import JsonObject, dump_json, json_equal
 from scorer.api.unstructured.documents import annotation, annotations_of, metadata_of
+from scorer.api.unstructured.json_object import JsonObject, dump_json, json_equal
 from webhook.cli.files.documents import Loaded, in_order_of_dependence
 from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, find, place_of
 from webhook.cli.objects.options import DryRun

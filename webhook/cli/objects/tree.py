@@ -13,8 +13,8 @@ import click
 
 from scorer.api.family import FAMILY_OF
 from scorer.api.kinds import WORK, Kind
-from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.api.values.quoting import printable
 from scorer.rollout.views.tree import Sources, essentials, placement_tree
 from webhook.cli.errors import UserError, complain

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.conditions import TRUE
-from scorer.api.meta import JsonObject
 from scorer.api.names import ADVISORIES, REMOVAL_PENDING_CONDITION
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import format_count, printable
 from scorer.rollout.views.tree import ClusterState, ObjectState, title_of_object
 

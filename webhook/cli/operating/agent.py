@@ -223,7 +223,7 @@ def _run(options: "AgentOptions", settings: "AgentSettings") -> int:
 
     import uvloop
 
-    from webhook.kube.login.connection import ConfigurationError
+    from webhook.kube.login.kubeconfig import ConfigurationError
     from webhook.processes.agent import Agent
     from webhook.runtime.price_files import PriceFileError
     from webhook.server.listening import Addresses, ListenError, serve

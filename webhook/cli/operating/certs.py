@@ -226,7 +226,7 @@ def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
 
 def _check_due(state: "CertificateState", lineage: "Lineage", *, force: bool) -> None:
     """Raise `UserError` if a rollover is neither due nor forced."""
-    from scorer.api.meta import format_time
+    from scorer.api.unstructured.json_object import format_time
 
     if not force and not lineage.is_due(state.now):
         raise UserError(
@@ -271,7 +271,7 @@ class _Hub:
         self._settings = settings
 
     async def __aenter__(self) -> "_Hub":
-        from webhook.cli.hub.connection import open_server
+        from webhook.cli.hub.login import open_server
         from webhook.kube.certificates.authority_secret import AuthoritySecret
         from webhook.kube.webhook_configurations.ca_bundles import CaBundles
 

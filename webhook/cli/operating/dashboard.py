@@ -44,7 +44,8 @@ def command(port: int, opens: bool, hub: HubOptions) -> int:
 
 
 async def _show(connection: HubConnection, port: int, *, opens: bool) -> int:
-    from webhook.cli.hub.connection import open_server, unreachable
+    from webhook.cli.hub.connection import unreachable
+    from webhook.cli.hub.login import open_server
     from webhook.kube.ports import UnavailableError
     from webhook.processes.dashboard import HOST, dashboard
     from webhook.processes.hub_reading import NotReadableError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
 from webhook.cli.hub.connection import HubConnection
@@ -153,7 +153,8 @@ def _lines(check: JsonObject) -> Iterator[str]:
 
 async def _examine(hub: HubOptions, place: _InstallationOptions, member: _MemberOptions) -> JsonObject:
     """Run all checks against the hub. Raises `UserError`."""
-    from webhook.cli.hub.connection import open_server, unreachable
+    from webhook.cli.hub.connection import unreachable
+    from webhook.cli.hub.login import open_server
     from webhook.doctor.examination import Examination, document_of
     from webhook.doctor.installation import UnclearInstallationError
     from webhook.kube.ports import StoreError, UnavailableError

@@ -78,7 +78,7 @@ def _run(settings: "ReconcileSettings", hub: OwnHub, identity: str) -> int:
 
     import uvloop
 
-    from webhook.kube.login.connection import ConfigurationError
+    from webhook.kube.login.kubeconfig import ConfigurationError
     from webhook.processes.reconcile import Reconcile
     from webhook.server.listening import Addresses, ListenError, serve
     from webhook.settings.environment import SettingsError

@@ -136,7 +136,7 @@ def _serve(
     import uvloop
 
     from certs.context import CertificateError
-    from webhook.kube.login.connection import ConfigurationError
+    from webhook.kube.login.kubeconfig import ConfigurationError
     from webhook.processes.serve import Serve
     from webhook.server.listening import ListenError, serve
     from webhook.settings.environment import SettingsError

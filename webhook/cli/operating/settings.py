@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
 from webhook.cli.options.base import output_option
 from webhook.cli.text.output import print_document, print_table

@@ -56,7 +56,7 @@ def command(hub: OwnHub, webhook_configuration: str | None) -> int:
 async def _unregister(hub: OwnHub, settings: "UnregisterSettings") -> "Unregistered":
     """Delete both configurations. Raises `UserError`."""
     from webhook.kube.client.api_server import ApiServer
-    from webhook.kube.login.connection import ConfigurationError
+    from webhook.kube.login.kubeconfig import ConfigurationError
     from webhook.kube.ports import StoreError
     from webhook.processes.unregister import unregister
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 
 from scorer.api.family import PlacementRef, placement_ref
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of, namespace_of, text_at
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, check_metadata, load
 from webhook.cli.files.search import Files, example_fleet

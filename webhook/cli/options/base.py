@@ -1,6 +1,5 @@
 """Options that several commands share, grouping of options into one value, and running a command's coroutine."""
 
-import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import fields
@@ -144,6 +143,8 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
     Raises:
         UserError: The hub refuses a request, and the command has not handled the refusal.
     """
+    import asyncio  # commands on files need neither it nor a client
+
     from webhook.cli.hub.client import HubRefusedError
 
     end_in_order()

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from scorer.api.crd.compatibility import schema_of, served
-from scorer.api.crd.pruning import nearest_field, object_schema, unknown_fields, with_metadata
 from scorer.api.kinds import UPGRADE_GROUP, split_api_version
 from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
 from scorer.api.unstructured.json_object import JsonObject
@@ -24,10 +22,10 @@ from scorer.api.values.field_path import FieldPath
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded
 from webhook.embedded.storage.kinds import DEFINITION, kind_of_definition
-from webhook.validation.framework.field import Cause, FieldError
 
 if TYPE_CHECKING:
     from webhook.cli.hub.client import HubRefusedError
+    from webhook.validation.framework.field import FieldError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -94,11 +92,14 @@ class FieldCheck:
         for item in objects:
             kind = kind_of_definition(item.document) if item.kind.group_kind == DEFINITION else None
             if kind is not None:
+                from scorer.api.crd.compatibility import schema_of, served
+                from scorer.api.crd.pruning import with_metadata
+
                 for version, content in served(item.document).items():
                     schemas[kind.group, version, kind.kind] = with_metadata(schema_of(content))
         return cls(validation, schemas)
 
-    def errors(self, item: Loaded) -> list[FieldError]:
+    def errors(self, item: Loaded) -> "list[FieldError]":
         """Return the errors about unknown fields, empty if they only cause warnings."""
         return self._errors(item, self._unknown(item)) if self._refuses(item) else []
 
@@ -143,6 +144,8 @@ class FieldCheck:
 
     def schema(self, item: Loaded) -> JsonObject:
         """Return the schema of an object: that of a definition among the files, else the shipped one."""
+        from scorer.api.crd.pruning import object_schema
+
         return self._defined(item) or object_schema(item.kind)
 
     def _refuses(self, item: Loaded) -> bool:
@@ -154,9 +157,13 @@ class FieldCheck:
         return self.schemas.get((group, version, item.kind.kind))
 
     def _unknown(self, item: Loaded) -> list[FieldPath]:
+        from scorer.api.crd.pruning import unknown_fields
+
         return list(unknown_fields(item.document, self.schema(item)))
 
-    def _errors(self, item: Loaded, paths: Iterable[FieldPath]) -> list[FieldError]:
+    def _errors(self, item: Loaded, paths: Iterable[FieldPath]) -> "list[FieldError]":
+        from webhook.validation.framework.field import Cause, FieldError
+
         schema = self.schema(item)
         return [
             FieldError(path, Cause.FORBIDDEN, f"unknown field{_hint(path, schema)}", UNKNOWN_FIELD) for path in paths
@@ -187,5 +194,7 @@ def path_of_text(text: str) -> FieldPath:
 
 
 def _hint(path: FieldPath, schema: JsonObject) -> str:
+    from scorer.api.crd.pruning import nearest_field
+
     close = nearest_field(path, schema)
     return f". Did you mean {close}?" if close and close != path[-1] else ""

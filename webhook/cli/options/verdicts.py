@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded
 from webhook.cli.options.field_validation import FieldCheck

@@ -8,7 +8,7 @@ import click
 
 from scorer.api.family import PlacementRef, placement_ref
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
 from webhook.cli.files.repositories import load_known

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from scorer.api.cluster.scores import parse_score
-from scorer.api.meta import JsonObject
 from scorer.api.names import SCORE_PREFIX
+from scorer.api.unstructured.json_object import JsonObject
 
 _OPERATORS: Final = {"Ge": "≥", "Gt": ">", "Le": "≤", "Lt": "<", "Eq": "=", "Ne": "≠"}
 _PICKED: Final = ("Picked", "Kept")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from scorer.api.kinds import NODE, NODE_POOL
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import complain
 from webhook.cli.files.documents import Loaded

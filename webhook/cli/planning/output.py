@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import complain
 from webhook.cli.planning.run_output import changed_upgrades, print_runs
@@ -27,6 +27,11 @@ _REMOVALS: Final = {
 """The verdicts on content that leaves a placement, for users."""
 
 _HEADERS: Final = ("PLACEMENT", "TYPE", "WANTED", "PICKED", "CLUSTERS", "WHY")
+
+
+def changes_anything(plan: Mapping[str, Any]) -> bool:
+    """Return whether any placement, run or upgrade run of *plan* changes."""
+    return any(entry["changed"] for key in ("placements", "runs", "upgrades") for entry in plan.get(key, ()))
 
 
 def print_plan(plan: JsonObject, *, everything: bool) -> None:

@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from scorer.api.family import PLACEMENTS, family_in
 from scorer.api.kinds import NODE_POOL
-from scorer.api.meta import JsonObject
-from scorer.what_if.comparison import compare
-from scorer.what_if.document import changes_anything
-from scorer.what_if.state import ObjectKey
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load
 from webhook.cli.files.repositories import load_known
@@ -30,8 +27,11 @@ from webhook.cli.options.times import now_option
 from webhook.cli.options.verdicts import admission_warnings, check_admission, settled
 from webhook.cli.planning.markdown import markdown
 from webhook.cli.planning.node_pools import node_pool_effects, print_node_pools
-from webhook.cli.planning.output import coverage_lines, print_comparison, print_plan
+from webhook.cli.planning.output import changes_anything, coverage_lines, print_comparison, print_plan
 from webhook.cli.text.output import print_document
+
+if TYPE_CHECKING:
+    from scorer.what_if.state import ObjectKey
 
 HELP = """Preview changes to placements and runs, without making them.
 
@@ -106,7 +106,7 @@ class _Ground:
         lost: Sequence[str] = (),
         drained: Sequence[str] = (),
         only: Sequence[Loaded] | None = None,
-        only_key: ObjectKey | None = None,
+        only_key: "ObjectKey | None" = None,
     ) -> JsonObject:
         """Return the plan of applying *objects*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
@@ -174,10 +174,12 @@ class _PlanOptions:
     validation: Validation
 
     @property
-    def run(self) -> ObjectKey | None:
+    def run(self) -> "ObjectKey | None":
         """Key of the run, or None if the plan is not limited to a run."""
         if self.named is None:
             return None
+        from scorer.what_if.state import ObjectKey
+
         return ObjectKey(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
@@ -352,10 +354,10 @@ class _Part(NamedTuple):
     """
 
     members: JsonObject
-    named: ObjectKey | None
+    named: "ObjectKey | None"
 
 
-def _wanted_part(only: Sequence[Loaded] | None, only_key: ObjectKey | None) -> _Part:
+def _wanted_part(only: Sequence[Loaded] | None, only_key: "ObjectKey | None") -> _Part:
     if only_key is not None:
         return _Part({"placements": [], "runs": [{"name": only_key.name, "namespace": only_key.namespace}]}, only_key)
     if only is None:
@@ -379,11 +381,13 @@ async def _ask(
         async with hub_answers(connection) as hub:
             return await hub.plan(changes | part.members)
     except HubRefusedError as error:
+        if not error.mistakes:
+            raise UserError(error.message) from error
         from webhook.cli.offline.plan import MemberOutages, Places
 
         places = Places(objects, MemberOutages(lost, drained), part.named)
         mistakes = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
-        raise UserError(mistakes or error.message) from error
+        raise UserError(mistakes) from error
 
 
 class _Report(NamedTuple):
@@ -453,6 +457,8 @@ def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Va
         for new, old, file in zip(renamed_items, originals, pair, strict=True)
     ]
     names = _names(pair)
+    from scorer.what_if.comparison import compare
+
     answer = compare(sides[0], sides[1], names)
     for side, file in zip(("left", "right"), pair, strict=True):
         answer[side] = {"file": file, **answer[side]}

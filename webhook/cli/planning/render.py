@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of, namespace_of
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 
 _SIGNS: Final = {"Added": "+", "Removed": "-", "Changed": "~"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.admission.catalogue import catalogue
 from webhook.cli.policy_tests.runner import Judged
 from webhook.validation.framework.rule import Rule, Severity

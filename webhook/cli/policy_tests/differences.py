@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.unstructured.json_object import JsonObject, dump_json
 from scorer.api.values.quoting import printable, quote
 from webhook.cli.offline.admission import OfflineVerdict
 from webhook.cli.planning.output import describe_cluster

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import LONGEST_NAME, printable, quote, shortened
 from scorer.node_budgets.answer import GateVerdict

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import LONGEST_NAME, printable, shortened
 from webhook.cli.linting.sarif import SarifResult
 from webhook.cli.policy_tests.coverage import Coverage

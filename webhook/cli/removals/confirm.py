@@ -10,9 +10,9 @@ from typing import Final
 import click
 
 from scorer.api.kinds import NODE_POOL, PLACEMENT, RESOURCE_PLACEMENT
-from scorer.api.meta import format_time
 from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import is_deleting, metadata_of
+from scorer.api.unstructured.json_object import format_time
 from scorer.api.values.quoting import printable
 from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, CarriedOut, Confirmation
 from scorer.rollout.confirmation.member_contents import describe_contents

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from scorer.api.family import FAMILIES, FAMILY_OF
 from scorer.api.kinds import MEMBER_CLUSTER
-from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.rollout.confirmation.digests import REMOVAL_NOT_CONFIRMED
 from scorer.rollout.confirmation.member_contents import namespace_counts
 from scorer.rollout.confirmation.orphans import orphaned_content

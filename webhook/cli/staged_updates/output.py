@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
-from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import dicts_at
+from scorer.api.unstructured.json_object import JsonObject, format_time, parse_time
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import approval_command

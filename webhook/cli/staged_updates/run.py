@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
-from scorer.api.meta import JsonObject
 from scorer.api.placement.staged_update import RunState
 from scorer.api.unstructured.documents import name_of
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.staged_update.orders import (
     RunOrder,
     order_resume,

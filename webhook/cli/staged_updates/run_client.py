@@ -6,9 +6,9 @@ from typing import Final
 
 from scorer.api.family import Family, family_in
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.api.unstructured.documents import name_of
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.staged_update.orders import (
     RunOrder,

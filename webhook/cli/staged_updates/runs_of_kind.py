@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of, text_at
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.staged_update.orders import RunOrderRefusedError
 from scorer.upgrade.patches import UpgradeOrderRefusedError
 from webhook.cli.errors import UserError, complain

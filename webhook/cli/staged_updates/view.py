@@ -7,7 +7,7 @@ from typing import Generic
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.staged_updates.wait import DONE, F, RunReader, Verdict, WaitOptions, follow, report

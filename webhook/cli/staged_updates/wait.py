@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import click
 
-from scorer.api.meta import JsonObject
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
 from scorer.staged_update.phase import RunPhase, RunWaitKind

@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import dict_at, dicts_at, status_of
+from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
 from scorer.upgrade.views.situation import UpgradeWait, UpgradeWaitKind, overview

@@ -9,8 +9,8 @@ from typing import Final
 import click
 
 from scorer.api.kinds import UPGRADE_RUN, UPGRADE_STRATEGY
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import annotation, dict_at, name_of, spec_of, status_of, text_at
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.upgrade.back_ends.inventories import OBSERVED
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
-from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
+from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable

@@ -9,8 +9,8 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.kinds import Kind
-from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of, text_at
+from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 

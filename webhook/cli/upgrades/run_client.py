@@ -10,8 +10,9 @@ import pydantic
 
 from scorer.api.conditions import FALSE, find_condition
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN, Kind
-from scorer.api.meta import JsonObject, first_mistake
+from scorer.api.meta import first_mistake
 from scorer.api.unstructured.documents import dicts_at, name_of, text_at
+from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.patches import order_answer

@@ -27,7 +27,8 @@ from scorer.api.unstructured.json_object import JsonObject, dump_json
 from webhook.kube.client.paths import ApiPath
 from webhook.kube.client.reachability import Contact, is_about_certificates
 from webhook.kube.client.responses import PASSING, REQUEST_SECONDS, decode, error_of, retry_after
-from webhook.kube.login.connection import ConfigurationError, Login
+from webhook.kube.login.connection import Login
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.ports import ExpiredError, StoreError, UnavailableError
 from webhook.kube.transport.sessions import LoopConnector
 from webhook.kube.transport.write_guard import FencedBody, LeaseGuard

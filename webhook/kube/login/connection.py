@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.transport.addresses import is_loopback
 
 Credentials = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns authentication headers. Called before every request, so that expiring credentials can be renewed."""
-
-
-class ConfigurationError(Exception):
-    """There is no usable kubeconfig. The message names the file and the error."""
 
 
 async def no_credentials() -> Mapping[str, str]:

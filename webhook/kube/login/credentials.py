@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from scorer.api.unstructured.documents import text_at
-from webhook.kube.login.connection import ApiServerEndpoint, ConfigurationError, Credentials, Login, environment_proxy
-from webhook.kube.login.kubeconfig import KubeconfigContext, read_context
+from webhook.kube.login.connection import ApiServerEndpoint, Credentials, Login, environment_proxy
+from webhook.kube.login.kubeconfig import ConfigurationError, KubeconfigContext, read_context
 from webhook.runtime.files import read_bounded
 
 if TYPE_CHECKING:

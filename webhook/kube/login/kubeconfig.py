@@ -17,7 +17,6 @@ import yaml
 
 from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
 from scorer.api.values.quoting import printable
-from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.transport.addresses import check_address
 from webhook.runtime.files import read_bounded
 
@@ -44,6 +43,10 @@ _FAST: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NESTING: Final = (b"[", b"{", b"-", b"?")
 _DEEPEST: Final = 1000
 """Maximum count of `_NESTING` characters for the parser in C. It has no nesting limit and would crash the process."""
+
+
+class ConfigurationError(Exception):
+    """There is no usable kubeconfig. The message names the file and the error."""
 
 
 @dataclass(frozen=True, slots=True)

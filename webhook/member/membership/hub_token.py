@@ -24,7 +24,8 @@ from scorer.api.meta import JsonObject, read_instant
 from scorer.api.unstructured.documents import dict_at, status_of, text_at
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import path_of
-from webhook.kube.login.connection import ConfigurationError, Login
+from webhook.kube.login.connection import Login
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.ports import ForbiddenError, Key, Store, StoreError
 from webhook.kube.transport.addresses import check_remote
 from webhook.member.membership.hub_secret import SECRET, HubAccess, InvalidSecretError

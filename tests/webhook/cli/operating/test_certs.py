@@ -8,7 +8,7 @@ import yaml
 
 from certs.rotation import Lineage, certificates_in, pem_of
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
-from webhook.cli.hub import connection
+from webhook.cli.hub import login
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.operating import certs
 from webhook.cli.options.hub import HubOptions
@@ -35,7 +35,7 @@ def hub(monkeypatch):
     async def open_server(_):
         return found
 
-    monkeypatch.setattr(connection, "open_server", open_server)
+    monkeypatch.setattr(login, "open_server", open_server)
     monkeypatch.setattr(HubOptions, "find", lambda _: HubConnection("https://hub.example.com", ours=False))
     return found
 

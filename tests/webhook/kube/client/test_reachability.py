@@ -18,7 +18,7 @@ from webhook.kube.client import api_server
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import ApiPath, path_of
 from webhook.kube.client.reachability import ASK_SECONDS, PATIENCE_SECONDS, Contact
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.ports import ForbiddenError, UnavailableError
 
 VERSION = ApiPath("version")

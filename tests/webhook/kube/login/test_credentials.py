@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from certs.authority import Authority
-from webhook.kube.login.connection import ApiServerEndpoint, ConfigurationError, no_credentials
+from webhook.kube.login.connection import ApiServerEndpoint, no_credentials
 from webhook.kube.login.credentials import read_endpoint, read_login
+from webhook.kube.login.kubeconfig import ConfigurationError
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from certs.authority import Authority
-from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.login.credentials import _library_login, _static_login, read_endpoint, read_login
-from webhook.kube.login.kubeconfig import read_context
+from webhook.kube.login.kubeconfig import ConfigurationError, read_context
 
 NOW = datetime.now(UTC)
 AUTHORITY = Authority.new(NOW)

@@ -14,7 +14,7 @@ from scorer.api.meta import format_time
 from tests.loopback import on_loopback
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.client.api_server import ApiServer
-from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.login.kubeconfig import ConfigurationError
 from webhook.kube.ports import ConflictError, ForbiddenError, Key, StoreError, UnavailableError
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
 from webhook.member.membership.hub_token import RETRY_SECONDS, SHORTEST_LIFE_SECONDS, HubToken, read_access
