@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tests.docs.pages import ROOT
 from tests.webhook.cli.fleets import by_nodes, member, placement, write
 from tests.webhook.cli.terminal import SCRIPTS, on_a_terminal, program, run
 from webhook.cli.root import SECTIONS, root
@@ -164,8 +165,8 @@ main(sys.argv[3:])
         (signal.SIGINT, "click", ["version"]),
         (signal.SIGTERM, "click", ["version"]),
         (signal.SIGINT, "webhook.cli.planning.plan", ["plan", "-f", "a.yaml"]),
-        (signal.SIGINT, "numpy", ["plan", "-f", "a.yaml"]),
-        (signal.SIGINT, "urllib3", ["get", "crp"]),
+        (signal.SIGINT, "numpy", ["plan", "-f", str(ROOT / "examples" / "fleet")]),
+        (signal.SIGINT, "orjson", ["get", "crp"]),
         (signal.SIGINT, "webhook.processes.up", ["up"]),
         (signal.SIGTERM, "webhook.processes.serve", ["serve", "--tls-cert", "a", "--tls-key", "b"]),
         (signal.SIGTERM, "webhook.processes.reconcile", ["reconcile"]),

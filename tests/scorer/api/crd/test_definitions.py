@@ -262,7 +262,10 @@ EXPECTED_DEFAULTS = {
         "spec": {"disabled": False, "autoStart": True, "concurrencyPolicy": "Queue", "runHistoryLimit": 10}
     },
     "ClusterMaintenanceWindow": {"spec": {"target": "All", "durationHours": 4, "utcOffset": "+00:00"}},
-    "ClusterVersionCatalog": {"spec.regions[].kubernetesVersions[]": {"phase": "GA"}},
+    "ClusterVersionCatalog": {
+        "spec.regions[].kubernetesVersions[]": {"phase": "GA"},
+        "spec.regions[].nodeImages[]": {"os": "Linux"},
+    },
 }
 
 
@@ -575,7 +578,7 @@ def test_how_lists_of_conditions_are_merged(list_type, where):
         (
             "ClusterUpgradeProfile",
             "spec.channel",
-            {"enum": ["Stable", "Rapid", "NodeImage", "TargetKubernetesVersion"]},
+            {"enum": ["Stable", "Rapid", "NodeImage", "SecurityPatch", "TargetKubernetesVersion"]},
         ),
         ("ClusterUpgradeProfile", "spec.nodeImage.selection", {"enum": ["Latest", "Consistent"]}),
         ("ClusterMaintenanceWindow", "spec", {"required": ["schedule", "startTime"]}),
