@@ -1,10 +1,10 @@
-"""``python -m tests.docs``: write the pages of ``docs/reference`` that are made from the code."""
+"""``python -m tests.docs``: write the pages of ``docs/reference`` and the terms of the page."""
 
 import sys
 
 from tests.docs.man import FOLDER, manual_pages
 from tests.docs.pages import REFERENCE, ROOT
-from tests.docs.reference import PAGES
+from tests.docs.reference import PAGES, terms_of_page
 
 
 def main() -> None:
@@ -13,6 +13,8 @@ def main() -> None:
         path = REFERENCE / name
         path.write_text(make(), encoding="utf-8")
         sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+    terms_of_page.FILE.write_text(terms_of_page.page(), encoding="utf-8")
+    sys.stdout.write(f"wrote {terms_of_page.FILE.relative_to(ROOT)}\n")
     for path in FOLDER.glob("*.1"):
         path.unlink()
     for name, text in manual_pages():

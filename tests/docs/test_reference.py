@@ -6,7 +6,7 @@ import pytest
 
 from tests.docs.explained import FAILURES_TOLD_BY_EVENTS, TROUBLESHOOTING
 from tests.docs.pages import REFERENCE, ROOT, read_page
-from tests.docs.reference import PAGES
+from tests.docs.reference import PAGES, terms_of_page
 from tests.docs.reference.commands import all_commands
 from tests.docs.reference.events import EVENTS
 from tests.docs.said import words_said
@@ -17,6 +17,10 @@ from webhook.admission.catalogue import catalogue
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_made_from_the_code_is_up_to_date(name):
     assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make docs`"
+
+
+def test_the_terms_of_the_page_are_up_to_date():
+    assert terms_of_page.FILE.read_text(encoding="utf-8") == terms_of_page.page(), "run `make docs`"
 
 
 def test_every_metric_is_listed():

@@ -12,6 +12,7 @@ from scorer.framework.status import Category
 from scorer.member_gate.answer import MemberReason
 from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.gate import GateVerdict
+from scorer.placement.explanation import OWN_VERDICTS
 from tests.docs.explained import TYPES
 from tests.docs.pages import REFERENCE, ROOT, anchor_of, read_page
 from webhook.endpoints.http.problems import Problem
@@ -34,6 +35,7 @@ def words_of(section: str) -> list[str]:
     ("section", "words"),
     [
         pytest.param("Why a cluster is turned away", Category, id="clusters"),
+        pytest.param("Verdicts of explain", OWN_VERDICTS, id="explain"),
         pytest.param("What the gate says about nodes", (*GateVerdict, *BlockReason), id="nodes"),
         pytest.param("What the gate says about members", MemberReason, id="members"),
         pytest.param("Answers of `/v1`", [problem.slug for problem in Problem], id="problems"),

@@ -5,11 +5,11 @@
  * Everything that a reader has chosen is in it: reload, links, back and forward lead to the same sight.
  */
 
-export const VIEWS = ["fleet", "placement", "cluster", "runs", "budgets", "log"];
+export const VIEWS = ["fleet", "placement", "cluster", "runs", "budgets", "log", "reference"];
 
 const PLACEMENT = /^(crp\/[^/]+|rp\/[^/]+\/[^/]+)$/;
 const RUN = /^((csur|cuprun)\/[^/]+|sur\/[^/]+\/[^/]+)$/;
-const PATHS = { placement: PLACEMENT, runs: RUN, cluster: /^[^/]+$/ };
+const PATHS = { placement: PLACEMENT, runs: RUN, cluster: /^[^/]+$/, reference: /^[^/]+$/ };
 
 const handlers = [];
 

@@ -11,10 +11,13 @@ import { LogView } from "./log.js";
 import { MapView } from "./map.js";
 import { PlacementView } from "./placement.js";
 import { PlacementsView } from "./placements.js";
+import { ReferenceView } from "./reference.js";
 import { RunView, RunsView, mostUrgent, runPath } from "./runs.js";
 import { labelKeys } from "./selection.js";
+import { isOpenToMachine } from "./server.js";
 import { token } from "./session.js";
 import { SignIn } from "./sign_in.js";
+import { failingClusters, withFailure } from "./states.js";
 import { showSummary } from "./summary.js";
 import { Wanted, merged } from "./wanted.js";
 
@@ -31,11 +34,13 @@ const state = {
   run: null, // the selected run in full
   cluster: null, // the cluster in the address in full
   selected: "", // the ref of the placement in the address, or the chosen default
+  isOutside: false, // the filter leaves the selected placement out
   selectedRun: "", // the ref of a run in the same way
   problems: new Map(), // path → message
   connection: { state: "connecting", retryAt: 0 },
   revision: null,
   changedAt: null, // when the hub was last seen to change, in ms of its clock
+  failing: new Map(), // by cluster on which no placement can be applied: the number of its placements
   missed: false, // changes came while the page was hidden
   hurry: null, // aborts the reading of a placement that is no longer selected
   historyAt: 0, // when the history of the cluster was read last
@@ -64,6 +69,7 @@ const run = new RunView({
 });
 const cluster = new ClusterView({ title: by("cluster-title"), sub: by("cluster-sub"), json: by("cluster-json"), body: by("cluster-body") });
 const log = new LogView({ body: by("log-body"), sub: by("log-sub") });
+const reference = new ReferenceView({ body: by("reference-body"), sub: by("reference-sub") });
 
 const isShown = (view) => address().view === view;
 const pathOf = (view) => (isShown(view) ? address().path : "");
@@ -72,12 +78,15 @@ function listed(ref) {
   return state.placements?.find((placement) => placement.ref === ref);
 }
 
-/** The placement in the address; else that of the run there; else the one shown; else the first that needs a look; else the first. */
+/**
+ * The placement in the address; else that of the run there; else, of those that match the filter, the one shown, the first
+ * that needs attention, or the first.
+ */
 function choose() {
   const wish = pathOf("placement") || listedRun(pathOf("runs"))?.placement;
   if (wish) return wish;
-  if (listed(state.selected)) return state.selected;
-  const items = state.placements ?? [];
+  const items = isShown("placement") ? placements.matching(state.placements ?? []) : state.placements ?? [];
+  if (items.some((p) => p.ref === state.selected)) return state.selected;
   return (items.find((p) => p.why) ?? items[0])?.ref ?? "";
 }
 
@@ -85,12 +94,15 @@ function listedRun(ref) {
   return state.runs?.find((one) => one.ref === ref);
 }
 
-/** The run in the address; else the one shown; else the most urgent. */
+/** The run in the address; else, of those that match the filter, the one shown or the most urgent. */
 function chooseRun() {
   const wish = pathOf("runs");
   if (wish) return wish;
-  return listedRun(state.selectedRun) ? state.selectedRun : mostUrgent(state.runs ?? [])?.ref ?? "";
+  const items = isShown("runs") ? runs.matching(state.runs ?? []) : state.runs ?? [];
+  return items.some((one) => one.ref === state.selectedRun) ? state.selectedRun : mostUrgent(items)?.ref ?? "";
 }
+
+const outside = (name) => `${name} does not match the filter.`;
 
 function renderRuns() {
   if (!state.runs) return;
@@ -99,19 +111,27 @@ function renderRuns() {
   runs.show(state.runs, state.selectedRun);
   if (isEmpty) return;
   const known = listedRun(state.selectedRun);
-  if (known) run.show(state.run?.ref === known.ref ? { ...state.run, ...known } : known);
-  else run.showNothing(`Run ${state.selectedRun} does not exist or was deleted.`);
+  if (!state.selectedRun) run.showNothing("Nothing matches the filter.");
+  else if (!known) run.showNothing(`Run ${state.selectedRun} does not exist or was deleted.`);
+  else if (!runs.matching([known]).length) run.showNothing(outside(`Run ${known.name}`));
+  else run.show(state.run?.ref === known.ref ? { ...state.run, ...known } : known);
+  if (known) openAt(by("run"));
 }
 
 function renderCluster() {
   const name = pathOf("cluster");
   const known = state.clusters?.find((one) => one.name === name);
-  if (known && state.cluster?.name === name) cluster.show(state.cluster);
+  if (known && state.cluster?.name === name) cluster.show(withFailure(state.cluster, state.failing));
   else cluster.showNothing(known ? "Loading the cluster…" : state.clusters ? `Member cluster ${name} does not exist or was deleted.` : "Loading the cluster…");
 }
 
+/** The clusters as listed, with the failures that only the placements on them show. */
+function clustersShown() {
+  return state.failing.size ? state.clusters?.map((one) => withFailure(one, state.failing)) : state.clusters;
+}
+
 function renderFleet() {
-  const { clusters } = state;
+  const clusters = clustersShown();
   if (!clusters) return;
   fleet.show(clusters);
   const keys = labelKeys(clusters);
@@ -131,16 +151,21 @@ function renderSummary() {
   const all = ["clusters", "placements", "runs", "budgets"].every((part) => state[part] || state.problems.has(`/v1/${part}`));
   if (!all && performance.now() < PATIENCE) return; // cards that come one by one would push each other and the fleet around
   document.querySelector("[data-view=fleet]").classList.remove("opening");
-  showSummary(by("summary"), state.clusters, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
+  showSummary(by("summary"), clustersShown(), state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
 }
 
 function renderPlacements() {
   placements.show(state.placements, state.selected, state.runs);
   if (!state.placements) return;
-  by("placement").hidden = false;
+  by("placement-panel").hidden = false;
   const placement = listed(state.selected);
-  if (placement) detail.show(placement, state.runs);
-  else detail.showNothing(state.selected ? `Placement ${state.selected} does not exist or was deleted.` : "Nothing to explain yet.");
+  const isOutside = placement !== undefined && !placements.matching([placement]).length;
+  if (state.isOutside && !isOutside) askDetail.now();
+  state.isOutside = isOutside;
+  if (isOutside) detail.showNothing(outside(`Placement ${placement.name}`));
+  else if (placement) detail.show(placement, state.runs);
+  else detail.showNothing(state.selected ? `Placement ${state.selected} does not exist or was deleted.` : state.placements.length ? "Nothing matches the filter." : "Nothing to explain yet.");
+  if (placement) openAt(by("placement-panel"));
 }
 
 const RENDER = {
@@ -150,8 +175,9 @@ const RENDER = {
   runs: renderRuns,
   budgets: () => budgets.render(),
   log: () => log.show(state.log),
+  reference: () => reference.render(),
 };
-const TITLES = { fleet: "Fleet", placement: "Placements", cluster: "Cluster", runs: "Update runs", budgets: "Disruption budgets", log: "Admission log" };
+const TITLES = { fleet: "Fleet", placement: "Placements", cluster: "Cluster", runs: "Update runs", budgets: "Disruption budgets", log: "Admission log", reference: "Reference" };
 
 /** Show the view of the address, and nothing else. */
 function render() {
@@ -256,6 +282,7 @@ const askPlacements = paced(() => reading("/v1/placements", async () => {
   announce(state.placements, items);
   const known = listed(state.selected);
   state.placements = items;
+  state.failing = failingClusters(items);
   if (!known && listed(state.selected)) askDetail.now(); // it could not be asked for before it was listed
   select(choose());
   render();
@@ -314,12 +341,25 @@ const LOG = `${HISTORY}?type=Refusal&type=Warning&limit=500`;
 
 const askLog = paced(async () => {
   if (!isShown("log")) return 0;
-  return reading(HISTORY, async () => {
-    const { document, bytes } = await ask(LOG);
-    state.log = document;
-    if (isShown("log")) render();
-    return bytes;
-  });
+  try {
+    return await reading(HISTORY, async () => {
+      const { document, bytes } = await ask(LOG);
+      state.log = document;
+      if (isShown("log")) render();
+      return bytes;
+    });
+  } catch (error) {
+    if (error.status === 403) {
+      problem(HISTORY, ""); // said in place of the log
+      log.deny(error.message);
+    }
+    throw error;
+  }
+});
+
+const askReference = paced(async () => {
+  if (isShown("reference")) await reading("/ui/reference.json", () => reference.read());
+  return 0;
 });
 
 /** Choose the run to show, and read it if it is another than before. */
@@ -352,7 +392,7 @@ setInterval(() => {
 
 const askDetail = paced(async () => {
   const placement = listed(state.selected);
-  if (!placement || !isShown("placement")) return 0;
+  if (!placement || !isShown("placement") || state.isOutside) return 0;
   const { ref, kind, namespace, name } = placement;
   state.hurry = new AbortController();
   const { signal } = state.hurry;
@@ -393,11 +433,12 @@ onAddress(() => {
     if (view === "runs") askRun.now();
     if (view === "log") askLog.now();
     else problem(HISTORY, "");
+    if (view === "reference") askReference.now();
   }
   if (view === "budgets") askCalendars();
   render();
   if (view !== before.view || (view === "cluster" && path !== before.path)) arrive(view);
-  else if (path !== before.path) bring(by(view === "runs" ? "run" : "placement"));
+  else if (path && path !== before.path && view !== "reference") bring(by(view === "runs" ? "run" : "placement-panel"));
 });
 
 /** A reader who comes to a view by a link begins at its top; one who goes back, where they were. */
@@ -406,13 +447,21 @@ function arrive(view) {
   if (history.state?.top === undefined) by(`${HEADINGS[view]}-title`).focus({ preventScroll: true });
 }
 
-const HEADINGS = { placement: "placements", fleet: "fleet", cluster: "cluster", runs: "runs", budgets: "budgets", log: "log" };
+const HEADINGS = { placement: "placements", fleet: "fleet", cluster: "cluster", runs: "runs", budgets: "budgets", log: "log", reference: "reference" };
 
 addEventListener("scrollend", () => history.replaceState({ ...history.state, top: scrollY }, ""));
 
-function bring(panel) {
+let isOpening = true;
+
+/** Bring the subject of the link that has opened the page into view: on a narrow screen, its list comes first. */
+function openAt(panel) {
+  if (isOpening && address().path && history.state?.top === undefined) bring(panel, "auto");
+  isOpening = false;
+}
+
+function bring(panel, behavior = still.matches ? "auto" : "smooth") {
   const { top } = panel.getBoundingClientRect();
-  if (top > innerHeight * 0.7 || top < 0) panel.scrollIntoView({ behavior: still.matches ? "auto" : "smooth", block: "start" });
+  if (top > innerHeight * 0.7 || top < 0) panel.scrollIntoView({ behavior, block: "start" });
 }
 
 by("skip").addEventListener("click", (event) => {
@@ -465,8 +514,7 @@ function showConnection() {
 
 setInterval(() => state.connection.state === "disconnected" && showConnection(), 1000);
 
-// Only the plain listener, which is on this machine, needs no credentials.
-by("open-to-all").hidden = location.protocol !== "http:" || token() !== "";
+by("open-to-all").hidden = !isOpenToMachine;
 
 const reopen = follow(
   (change) => {
@@ -536,4 +584,4 @@ narrow.addEventListener("change", () => {
 
 if (!location.hash) history.replaceState(history.state, "", beside("fleet", ""));
 render();
-for (const again of [askClusters, askPlacements, askBudgets, askRuns, askCluster, askLog]) again();
+for (const again of [askClusters, askPlacements, askBudgets, askRuns, askCluster, askLog, askReference]) again();

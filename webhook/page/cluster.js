@@ -12,6 +12,7 @@ import { WhatIf } from "./whatif.js";
 import { localTimes, moment } from "./zone.js";
 
 const FOR = { All: "updates and upgrades", KubernetesVersion: "upgrades of Kubernetes", NodeImage: "upgrades of node images" };
+const VERSION = "k8s.io/k8s-version"; // the property of an agent, where no upgrader reports a version
 const VERBS = { Running: "is being upgraded by", Pending: "waits in", Failed: "failed in", NotStarted: "will be upgraded by" };
 
 /** A maintenance window in words. */
@@ -46,8 +47,9 @@ function list(items) {
 function facts(cluster) {
   const { version, onHold, upgrade, windows } = cluster.upkeep ?? {};
   const placements = cluster.placements ?? [];
+  const reported = cluster.properties?.[VERSION]?.value;
   return [
-    ["Kubernetes", version ? [version] : ["not known"]],
+    ["Kubernetes", [version || reported || "unknown"]],
     ["Windows", windows?.length ? [list(windows.map(ofWindow))] : ["none: may be changed at any time"]],
     ["Upgrade", upgrade ? ofUpgrade(upgrade) : ["not part of any run"]],
     ["Held by", [...(onHold ? [h("code", {}, "harbormaster.dev/upgrade-hold"), " holds upgrades. "] : []),
@@ -149,7 +151,7 @@ export class ClusterView {
     if (isNews(this.body, "cluster")) this.body.replaceChildren(...this.all);
     showCommands(this.commands, ofCluster(cluster));
     this.showProperties(cluster);
-    if (!isNews(this.facts, [cluster.name, cluster.upkeep, cluster.holds, cluster.placements, cluster.labels, cluster.taints])) return;
+    if (!isNews(this.facts, [cluster.name, cluster.upkeep, cluster.holds, cluster.placements, cluster.labels, cluster.taints, cluster.properties?.[VERSION]?.value])) return;
     this.facts.replaceChildren(...facts(cluster).map(([word, content]) => h("div", {}, h("dt", {}, word), h("dd", {}, content))));
   }
 

@@ -1,45 +1,45 @@
 /** For each state the command that shows more or acts; the page itself writes nothing. */
 
 import { h, isNews } from "./dom.js";
+import { call, isSimulated } from "./server.js";
 
-/** The kubectl name of a placement: `crp payments`, `rp cart -n shop`. */
-const named = ({ namespace, name }) => (namespace ? `rp ${name} -n ${namespace}` : `crp ${name}`);
-
-/** What a placement in that state asks for: `[[why, command], …]`. */
-export function ofPlacement(placement) {
-  const { ref, state, clusters } = placement;
+/** What a placement in that state asks for, and the run that is rolling it out, if any: `[[why, command], …]`. */
+export function ofPlacement({ ref, state, clusters, removalPendingSince }, run) {
   const failed = clusters.find((one) => one.state === "failed" || one.state === "applying") ?? clusters[0];
-  const look = ["Every object on every cluster", `harbormaster tree ${ref} --all`];
+  const look = ["Every object on every cluster", `tree ${ref} --all`];
+  const objects = ["Show its objects", `tree ${ref}`];
   const found = {
-    available: [["Show its objects", `harbormaster tree ${ref}`]],
-    "rolling out": [["Follow the rollout", `harbormaster tree ${ref} -w`], ...(failed ? [["Can it be changed there now?", `harbormaster gate rollout ${ref} ${failed.cluster}`]] : [])],
-    stalled: [look, ["Revert the change that is stalled", `harbormaster edit ${ref}`]],
-    failed: [look, ["Correct what cannot be applied", `harbormaster edit ${ref}`]],
-    external: [["Show pending runs", "harbormaster run status"], ["Update it in stages", `harbormaster run start --help`]],
-    short: [["Explain why other clusters were filtered out", `harbormaster explain ${ref}`], ["Request fewer clusters, or relax the policy", `harbormaster edit ${ref}`]],
-    empty: [["Show its selectors", `harbormaster get ${ref} -o yaml`]],
-    pending: [["Is the loop running?", "harbormaster doctor"]],
-    invalid: [["Explain the error in the policy", `harbormaster explain ${ref}`], ["Correct it", `harbormaster edit ${ref}`]],
-    "removal pending": [["Show its objects", `harbormaster tree ${ref}`]],
-    removing: [["Show the remaining objects", `harbormaster tree ${ref}`], ["Show its finalizers", `kubectl get ${named(placement)} -o jsonpath='{.metadata.finalizers}'`]],
+    available: [objects],
+    "rolling out": [["Follow the rollout", `tree ${ref} -w`], ...(failed ? [["Can it be changed there now?", `gate rollout ${ref} ${failed.cluster}`]] : [])],
+    stalled: [look, ["Revert the change that is stalled", `edit ${ref}`]],
+    failed: [look, ["Correct what cannot be applied", `edit ${ref}`]],
+    external: run ? [["Show the run", `run status ${run.name}${run.namespace ? ` -n ${run.namespace}` : ""}`]] : [["Update it in stages", "run start --help"]],
+    short: [["Explain why other clusters were filtered out", `explain ${ref}`], ["Request fewer clusters, or relax the policy", `edit ${ref}`]],
+    empty: [["Show its selectors", `get ${ref} -o yaml`]],
+    pending: isSimulated ? [["Show its conditions", `describe ${ref}`]] : [["Is the loop running?", "doctor"]],
+    invalid: [["Explain the error in the policy", `explain ${ref}`], ["Correct it", `edit ${ref}`]],
+    "removal pending": [objects],
+    removing: [["Show the remaining objects", `tree ${ref}`], ["Show its finalizers", `get ${ref} -o yaml`]],
   };
-  const confirm = placement.removalPendingSince ? [["Confirm the removal of its content from the members", `harbormaster confirm ${ref}`]] : [];
-  return [...confirm, ...(found[state] ?? [["Show its objects", `harbormaster tree ${ref}`]])];
+  const confirm = removalPendingSince ? [["Confirm the removal of its content from the members", `confirm ${ref}`]] : [];
+  return [...confirm, ...(found[state] ?? [objects])].map(([why, words]) => [why, call(words)]);
 }
 
 /** What a cluster in that state asks for. */
 export function ofCluster({ name, state }) {
-  const log = ["Agent log, on the member", "kubectl -n fleet-system logs deploy/harbormaster-agent"];
+  const log = isSimulated ? [] : [["Agent log, if the member's context has its name", `kubectl --context ${name} -n harbormaster-system logs deploy/harbormaster-agent`]];
+  const drain = ["Drain it: evict all placements", call(`drain ${name}`)];
   const found = {
-    eligible: [["Can it be updated now?", `harbormaster gate cluster-update ${name}`], ["Cordon it: no new placements", `harbormaster cordon ${name}`], ["Drain it: evict all placements", `harbormaster drain ${name}`]],
-    silent: [log, ["Remove it: placements move to other clusters", `harbormaster leave ${name} --help`]],
-    "not reporting": [log],
-    "health unknown": [log],
-    unhealthy: [log, ["Drain it: evict all placements", `harbormaster drain ${name}`]],
-    "not joined": [["Run its agent", `harbormaster join --help`]],
-    leaving: [["Show what blocks it", `harbormaster get memberclusters ${name} -o yaml`]],
+    eligible: [["Can it be updated now?", call(`gate cluster-update ${name}`)], ["Cordon it: no new placements", call(`cordon ${name}`)], drain],
+    failing: [...log, ["Cordon it: no new placements", call(`cordon ${name}`)], drain],
+    silent: [...log, ["Remove it: placements move to other clusters", call("leave --help")]],
+    "not reporting": log,
+    "health unknown": log,
+    unhealthy: [...log, drain],
+    "not joined": [["Run its agent", call("join --help")]],
   };
-  return found[state] ?? [["Show the whole object", `harbormaster get memberclusters ${name} -o yaml`]];
+  const own = found[state] ?? [];
+  return own.length ? own : [["Show the whole object", call(`get memberclusters ${name} -o yaml`)]];
 }
 
 /** A button that copies a text. */

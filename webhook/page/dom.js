@@ -17,9 +17,9 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Set the text of an element, touching the document only when it differs. */
+/** Set the text of an element, touching the document only when it differs. An age that ticks is not a text. */
 export function say(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent !== text || element.firstElementChild) element.textContent = text;
 }
 
 const rowsOf = new WeakMap();

@@ -2,6 +2,7 @@
 
 import { h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
+import { refer } from "./reference.js";
 import { tone } from "./states.js";
 import { axisOf, hasSpread, isOverLimit, lengthsOf, termRule, termsOf } from "./terms.js";
 import { checkWords, trace } from "./trace.js";
@@ -167,16 +168,21 @@ function roundsWords({ batches, wanted, found }) {
   return wanted === found ? "; it already has all the clusters it wants, so none was evaluated again" : "";
 }
 
+/** Counts of verdicts, each with a link to its paragraph. */
+function verdicts(counts, separator) {
+  return counts.flatMap(([verdict, n], index) => [index ? separator : "", `${number(n)} `, refer(verdict)]);
+}
+
 /** What holds for the run as a whole: how many there were, how many it turned away, what it was about. */
 function runWords(run) {
   const { snapshot, fleetSize, counts, evaluatedAt } = run;
   const out = [];
   if (fleetSize !== undefined) out.push(`${count(fleetSize, "cluster")} in the fleet${roundsWords(run)}.`);
   const turnedAway = Object.entries(counts ?? {});
-  if (turnedAway.length) out.push(`Not picked: ${turnedAway.map(([category, n]) => `${number(n)} ${category}`).join(", ")}.`);
+  if (turnedAway.length) out.push(["Not picked: ", ...verdicts(turnedAway, ", "), "."]);
   if (snapshot) out.push(`Policy snapshot ${snapshot}.`);
   if (evaluatedAt && out.length) out.push(`Evaluated at ${evaluatedAt}.`);
-  return out.join(" ");
+  return out.flatMap((part, index) => [index ? " " : "", part]).flat();
 }
 
 /** Why there was a decision: a line, and all that the API says of it where that is more. */
@@ -259,14 +265,14 @@ export class ExplanationView {
 
     const reasons = tally(others, (item) => item.verdict, ["NotNeeded", "ScoreTooLow"]);
     this.counts.hidden = others.length <= limit;
-    say(this.counts, `${number(others.length)} not picked: ${reasons.map(([verdict, n]) => `${number(n)} ${verdict}`).join(" · ")}`);
+    if (isNews(this.counts, reasons)) this.counts.replaceChildren(`${number(others.length)} not picked: `, ...verdicts(reasons, " · "));
     const hidden = picked.length - cutPicked.length + others.length - cutOthers.length;
     this.more.hidden = hidden === 0 && !this.all;
     say(this.more, this.all ? "Show only the first" : `Show all ${number(items.length)} clusters`);
     this.more.setAttribute("aria-expanded", String(this.all));
     if (isNews(this.legend, [terms, spread, over])) this.legend.replaceChildren(...legend(view));
     this.legend.hidden = !scored;
-    say(this.runWords, runWords(doc));
+    if (isNews(this.runWords, [doc.snapshot, doc.fleetSize, doc.counts, doc.evaluatedAt, doc.batches])) this.runWords.replaceChildren(...runWords(doc));
     if (isNews(this.trigger, doc.trigger)) this.trigger.replaceChildren(...triggerWords(doc.trigger));
     this.run.hidden = !this.run.textContent;
     const helps = callOut(items, terms);

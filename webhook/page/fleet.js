@@ -6,6 +6,7 @@ import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { bytes, cores, count, label, number, quantity, taint, tally } from "./format.js";
 import { coresOf } from "./map.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
+import { call } from "./server.js";
 import { CLUSTER_STATES, tone } from "./states.js";
 import { Toolbar, counted } from "./toolbar.js";
 import { DAY, clock, localTimes, moment } from "./zone.js";
@@ -283,7 +284,7 @@ export class FleetView {
       say(sub, "");
       if (isNews(body, "empty")) {
         body.replaceChildren(h("p", { class: "quiet" }, "No member cluster has joined yet. Add one with ",
-          h("code", {}, "harbormaster apply -f member.yaml"), ". It then appears here automatically."));
+          h("code", {}, call("apply -f member.yaml")), ". It then appears here automatically."));
       }
       return;
     }

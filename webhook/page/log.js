@@ -4,6 +4,7 @@ import { address } from "./address.js";
 import { ticking } from "./clock.js";
 import { h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
+import { refer } from "./reference.js";
 import { hasAll, sorted, terms } from "./selection.js";
 import { Toolbar, counted } from "./toolbar.js";
 import { localTimes, moment } from "./zone.js";
@@ -21,6 +22,25 @@ function read(entry) {
   return { at: Date.parse(lastTime ?? time), verdict: VERDICTS[type] ?? type, kind: object.kind, name, user: by, operation, text, rules, times, key: JSON.stringify([time, type, object, reason, message, by]) };
 }
 
+const CAUSES = "Required value|Invalid value|Unsupported value|Duplicate value|Forbidden|Too long|Too many|Not found";
+const FIELD = String.raw`[\w.$/-]+(?:\[[^\]]*\][\w.$/-]*)*`;
+const NEXT = new RegExp(`, (?=${FIELD}: (?:${CAUSES})\\b|and [0-9]+ more$)`, "g");
+
+/** The mistakes in a refusal, and the words before them, as an API server lists them: `… is invalid: [a: …, b: …]`. */
+export function mistakesIn(text) {
+  const [, head, list] = /^(.*? is invalid: )(.*)$/s.exec(text) ?? [];
+  if (list === undefined) return { head: "", mistakes: [text] };
+  const bare = list.startsWith("[") ? list.slice(1).replace(/\]$/, "") : list; // a long list is cut, and has no end
+  return { head, mistakes: bare.split(NEXT) };
+}
+
+/** The messages of an entry, a line for each mistake. */
+function messages(text) {
+  const { head, mistakes } = mistakesIn(localTimes(text));
+  if (mistakes.length < 2) return h("p", { class: "log-messages" }, head, mistakes[0]);
+  return h("div", { class: "log-messages" }, head, h("ul", { class: "mistakes" }, mistakes.map((one) => h("li", {}, one))));
+}
+
 const words = (one) => [one.user, one.kind, one.name, one.operation, one.verdict, ...one.rules, one.text].join(" ").toLowerCase();
 
 function content(one) {
@@ -28,10 +48,10 @@ function content(one) {
     h("span", { class: "log-head" },
       pill(one.verdict, one.verdict === "refused" ? "bad" : "warn"), " ",
       h("b", {}, one.name || "(generated name)"), " ",
-      h("span", { class: "detail" }, `${one.operation} ${one.kind} by ${one.user || "nobody known"}${one.times > 1 ? `, ${number(one.times)} times` : ""}`), " ",
+      h("span", { class: "detail" }, `${one.operation} ${one.kind} by ${one.user || "an unknown user"}${one.times > 1 ? `, ${number(one.times)} times` : ""}`), " ",
       h("span", { class: "log-when" }, h("time", { datetime: new Date(one.at).toISOString() }, moment(one.at)), " · ", ticking(one.at, "", " ago"))),
-    h("p", { class: "log-messages" }, localTimes(one.text)),
-    one.rules.length ? h("p", { class: "detail" }, `by ${one.rules.length === 1 ? "rule" : "rules"} `, one.rules.flatMap((rule, index) => [index ? ", " : "", h("code", {}, rule)])) : null,
+    messages(one.text),
+    one.rules.length ? h("p", { class: "detail" }, `by ${one.rules.length === 1 ? "rule" : "rules"} `, one.rules.flatMap((rule, index) => [index ? ", " : "", refer(rule)])) : null,
   ].filter(Boolean);
 }
 
@@ -49,6 +69,7 @@ export class LogView {
     this.toolbar.offer("sort", [["at", "earliest first"], ["user", "user"], ["object", "object"]]);
     this.list = h("ol", { class: "log" });
     this.note = h("p", { class: "quiet", hidden: true }, "No entry matches.");
+    this.scope = h("p", { class: "quiet" }, "Refusals by the schema or CEL rules of a CustomResourceDefinition are not listed: the API server refuses those writes before it calls harbormaster.");
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.shown += FIRST; this.render(); } });
   }
 
@@ -59,15 +80,22 @@ export class LogView {
     this.render();
   }
 
+  /** The viewer may not read the history. */
+  deny(message) {
+    this.items = null;
+    say(this.sub, "");
+    if (isNews(this.body, message)) this.body.replaceChildren(h("p", { class: "callout warn" }, `You may not read the history: ${message}`));
+  }
+
   render() {
     const { items, body, sub } = this;
     if (!items) return;
     if (!items.length) {
       say(sub, "");
-      if (isNews(body, "empty")) body.replaceChildren(h("p", { class: "quiet" }, this.document.kept ? "No recent refusals or warnings of admission." : "This server keeps no history: HARBORMASTER_HISTORY_DAYS is 0."));
+      if (isNews(body, "empty")) body.replaceChildren(h("p", { class: "quiet" }, this.document.kept ? "No recent refusals or warnings of admission." : "This server keeps no history: HARBORMASTER_HISTORY_DAYS is 0."), this.scope);
       return;
     }
-    if (isNews(body, "list")) body.replaceChildren(this.toolbar.element, this.list, this.note, this.more);
+    if (isNews(body, "list")) body.replaceChildren(this.toolbar.element, this.list, this.note, this.more, this.scope);
     this.toolbar.offer("state", counted(tally(items, (one) => one.verdict, ["refused", "warned"])));
     this.toolbar.offer("kind", counted(tally(items, (one) => one.kind)));
     this.toolbar.offer("rule", counted(tally(items.flatMap((one) => one.rules), (rule) => rule)));

@@ -4,6 +4,7 @@ import { ask, askText, placementPath } from "./api.js";
 import { ticking } from "./clock.js";
 import { h, pill } from "./dom.js";
 import { count, number } from "./format.js";
+import { call } from "./server.js";
 import { tone } from "./states.js";
 import { because } from "./trigger.js";
 import { moment } from "./zone.js";
@@ -77,7 +78,7 @@ function objectLine(object) {
 export async function objectsOn(ref, cluster) {
   const { document } = await ask(`${placementPath(ref)}/tree/${encodeURIComponent(cluster)}`);
   if (!document.objectsKnown) {
-    return [h("p", { class: "quiet" }, "This server may not read Works, so it does not know the objects. ", h("code", {}, `harbormaster tree ${ref} --all`), " shows them.")];
+    return [h("p", { class: "quiet" }, "This server may not read Works, so it does not know the objects. ", h("code", {}, call(`tree ${ref} --all`)), " shows them.")];
   }
   const works = document.clusters.flatMap((one) => one.works);
   const objects = works.flatMap((work) => work.objects);

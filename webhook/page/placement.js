@@ -9,8 +9,10 @@ import { ExplanationView } from "./explanation.js";
 import { count, number, tally } from "./format.js";
 import { Unfolding, decisions, objectsOn, yamlOf } from "./past.js";
 import { numbers } from "./placements.js";
+import { refer } from "./reference.js";
 import { releaseOf } from "./release.js";
-import { whyOf } from "./runs.js";
+import { clustersOf, currentRun, whyOf } from "./runs.js";
+import { call } from "./server.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
 import { Timeline } from "./timeline.js";
 import { WhatIf } from "./whatif.js";
@@ -25,8 +27,7 @@ function fullName(placement) {
   return placement.namespace ? `${placement.namespace}/${placement.name}` : placement.name;
 }
 
-function progress(placement) {
-  const clusters = placement.clusters;
+function progress(clusters) {
   if (!clusters.length) return [h("p", { class: "quiet" }, "No cluster is picked, so nothing rolls out.")];
   const states = tally(clusters, (c) => c.state, ROLLOUT_STATES);
   const strip = h("div", { class: "strip", role: "img", "aria-label": states.map(([state, n]) => `${number(n)} ${state}`).join(", ") });
@@ -65,6 +66,11 @@ function resourceWords(resource) {
   return `${resource.kind ?? ""} ${name}`.trim();
 }
 
+/** The reason of a condition. Only those of conditions that are not True have a paragraph. */
+function reasonOf({ type, status, reason }) {
+  return status === "True" ? reason : refer(`${type.replace(/^(Cluster)?ResourcePlacement(?=.)/, "")}: ${reason}`, reason);
+}
+
 function more(placement) {
   const out = [];
   const resources = placement.selectedResources;
@@ -82,7 +88,7 @@ function more(placement) {
   if (placement.conditions?.length) {
     out.push(h("details", {}, h("summary", {}, count(placement.conditions.length, "condition")),
       h("ul", { class: "conditions" }, placement.conditions.map((c) => h("li", {},
-        h("b", {}, c.type), ` ${c.status}${c.reason ? `, ${c.reason}` : ""}`, c.message ? h("span", { class: "detail" }, c.message) : null)))));
+        h("b", {}, c.type), ` ${c.status}`, ...(c.reason ? [", ", reasonOf(c)] : []), c.message ? h("span", { class: "detail" }, c.message) : null)))));
   }
   return out;
 }
@@ -107,7 +113,7 @@ function removalRows(removals) {
       ...besides(one.onMembers), h("span", { class: "detail" }, `digest ${one.digest}`));
   });
   const rest = removals.length - SHOWN_REMOVALS;
-  return rest > 0 ? [...rows, h("li", { class: "quiet" }, `and ${number(rest)} more: harbormaster removals`)] : rows;
+  return rest > 0 ? [...rows, h("li", { class: "quiet" }, `and ${number(rest)} more: ${call("removals")}`)] : rows;
 }
 
 /** Links to the update runs of a placement, the latest first. */
@@ -251,14 +257,16 @@ export class PlacementView {
     }
     this.json.hidden = false;
     this.json.href = placementPath(placement.ref);
-    const why = whyOf(placement, runs);
+    const run = currentRun(placement, runs);
+    const why = whyOf(placement, run);
     this.why.hidden = !why;
     this.why.className = `callout ${tone(placement.state)}`;
     say(this.why, why);
-    showCommands(this.commands, ofPlacement(placement));
+    showCommands(this.commands, ofPlacement(placement, run));
     this.offerWhatIf(placement, isNew);
     this.showClusters();
-    if (isNews(this.progress, placement.clusters)) this.progress.replaceChildren(...progress(placement));
+    const clusters = clustersOf(placement, run);
+    if (isNews(this.progress, clusters)) this.progress.replaceChildren(...progress(clusters));
     if ("removals" in placement || !placement.removalPendingSince) this.showRemovals(placement.removals ?? []);
     const own = (runs ?? []).filter((run) => run.placement === placement.ref);
     this.runs.hidden = !own.length;

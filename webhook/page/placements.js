@@ -3,8 +3,9 @@
 import { address, beside, change } from "./address.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
-import { whyOf } from "./runs.js";
+import { currentRun, whyOf } from "./runs.js";
 import { grouped, hasAll, labelKeys, labelPairs, labelTest, sorted, terms } from "./selection.js";
+import { call } from "./server.js";
 import { PLACEMENT_STATES, tone } from "./states.js";
 import { Toolbar, counted } from "./toolbar.js";
 
@@ -125,11 +126,12 @@ export class PlacementsView {
     next.focus();
   }
 
-  /** The placements that the toolbar leaves, in its order. */
-  chosen({ q, state, ns, label, sort }) {
+  /** Those of some placements that the filter in the address leaves, in its order. */
+  matching(items) {
+    const { q, state, ns, label, sort } = this.toolbar.read();
     const wanted = terms(q);
     const fits = labelTest(label);
-    const found = this.items.filter((p) => (!state || p.state === state) && (!ns || (p.namespace || CLUSTER_SCOPED) === ns) && fits(p.labels) && (!wanted.length || hasAll(words(p), wanted)));
+    const found = items.filter((p) => (!state || p.state === state) && (!ns || (p.namespace || CLUSTER_SCOPED) === ns) && fits(p.labels) && (!wanted.length || hasAll(words(p), wanted)));
     return sorted(found, sort, SORT_KEYS);
   }
 
@@ -142,7 +144,7 @@ export class PlacementsView {
       say(sub, "");
       if (isNews(body, "empty")) {
         body.replaceChildren(h("p", { class: "quiet" }, "No placement yet. Add one with ",
-          h("code", {}, "harbormaster apply -f placement.yaml"), ". It then appears here automatically."));
+          h("code", {}, call("apply -f placement.yaml")), ". It then appears here automatically."));
       }
       return;
     }
@@ -153,7 +155,7 @@ export class PlacementsView {
     }
     this.offer(items);
     const values = this.toolbar.read();
-    const found = this.chosen(values);
+    const found = this.matching(items);
     const limit = this.firstRows();
     const cut = !values.group && !this.all && found.length > limit;
     const shown = values.group ? this.inGroups(found, values.group) : cut ? found.filter((p, index) => index < limit || p.ref === this.selected) : found;
@@ -188,7 +190,7 @@ export class PlacementsView {
     link.setAttribute("href", beside("placement", placement.ref));
     if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
-    const why = whyOf(placement, this.runs);
+    const why = whyOf(placement, currentRun(placement, this.runs));
     const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, isPendingBeside(placement), why, picks(placement)];
     if (!isNews(link, facts)) return;
     link.replaceChildren(...content(placement, why));

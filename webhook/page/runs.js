@@ -6,6 +6,7 @@ import { command } from "./commands.js";
 import { flash, h, isNews, patchList, pill, say } from "./dom.js";
 import { count, number, tally } from "./format.js";
 import { hasAll, terms } from "./selection.js";
+import { call, called } from "./server.js";
 import { tone } from "./states.js";
 import { Timeline } from "./timeline.js";
 import { Toolbar, counted } from "./toolbar.js";
@@ -28,10 +29,26 @@ function subject(run) {
 
 const isOver = (run) => run.endedAt !== null;
 
-/** Why a placement is as it is; of one that staged updates change, which of them is under way. */
-export function whyOf(placement, runs) {
-  const current = (runs ?? []).find((run) => run.placement === placement.ref && run.startedAt !== null && !isOver(run));
-  return placement.state === "external" && current ? `run ${current.name} is in progress` : placement.why ?? "";
+/** The run that is rolling a placement out; `undefined`: none is. */
+export function currentRun(placement, runs) {
+  return (runs ?? []).find((run) => run.placement === placement.ref && run.startedAt !== null && !isOver(run));
+}
+
+/** The state of the run that a placement or one of its clusters waits for. */
+function progressOf(run) {
+  const [first] = run.waits;
+  return first ? `run ${run.name} ${inWords(first)}` : `run ${run.name} is in progress`;
+}
+
+/** Reason for the state of a placement, with the run that is rolling it out. */
+export function whyOf(placement, run) {
+  return placement.state === "external" && run ? progressOf(run) : placement.why ?? "";
+}
+
+/** The clusters of a placement. Those that wait are the turn of the run, whose waits the status of the placement does not know. */
+export function clustersOf(placement, run) {
+  if (!run) return placement.clusters;
+  return placement.clusters.map((one) => (one.state === "waiting" ? { ...one, detail: progressOf(run) } : one));
 }
 
 /** The first run that asks for something, else the first unfinished one, else the first. */
@@ -100,13 +117,20 @@ export class RunsView {
     next.focus();
   }
 
+  /** Those of some runs that the filter in the address leaves. */
+  matching(items) {
+    const { q, state, ns } = this.toolbar.read();
+    const wanted = terms(q);
+    return items.filter((run) => (!state || run.state === state) && (!ns || (run.namespace || CLUSTER_SCOPED) === ns) && hasAll(wordsOf(run), wanted));
+  }
+
   render() {
     const { items: all, body, sub } = this;
     if (!all) return;
     if (!all.length) {
       say(sub, "");
       if (isNews(body, "empty")) {
-        body.replaceChildren(h("p", { class: "quiet" }, "No staged updates or upgrades. Start one with ", h("code", {}, "harbormaster run start"), " or ", h("code", {}, "harbormaster upgrade start"), "."));
+        body.replaceChildren(h("p", { class: "quiet" }, "No staged updates or upgrades. Start one with ", h("code", {}, call("run start")), " or ", h("code", {}, call("upgrade start")), "."));
       }
       return;
     }
@@ -116,9 +140,7 @@ export class RunsView {
     }
     this.toolbar.offer("state", counted(tally(all, (run) => run.state)));
     this.toolbar.offer("ns", counted(tally(all, (run) => run.namespace || CLUSTER_SCOPED, [CLUSTER_SCOPED])));
-    const { q, state, ns } = this.toolbar.read();
-    const wanted = terms(q);
-    const items = all.filter((run) => (!state || run.state === state) && (!ns || (run.namespace || CLUSTER_SCOPED) === ns) && hasAll(wordsOf(run), wanted));
+    const items = this.matching(all);
     const open = items.filter((run) => !isOver(run)).length;
     say(sub, `${items.length < all.length ? `${number(items.length)} of ${number(all.length)} match` : number(items.length)}${open ? `, ${number(open)} unfinished` : ""}`);
     this.note.hidden = items.length > 0;
@@ -141,7 +163,7 @@ export class RunsView {
 
 /** One wait: what for, and what answers it. */
 function waiting(wait) {
-  return h("li", {}, h("span", {}, inWords(wait)), wait.command ? command(wait.command) : null);
+  return h("li", {}, h("span", {}, inWords(wait)), wait.command ? command(called(wait.command)) : null);
 }
 
 /** The panel of the selected run. */

@@ -3,6 +3,7 @@
 import { href } from "./address.js";
 import { h, isNews, patchList } from "./dom.js";
 import { count, number, tally } from "./format.js";
+import { currentRun } from "./runs.js";
 import { CLUSTER_STATES, PLACEMENT_STATES, ROLLOUT_STATES } from "./states.js";
 
 const listed = (pairs) => pairs.map(([state, n]) => `${number(n)}\u00a0${state}`).join(" · ");
@@ -26,18 +27,21 @@ function cards(clusters, placements, runs, more) {
     out.push({ name: "Member clusters", value: clusters.length, words: listed(states) || "none has joined yet", links: linked(states, "fleet", CLUSTER_STATES) });
   }
   if (placements) {
-    const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state !== "available" ? p.state : p.judgedAgain ? "being reevaluated" : "short"), PLACEMENT_STATES);
-    const satisfied = placements.filter((p) => p.satisfied).length;
+    const isMet = (p) => p.satisfied && p.state !== "empty";
+    const unmet = tally(placements.filter((p) => !isMet(p)), (p) => (p.state !== "available" ? p.state : p.judgedAgain ? "being reevaluated" : "short"), PLACEMENT_STATES);
+    const satisfied = placements.filter(isMet).length;
     const pairs = [["satisfied", satisfied], ...unmet];
     const waiting = placements.filter((p) => p.removalPendingSince).length;
     const words = [...linked(pairs, "placement", placements.map((p) => p.state)), ...(waiting ? [[`${number(waiting)}\u00a0removal pending`, href("placement", "", { q: "removal pending" })]] : [])];
     out.push({ name: "Placements", value: placements.length, words: placements.length ? words.map(([text]) => text).join(" · ") : "none yet", links: placements.length ? words : [] });
 
-    const rolling = placements.filter((p) => p.state === "rolling out" || p.state === "stalled");
-    const onTheirWay = rolling.flatMap((p) => p.clusters).filter((c) => c.state !== "removing" && c.state !== "removal pending");
-    const updated = onTheirWay.filter((c) => c.state === "available").length;
+    const staged = (runs ?? []).filter((run) => run.placement && run.startedAt !== null && run.endedAt === null);
+    const rolling = placements.filter((p) => p.state === "rolling out" || p.state === "stalled" || currentRun(p, staged));
+    const byLimits = rolling.filter((p) => !currentRun(p, staged)).flatMap((p) => p.clusters).filter((c) => c.state !== "removing" && c.state !== "removal pending");
+    const sum = (key) => staged.reduce((total, run) => total + run[key], 0);
+    const updated = byLimits.filter((c) => c.state === "available").length + sum("updated");
     const upgrading = (clusters ?? []).filter((cluster) => cluster.upkeep?.upgrade?.state === "Running").length;
-    const underWay = [rolling.length ? `${number(updated)} of ${count(onTheirWay.length, "cluster")} updated` : "", upgrading ? `${count(upgrading, "cluster")} being upgraded` : ""];
+    const underWay = [rolling.length ? `${number(updated)} of ${count(byLimits.length + sum("clusters"), "cluster")} updated` : "", upgrading ? `${count(upgrading, "cluster")} being upgraded` : ""];
     out.push({ name: "Rolling out", value: rolling.length, words: underWay.filter(Boolean).join(" · ") || "nothing in progress" });
 
     const bindings = placements.flatMap((p) => p.clusters);

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
+from webhook.endpoints.http.services import PageFacts
 from webhook.gate.assembly import disruption_of
 from webhook.gate.pools import COUNTED
 from webhook.history.service import HistoryService
@@ -30,7 +31,7 @@ _END_SECONDS = 1.0
 
 @asynccontextmanager
 async def dashboard(
-    hub: ApiServer, settings: ServerSettings, port: int, on_renewal: Callable[[str], None]
+    hub: ApiServer, settings: ServerSettings, port: int, on_renewal: Callable[[str], None], facts: PageFacts
 ) -> AsyncIterator[tuple[str, list[str]]]:
     """Serve the page until the block ends. Yield its address, and the kinds that could not be read.
 
@@ -39,6 +40,7 @@ async def dashboard(
         settings: Settings of its `harbormaster serve`.
         port: Port on loopback. 0: any free one.
         on_renewal: Called with the next address after one was opened: each is valid once.
+        facts: Facts about this process for the page.
 
     Raises (on entering):
         NotReadableError: The hub denies a read that the page needs.
@@ -57,7 +59,7 @@ async def dashboard(
     answers = answers_of(cache, store, admission, UndisputedRights(), utc_now)
     disruption = disruption_of(cache, store, settings, utc_now)
     history = HistoryService(store, settings.namespace, None, utc_now, is_kept=True)
-    app = make_dashboard_app(answers, disruption, history, settings, entrance)
+    app = make_dashboard_app(answers, disruption, history, settings, entrance, facts)
     async with reading(cache, disruption.keeper.reservations, COUNTED):
         runner = web.AppRunner(app.app, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()

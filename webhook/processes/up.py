@@ -40,7 +40,7 @@ from webhook.embedded.simulation.members import SimulatedMembers
 from webhook.embedded.simulation.nodes import SimulatedNodes
 from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.endpoints.http.services import Admittance
+from webhook.endpoints.http.services import Admittance, PageFacts
 from webhook.history.record import RecordSource
 from webhook.history.service import history_of
 from webhook.kube.cache.changes import ObjectDelta
@@ -88,6 +88,7 @@ class Up:
         settings: Settings of the process.
         data: Folder of all state. Created if missing.
         now: The clock.
+        page: Facts about the server for its page. None: unset, the hub in the default data folder.
 
     Raises (on entering):
         DataFolderError: The folder is unusable.
@@ -95,7 +96,9 @@ class Up:
         webhook.server.listening.ListenError: A port is in use.
     """
 
-    def __init__(self, settings: UpSettings, data: Path, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self, settings: UpSettings, data: Path, *, now: Callable[[], datetime] = utc_now, page: PageFacts | None = None
+    ) -> None:
         self.settings = settings
         self.data = data
         self.token_file = data / "token"
@@ -103,6 +106,7 @@ class Up:
         self.ca_file = data / "ca.crt"
         self.kubeconfig = data / hub_kubeconfig.FILE
         self._now = now
+        self._page = page or PageFacts("harbormaster", simulated=True)
         self._stack = AsyncExitStack()
         self._running: asyncio.Task[None] | None = None
         self._reports = 0
@@ -132,9 +136,10 @@ class Up:
             await self._make_namespaces()
             answers = answers_of(self.cache, self.store, context, UndisputedRights(), self._now)
             sinks = EventSinks(events.record, history)
-            self.services = services_of(
+            services = services_of(
                 answers, Admittance(owner, owner), self.cache, self.store, self.settings, metrics, sinks
             )
+            self.services = replace(services, page=self._page)
 
             def extend(app: web.Application) -> None:
                 add_routes(app, self.store, lambda: context().with_user(OWNER), token, history=history)

@@ -29,7 +29,7 @@ from webhook.endpoints.http.bodies import Bodies
 from webhook.endpoints.http.continue_tokens import Continuation
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.responses import problem_response
-from webhook.endpoints.http.services import Answers, Services
+from webhook.endpoints.http.services import Answers, PageFacts, Services
 from webhook.endpoints.scheduling import extender, planning, scoring
 from webhook.endpoints.ui import openapi, sign_in, static_files
 from webhook.endpoints.upgrades import actions as upgrade_actions
@@ -131,7 +131,7 @@ def make_app(parts: AppDependencies) -> web.Application:
     sign_in_service = services.admittance.sign_in
     if sign_in_service is not None:
         sign_in.add_routes(api, sign_in_service, settings)
-    _add_page(api, parts.health, "" if sign_in_service is None else sign_in_service.name)
+    _add_page(api, parts.health, services.page, provider="" if sign_in_service is None else sign_in_service.name)
     return app
 
 
@@ -182,6 +182,7 @@ def make_dashboard_app(
     history_service: HistoryService,
     settings: ServerSettings,
     entrance: Entrance,
+    facts: PageFacts,
 ) -> Dashboard:
     """Create a read-only application with the page and the endpoints that it calls with the token.
 
@@ -191,7 +192,8 @@ def make_dashboard_app(
     app = make_plain_app(health, settings.admission_body_bytes)
     app.middlewares.extend((_only_this_machine, _only_through(entrance)))
     api = Api(app, answers, settings, Metrics())
-    _add_page_and_its_questions(api, disruption, history_service, health)
+    _add_questions_of_page(api, disruption, history_service)
+    _add_page(api, health, facts)
     add_last_route(app)
     return Dashboard(app, health)
 
@@ -224,20 +226,18 @@ def make_probe_app(parts: AppDependencies) -> web.Application:
     if parts.settings.page_on_http:
         app.middlewares.append(_only_this_machine)
         api = Api(app, parts.services.answers, parts.settings, parts.metrics)
-        _add_page_and_its_questions(api, parts.services.disruption, parts.services.history, parts.health)
+        _add_questions_of_page(api, parts.services.disruption, parts.services.history)
+        _add_page(api, parts.health, parts.services.page, open_to="machine")
     return app
 
 
-def _add_page_and_its_questions(
-    api: Api, disruption: DisruptionGate, history_service: HistoryService, health: Health
-) -> None:
-    """Serve the page and only the endpoints that it calls, without authentication."""
+def _add_questions_of_page(api: Api, disruption: DisruptionGate, history_service: HistoryService) -> None:
+    """Serve only the endpoints that the page calls, without authentication."""
     scoring.add_routes(api, explain_only=True)
     planning.add_routes(api)
     _add_views(api, disruption)
     budgets.add_routes(api, disruption.budgets)
     history.add_routes(api, history_service)
-    _add_page(api, health)
 
 
 def _add_views(api: Api, disruption: DisruptionGate) -> None:
@@ -247,10 +247,10 @@ def _add_views(api: Api, disruption: DisruptionGate) -> None:
     status.add_routes(api)
 
 
-def _add_page(api: Api, health: Health, provider: str = "") -> None:
+def _add_page(api: Api, health: Health, facts: PageFacts, *, provider: str = "", open_to: str = "") -> None:
     event_stream.add_routes(api, health)
     openapi.add_routes(api)
-    static_files.add_routes(api.app, provider=provider)
+    static_files.add_routes(api.app, facts, provider=provider, open_to=open_to)
 
 
 def _application(parts: AppDependencies) -> web.Application:

@@ -22,10 +22,11 @@ webhook answers. *webhook* is harbormaster. *live* compares with the rest of the
 the section of the [specifications](../specifications/README.md) with fields, conditions and reasons.
 """
     headers = ["rule", "severity", "on", "kinds", "layers", "demands", "specified in"]
-    return lines(titled("Rules of admission", introduction), *table(headers, map(_row, catalogue())))
+    return lines(titled("Rules of admission", introduction), *table(headers, map(row, catalogue())))
 
 
-def _row(entry: CatalogueEntry) -> tuple[str, ...]:
+def row(entry: CatalogueEntry) -> tuple[str, ...]:
+    """Return the row of a rule."""
     rule, enforced = entry.rule, entry.enforced
     kinds = list(dict.fromkeys((each.kind.short_names or (each.kind.plural,))[0] for each in enforced))
     operations = dict.fromkeys(

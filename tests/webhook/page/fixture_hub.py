@@ -33,7 +33,13 @@ CSP = (
 )
 NODE_COUNT = "kubernetes-fleet.io/node-count"
 CORE_COST = "kubernetes.azure.com/per-cpu-core-cost"
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
 
 Json = dict[str, Any]
 
@@ -566,6 +572,8 @@ class FixtureHub:
         self.runs: list[Json] = []
         self.log: list[Json] = []
         """Refusals and warnings of the history, the latest first."""
+        self.facts: dict[str, str] = {}
+        """What the server writes into the page about itself."""
         self.revision = 8841
         self.failing: dict[str, int] = {}
         self.in_full: Json = {}
@@ -656,7 +664,10 @@ class FixtureHub:
         path = PAGE / request.match_info.get("name", "index.html")
         if path.suffix not in TYPES or not path.is_file():
             raise web.HTTPNotFound
-        file = web.Response(text=path.read_text(encoding="utf-8"), content_type=TYPES[path.suffix], charset="utf-8")
+        text = path.read_text(encoding="utf-8")
+        for name, content in self.facts.items():
+            text = text.replace(f'<meta name="{name}" content="">', f'<meta name="{name}" content="{content}">')
+        file = web.Response(text=text, content_type=TYPES[path.suffix], charset="utf-8")
         file.enable_compression()
         return file
 

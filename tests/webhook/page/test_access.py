@@ -74,5 +74,5 @@ async def test_nothing_jumps_with_a_thousand_clusters(hub, open_page):
     many(hub)
     opened = await open_page(width=1440, sized=True)
     await assert_still(opened.page)
-    await opened.page.evaluate("document.querySelector('#fleet').style.marginTop = '300px'")
+    await opened.page.evaluate("document.querySelector('#fleet-panel').style.marginTop = '300px'")
     await opened.page.wait_for_function("() => window.shifted > 0.05")  # the measure can fail

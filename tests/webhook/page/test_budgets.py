@@ -154,7 +154,7 @@ async def test_a_budget_that_cannot_be_used_is_told(hub, open_page):
     opened = await open_budgets(
         open_page, hub, make_pool("odd", {"nodes": "3"}, {"nodes": "0", "schedule": "0 9 * * 7", "duration": "8h"})
     )
-    await expect(opened.page.locator("#budgets .callout.bad")).to_contain_text(
+    await expect(opened.page.locator("#budgets-panel .callout.bad")).to_contain_text(
         "budgets[1] is invalid, so no disruption is allowed"
     )
     assert [cell["kind"] for cell in await opened.page.locator(".heat-strip").first.evaluate(CELLS, 4)] == ["never"] * 4

@@ -13,6 +13,7 @@ from yarl import URL
 from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.fixture_clock import HubClock
 from tests.webhook.services import make_services
+from webhook.endpoints.http.services import PageFacts
 from webhook.server.app import Entrance, make_dashboard_app
 from webhook.settings.programs import ServerSettings
 
@@ -47,7 +48,9 @@ async def shown() -> AsyncIterator[Shown]:
     services = make_services(advisor=harbour, changes=harbour, synced=lambda: True, now=HubClock())
     entrance = Entrance(found.keys.append)
     found.keys.append(entrance.key)
-    made = make_dashboard_app(services.answers, services.disruption, services.history, ServerSettings(), entrance)
+    made = make_dashboard_app(
+        services.answers, services.disruption, services.history, ServerSettings(), entrance, PageFacts()
+    )
     async with listening(made.app) as found.origin:
         try:
             yield found

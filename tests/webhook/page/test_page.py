@@ -231,7 +231,7 @@ async def test_a_cluster_of_its_own(hub, open_page):
     upkept(hub)
     opened = await open_page("cluster/calmheron")
     page = opened.page
-    await expect(page.locator("#cluster dd")).to_have_count(6)
+    await expect(page.locator("#cluster-panel dd")).to_have_count(6)
     told = [
         "1.30.4",
         "nights closed, opens Sat 28 Nov 21:00 for updates and upgrades"
@@ -244,7 +244,7 @@ async def test_a_cluster_of_its_own(hub, open_page):
     ]
     for width, scheme in VIEWS:
         await show(page, width, scheme)
-        assert await texts(page.locator("#cluster dd")) == told
+        assert await texts(page.locator("#cluster-panel dd")) == told
         measured = await page.evaluate(MEASURE)
         seen = {key: measured[key] for key in ("overflow", "overlaps", "outside", "faint")}
         assert seen == {"overflow": 0, "overlaps": [], "outside": [], "faint": []}, f"{width} px, {scheme}"
@@ -253,12 +253,12 @@ async def test_a_cluster_of_its_own(hub, open_page):
 
 async def test_a_cluster_is_shown_by_its_name_and_hidden_by_another_address(hub, open_page):
     page = (await open_page()).page
-    assert await page.locator("#cluster").is_hidden()
-    assert await page.locator("#fleet").is_visible()
+    assert await page.locator("#cluster-panel").is_hidden()
+    assert await page.locator("#fleet-panel").is_visible()
     await page.locator(".cluster-name", has_text="busybee").click()
     await expect(page.locator("#cluster-title")).to_have_text("busybee")
-    assert (await texts(page.locator("#cluster dd")))[:4] == [
-        "not known",
+    assert (await texts(page.locator("#cluster-panel dd")))[:4] == [
+        "unknown",
         "none: may be changed at any time",
         "not part of any run",
         "nothing",
@@ -267,7 +267,7 @@ async def test_a_cluster_is_shown_by_its_name_and_hidden_by_another_address(hub,
     hub.publish(clusters=True)
     await expect(page.locator("#cluster-body")).to_have_text("Member cluster busybee does not exist or was deleted.")
     await page.evaluate("location.hash = 'placement/crp/payments'")
-    await expect(page.locator("#cluster")).to_be_hidden()
+    await expect(page.locator("#cluster-panel")).to_be_hidden()
     await expect(page.locator("#placement-title")).to_have_text("payments")
 
 
@@ -347,7 +347,7 @@ async def test_a_short_placement_says_what_was_found(open_page):
 async def test_the_warnings_about_a_placement_are_shown(hub, open_page):
     hub.in_full = {"advisories": ["X-05 spec.policy.numberOfClusters: one", "X-25 spec.resourceSelectors[0]: two"]}
     opened = await open_page("crp/edge-cache")
-    about = opened.page.locator("#placement .more-about")
+    about = opened.page.locator("#placement-panel .more-about")
     await expect(about.get_by_text("2 warnings")).to_be_visible()
     await expect(about.get_by_text("X-25 spec.resourceSelectors[0]: two")).to_be_visible()
 
@@ -895,11 +895,11 @@ async def test_a_phone_brings_the_top_of_a_placement_to_the_top_before_it_has_be
     await expect(page.locator("#placement-title")).to_have_text("ledger")
     for route in held:
         await route.continue_()
-    await expect(page.locator("#placement .explanation li").first).to_be_attached()
+    await expect(page.locator("#placement-panel .explanation li").first).to_be_attached()
     where = "(panel) => Math.round(panel.getBoundingClientRect().top)"
-    reached = await page.locator("#placement").evaluate(where)
-    await page.locator("#placement").evaluate("(panel) => panel.scrollIntoView({ block: 'start' })")
-    assert await page.locator("#placement").evaluate(where) == reached
+    reached = await page.locator("#placement-panel").evaluate(where)
+    await page.locator("#placement-panel").evaluate("(panel) => panel.scrollIntoView({ block: 'start' })")
+    assert await page.locator("#placement-panel").evaluate(where) == reached
 
 
 DOCUMENTS = Counter(["clusters", "placements", "budgets", "runs", "events", "placements/crp/payments", "explain"])
@@ -937,7 +937,9 @@ async def test_it_prints_on_white(open_page):
     opened = await open_page("crp/payments")
     await opened.page.emulate_media(media="print")
     assert await opened.page.locator(".bar").evaluate("(e) => getComputedStyle(e).position") == "static"
-    reserved = await opened.page.locator("#placement").evaluate("(e) => parseFloat(getComputedStyle(e).minHeight) || 0")
+    reserved = await opened.page.locator("#placement-panel").evaluate(
+        "(e) => parseFloat(getComputedStyle(e).minHeight) || 0"
+    )
     assert reserved == 0  # room to scroll to is for screens
     measured = await opened.page.evaluate(MEASURE)
     assert measured["overlaps"] == []

@@ -83,7 +83,7 @@ async def test_a_staged_update_is_followed_until_it_waits_for_an_approval(tmp_pa
         await expect(page.locator("#run .tl-bar.good")).to_have_count(2)
         await expect(page.locator("#run .command")).to_have_text("harbormaster approve ledger-1 --stage all")
         await page.goto(f"{up.http_url}/#placement/crp/ledger")
-        await expect(page.locator("#placement .own-runs")).to_have_text("Update runs: ledger-1 waiting")
+        await expect(page.locator("#placement-panel .own-runs")).to_have_text("Update runs: ledger-1 waiting")
         await page.go_back()
         request = await up.store.get(APPROVAL_REQUEST, Key("ledger-1-after-all"))
         said = approved_conditions(request, "by the test", NOW)

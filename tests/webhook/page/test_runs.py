@@ -245,7 +245,7 @@ async def test_a_bar_that_is_not_over_grows_with_time(hub, open_page):
 async def test_a_placement_links_to_its_runs_and_a_run_to_its_placement(hub, open_page):
     hub.runs = sample_runs()
     opened = await open_page("crp/edge-cache")
-    links = opened.page.locator("#placement .own-runs a")
+    links = opened.page.locator("#placement-panel .own-runs a")
     await expect(links).to_have_text(["edge-cache-4", "edge-cache-3", "edge-cache-2"])
     await links.nth(1).click()
     await expect(opened.page.locator("#run-title")).to_have_text("edge-cache-3")
@@ -260,7 +260,10 @@ async def test_a_placement_says_which_staged_update_changes_it(hub, open_page):
     shown = hub.placement("crp/edge-cache")
     shown |= {"state": "external", "why": "waiting for a staged update run"}
     opened = await open_page("crp/edge-cache")
-    why, row = opened.page.locator("#placement .callout").first, opened.page.locator("#placements-body a[aria-current]")
+    why, row = (
+        opened.page.locator("#placement-panel .callout").first,
+        opened.page.locator("#placements-body a[aria-current]"),
+    )
     await expect(why).to_have_text("waiting for a staged update run")
     await expect(row.locator(".why")).to_have_text("waiting for a staged update run")
     moments = since(4)
@@ -268,20 +271,23 @@ async def test_a_placement_says_which_staged_update_changes_it(hub, open_page):
     hub.runs = [{**waiting, "spec": {**waiting["spec"], "placementName": "edge-cache"}}]
     hub.publish("crp/edge-cache")
     name = waiting["metadata"]["name"]
-    await expect(why).to_have_text(f"run {name} is in progress")
-    await expect(row.locator(".why")).to_have_text(f"run {name} is in progress")
+    progress = f"run {name} waits for the end of the wait after stage try, until Mon 23 Nov 12:27"
+    await expect(why).to_have_text(progress)
+    await expect(row.locator(".why")).to_have_text(progress)
 
 
 async def test_clusters_with_different_content_are_not_called_nothing(hub, open_page):
     hub.in_full = {"selectedResources": [], "strategy": {"type": "External"}}
     opened = await open_page("crp/edge-cache")
-    await expect(opened.page.locator("#placement .more-about")).to_contain_text("Content differs between its clusters")
-    await expect(opened.page.locator("#placement .more-about")).not_to_contain_text("0 resources")
+    await expect(opened.page.locator("#placement-panel .more-about")).to_contain_text(
+        "Content differs between its clusters"
+    )
+    await expect(opened.page.locator("#placement-panel .more-about")).not_to_contain_text("0 resources")
 
 
 async def test_a_rolling_update_is_drawn_in_the_same_way(open_page):
     opened = await open_page("crp/edge-cache")
-    course = opened.page.locator("#placement .course")
+    course = opened.page.locator("#placement-panel .course")
     await expect(course.locator(".tl-head .pill")).to_have_text("updating")
     names = await texts(course.locator(".tl-item .tl-who"))
     assert names == ["calmheron", "bravelion", "tallcrane", "jumpingcat"]

@@ -83,7 +83,7 @@ async def expect_fleet(page: Page) -> None:
 
 async def expect_sign_in(page: Page) -> None:
     await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    await expect(page.locator("#fleet")).to_be_hidden()
+    await expect(page.locator("#fleet-panel")).to_be_hidden()
     await expect(page.locator("#placements")).to_be_hidden()
     await expect(page.locator("#live-text")).to_have_text("not signed in")
 
@@ -167,7 +167,7 @@ async def test_a_link_to_the_json_shows_what_was_read_for_the_viewer(up, tabs):
         await sign_in(page, token_of(up))
         await expect_fleet(page)
         async with page.expect_navigation():
-            await page.locator("#fleet a.json").click()
+            await page.locator("#fleet-panel a.json").click()
         shown = json.loads(await page.locator("body").inner_text())
         assert [item["name"] for item in shown["items"]] == ["amsterdam", "bergen"]
         await page.go_back()

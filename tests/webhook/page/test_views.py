@@ -154,7 +154,7 @@ async def test_runs_and_pools_keep_their_filter(hub, open_page):
     page = (await open_page("runs?q=nothing-like-it")).page
     await expect(page.get_by_text("No run matches.")).to_be_visible()
     await page.get_by_role("searchbox").fill("")
-    await expect(page.locator("#runs .placements a")).to_have_count(len(hub.runs))
+    await expect(page.locator("#runs-panel .placements a")).to_have_count(len(hub.runs))
     await expect_address(page, "#runs")
 
 

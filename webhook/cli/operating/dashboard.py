@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import webbrowser
 
@@ -10,7 +11,7 @@ import click
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import run
-from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.hub import HubOptions, hub_options, program
 
 HELP = """Serve the web page for a hub from this machine.
 
@@ -40,12 +41,19 @@ def command(port: int, opens: bool, hub: HubOptions) -> int:
     connection = hub.find()
     if connection.ours:
         raise UserError("harbormaster up has its own page, at the address that it printed")
-    return run(_show(connection, port, opens=opens))
+    return run(_show(connection, _options_of(hub, connection), port, opens=opens))
 
 
-async def _show(connection: HubConnection, port: int, *, opens: bool) -> int:
+def _options_of(hub: HubOptions, connection: HubConnection) -> str:
+    """Return the options of a command that uses the same hub."""
+    file = "" if hub.kubeconfig is None else f" --kubeconfig {shlex.quote(str(hub.kubeconfig))}"
+    return f"{file} --context {shlex.quote(connection.context)}" if connection.context else file
+
+
+async def _show(connection: HubConnection, options: str, port: int, *, opens: bool) -> int:
     from webhook.cli.hub.connection import unreachable
     from webhook.cli.hub.login import open_server
+    from webhook.endpoints.http.services import PageFacts
     from webhook.kube.ports import UnavailableError
     from webhook.processes.dashboard import HOST, dashboard
     from webhook.processes.hub_reading import NotReadableError
@@ -62,7 +70,7 @@ async def _show(connection: HubConnection, port: int, *, opens: bool) -> int:
         settings = ServerSettings.read(os.environ)
         async with (
             await open_server(connection) as hub,
-            dashboard(hub, settings, port, _tell_next) as (
+            dashboard(hub, settings, port, _tell_next, PageFacts(program(), options)) as (
                 address,
                 unread,
             ),

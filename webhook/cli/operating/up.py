@@ -21,7 +21,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, check_metadata, load
 from webhook.cli.files.search import Files, example_fleet
 from webhook.cli.options.base import file_option
-from webhook.cli.options.hub import HubOptions, called_by_kubectl, default_data
+from webhook.cli.options.hub import HubOptions, called_by_kubectl, default_data, program
 from webhook.cli.process import end_in_order
 from webhook.cli.text.output import is_terminal, print_table
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scorer.api.upgrade.run import ClusterUpgradeRun
     from scorer.staged_update.phase import RunSituation
     from scorer.upgrade.views.situation import UpgradeSituation
+    from webhook.endpoints.http.services import PageFacts
     from webhook.processes.up import Up
     from webhook.settings.programs import UpSettings
 
@@ -161,7 +162,7 @@ class _Session:
 
     async def run(self, make: "type[Up]") -> int:
         """Return the exit code."""
-        async with _signals() as stop, make(self._settings, self._folder) as up:
+        async with _signals() as stop, make(self._settings, self._folder, page=self._page()) as up:
             self._print_addresses(up)
             work = asyncio.create_task(self._fill_and_wait(up))
             stop_task = asyncio.create_task(stop.wait())
@@ -200,14 +201,19 @@ class _Session:
             ("data", self._folder),
         ):
             click.echo(f"{name + ':':<7}{value}")
-        click.echo(f"try:   {_program()} get crp{self._data_option()}")
+        click.echo(f"try:   {program()} get crp{self._data_option()}")
         click.echo(f"or:    kubectl --kubeconfig {shlex.quote(str(up.kubeconfig))} get crp\n")
         sys.stdout.flush()
 
     def _print_end(self) -> None:
         """Print that the addresses above no longer respond, and how to inspect the stored objects."""
-        again = f"{_program()} up{self._data_option()}"
+        again = f"{program()} up{self._data_option()}"
         click.echo(f"\nStopped. The state is kept in {self._folder}. To open its page and answer runs: {again}")
+
+    def _page(self) -> "PageFacts":
+        from webhook.endpoints.http.services import PageFacts
+
+        return PageFacts(program(), self._data_option(), simulated=True)
 
     def _data_option(self) -> str:
         is_default = self._folder == default_data(os.environ).absolute()
@@ -314,10 +320,6 @@ class _Session:
             return rest.result()
         finally:
             rest.cancel()
-
-
-def _program() -> str:
-    return "kubectl harbormaster" if called_by_kubectl() else "harbormaster"
 
 
 def _placement_of(run: JsonObject) -> PlacementRef:

@@ -145,6 +145,11 @@ def called_by_kubectl() -> bool:
     return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
 
 
+def program() -> str:
+    """Return the command line of this program, as the user has called it."""
+    return "kubectl harbormaster" if called_by_kubectl() else "harbormaster"
+
+
 def _another_of_up(environment: Mapping[str, str], connection: HubConnection) -> bool:
     """Return whether a hub other than *connection* would be selected if kubectl had not called us."""
     file = default_data(environment) / FILE

@@ -4,7 +4,7 @@ Source: serving.md 3.1 and 3.2.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from webhook.access.ports import Authenticator, Authorizer
@@ -88,6 +88,21 @@ class Upgrades:
 
 
 @dataclass(frozen=True, slots=True)
+class PageFacts:
+    """Facts about a server that its page shows.
+
+    Args:
+        program: Command line of harbormaster for a user of the page.
+        hub_options: Options that select this hub, such as `` --context hub``. Empty: the program needs none.
+        simulated: Whether the hub simulates its members, as ``harbormaster up`` does.
+    """
+
+    program: str = "kubectl harbormaster"
+    hub_options: str = ""
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """Everything that the handlers of a server need.
 
@@ -99,6 +114,7 @@ class Services:
         upgrades: Plans and orders upgrade runs.
         history: Records and queries events.
         removals: Judges writes by the content that they remove.
+        page: Facts about the server for its page.
     """
 
     answers: Answers
@@ -108,3 +124,4 @@ class Services:
     upgrades: Upgrades
     history: HistoryService
     removals: RemovalReviews
+    page: PageFacts = field(default_factory=PageFacts)

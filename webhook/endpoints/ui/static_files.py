@@ -14,6 +14,7 @@ from typing import Final
 from aiohttp import web
 
 from webhook.endpoints.http.responses import SMALLEST, accepts_gzip, matches_etag
+from webhook.endpoints.http.services import PageFacts
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -25,32 +26,45 @@ _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
     ".svg": "image/svg+xml",
     ".png": "image/png",
     ".woff2": "font/woff2",
 }
 
 
-_PROVIDER: Final = '<meta name="sign-in" content="">'
-"""Placeholder for the provider's name on the page."""
+_META: Final = '<meta name="{}" content="{}">'
 
 
-def add_routes(app: web.Application, folder: Traversable | None = None, provider: str = "") -> None:
+def add_routes(
+    app: web.Application, facts: PageFacts, folder: Traversable | None = None, *, provider: str = "", open_to: str = ""
+) -> None:
     """Serve every file of *folder* (the project's own page): those of `PAGES` there, the rest below ``/ui/``.
 
     Args:
         app: Gets the routes.
+        facts: Facts about the server.
         folder: The folder. None: unset, that of the project.
         provider: Display name of the sign-in provider, empty if unset.
+        open_to: ``machine`` if every user of this machine may see the page without credentials, else empty.
     """
-    provider_page = _PROVIDER.replace('""', f'"{html.escape(provider)}"').encode()
+    contents = {
+        "sign-in": provider,
+        "open-to": open_to,
+        "program": facts.program,
+        "hub-options": facts.hub_options,
+        "members": "simulated" if facts.simulated else "",
+    }
     for file in sorted((folder or files("webhook") / "page").iterdir(), key=lambda entry: entry.name):
         content_type = _TYPES.get("." + file.name.rpartition(".")[2])
         if content_type and file.is_file():
-            path = PAGES.get(file.name) or f"/ui/{file.name}"
-            app.router.add_get(
-                path, _static(file.read_bytes().replace(_PROVIDER.encode(), provider_page), content_type)
-            )
+            body = file.read_bytes()
+            if file.name in PAGES:
+                for name, content in contents.items():
+                    body = body.replace(
+                        _META.format(name, "").encode(), _META.format(name, html.escape(content)).encode()
+                    )
+            app.router.add_get(PAGES.get(file.name) or f"/ui/{file.name}", _static(body, content_type))
 
 
 def _static(body: bytes, content_type: str) -> Callable[[web.Request], Awaitable[web.Response]]:

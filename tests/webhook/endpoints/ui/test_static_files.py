@@ -22,6 +22,7 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 PAGES = {"index.html": "/", "docs.html": "/docs"}
+FACTS = (b'name="program" content=""', b'name="program" content="kubectl harbormaster"')
 FOLDER = Path(__file__).parents[4] / "webhook" / "page"
 
 
@@ -32,7 +33,7 @@ async def test_every_file_is_served_as_it_is(port):
         for file in served:
             path = PAGES.get(file.name) or f"/ui/{file.name}"
             answer = await connection.get(path)
-            assert (answer.status, answer.body) == (200, file.read_bytes())
+            assert (answer.status, answer.body) == (200, file.read_bytes().replace(*FACTS))
             assert answer.headers["Content-Security-Policy"] == POLICY
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
             assert answer.headers["Cache-Control"] == "no-cache"
@@ -43,6 +44,12 @@ async def test_every_file_is_served_as_it_is(port):
             if len(answer.body) >= SMALLEST:
                 assert packed.headers["Content-Encoding"] == "gzip"
                 assert gzip.decompress(packed.body) == answer.body
+
+
+@pytest.mark.parametrize(("plain", "open_to"), [(True, b"machine"), (False, b"")])
+async def test_only_the_plain_listener_says_that_it_is_open_to_the_machine(launch, plain, open_to):
+    async with launch(page_on_http=True) as port, port.dial(plain=plain) as connection:
+        assert b'<meta name="open-to" content="%s">' % open_to in (await connection.get("/")).body
 
 
 async def test_types_are_told_apart(port):

@@ -1,0 +1,207 @@
+"""The states, durations, commands and claims of the page are true."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.builders.update_run import Moments
+from tests.webhook.page.conftest import Opener, expect_address, show, texts
+from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, Json, ago, placement_item
+from tests.webhook.page.fixture_runs import rolling, sample_runs, since
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def staged(hub: FixtureHub, moments: Moments, record: Json) -> str:
+    """Have a run roll out crp/edge-cache, and return its name."""
+    hub.placement("crp/edge-cache").update(state="external", why="waits for a staged update run")
+    hub.runs = [{**record, "spec": {**record["spec"], "placementName": "edge-cache"}}]
+    return str(record["metadata"]["name"])
+
+
+async def test_the_duration_of_a_finished_update_stands_still(hub: FixtureHub, open_page: Opener) -> None:
+    """Also where the last age that ticked reads the same as the duration."""
+    timeline = rolling(hub.placement("crp/edge-cache")["clusters"])
+    hub.in_full = {"timeline": timeline}
+    page = (await open_page("crp/edge-cache")).page
+    amount = page.locator('#placement-panel .tl-item:has(.tl-who:text-is("tallcrane")) .tl-amount')
+    await expect(amount.locator("time")).to_have_text("40 s")
+    bar = next(one for one in timeline["bands"][0]["bars"] if one["cluster"] == "tallcrane")
+    bar.update(state="updated", endedAt=ago(0), detail="")
+    hub.publish("crp/edge-cache")
+    await expect(page.locator("#placement-panel .tl-bar.good")).to_have_count(3)
+    await expect(amount).to_have_text("40 s")
+    await expect(amount.locator("time")).to_have_count(0)
+
+
+async def test_a_staged_update_counts_as_rolling_out(hub: FixtureHub, open_page: Opener) -> None:
+    moments = since(4)
+    staged(hub, moments, moments.at_four())
+    page = (await open_page()).page
+    await expect(page.locator(".card", has_text="Rolling out")).to_contain_text(
+        re.compile(r"2.*of \d+ clusters updated")
+    )
+
+
+async def test_clusters_wait_for_what_their_run_waits_for(hub: FixtureHub, open_page: Opener) -> None:
+    """And the command shows that run."""
+    moments = since(12, 27)
+    record = moments.at_twelve()
+    name = staged(hub, moments, record)
+    hub.placement("crp/edge-cache")["clusters"][3]["detail"] = "waiting for a staged update run"
+    page = (await open_page("crp/edge-cache")).page
+    waits = page.locator(".rollout-states li", has_text="jumpingcat")
+    await expect(waits).to_contain_text(f"run {name} ")
+    await expect(waits).not_to_contain_text("staged update run")
+    assert await texts(page.locator("#placement-panel .commands code")) == [f"harbormaster run status {name}"]
+
+
+COMMANDS = {
+    "crp/edge-cache": ["tree crp/edge-cache -w", "gate rollout crp/edge-cache tallcrane"],
+    "crp/probe": ["doctor"],
+}
+
+
+@pytest.mark.parametrize(
+    ("facts", "before", "after"),
+    [
+        pytest.param({}, "harbormaster ", "", id="unknown"),
+        pytest.param({"program": "kubectl harbormaster"}, "kubectl harbormaster ", "", id="serve"),
+        pytest.param(
+            {"program": "harbormaster", "hub-options": " --context hub"},
+            "harbormaster ",
+            " --context hub",
+            id="dashboard",
+        ),
+    ],
+)
+async def test_commands_are_called_as_the_server_says(
+    hub: FixtureHub, open_page: Opener, facts: dict[str, str], before: str, after: str
+) -> None:
+    hub.facts = facts
+    page = (await open_page("crp/edge-cache")).page
+    for ref, words in COMMANDS.items():
+        await page.evaluate(f"location.hash = 'placement/{ref}'")
+        shown = page.locator("#placement-panel .commands code")
+        await expect(shown).to_have_text([f"{before}{each}{after}" for each in words])
+
+
+async def test_a_hub_of_simulated_members_offers_neither_a_doctor_nor_logs(hub: FixtureHub, open_page: Opener) -> None:
+    hub.facts = {"program": "harbormaster", "members": "simulated"}
+    page = (await open_page("crp/probe")).page
+    shown = page.locator("#placement-panel .commands code")
+    await expect(shown).to_have_text(["harbormaster describe crp/probe"])
+    await page.evaluate("location.hash = 'cluster/oldwhale'")
+    commands = page.locator("#cluster-panel .commands code")
+    await expect(commands).to_have_text(["harbormaster leave --help"])
+
+
+async def test_the_log_of_an_agent_is_in_the_namespace_of_its_chart(open_page: Opener) -> None:
+    page = (await open_page("cluster/oldwhale")).page
+    await expect(page.locator("#cluster-panel .commands code").first).to_have_text(
+        "kubectl --context oldwhale -n harbormaster-system logs deploy/harbormaster-agent"
+    )
+
+
+@pytest.mark.parametrize(("open_to", "is_said"), [("machine", True), ("", False)])
+async def test_only_an_open_listener_says_that_the_machine_can_see_it(
+    hub: FixtureHub, open_page: Opener, open_to: str, is_said: bool
+) -> None:
+    hub.facts = {"open-to": open_to}
+    page = (await open_page()).page
+    await expect(page.locator("#open-to-all")).to_be_visible(visible=is_said)
+
+
+async def test_the_version_of_a_cluster_is_that_of_its_agent_without_an_upgrader(
+    hub: FixtureHub, open_page: Opener
+) -> None:
+    hub.clusters[1]["properties"]["k8s.io/k8s-version"] = {"value": "v1.36.3", "observedAt": None}
+    page = (await open_page("cluster/busybee")).page
+    assert (await texts(page.locator("#cluster-panel dd")))[0] == "v1.36.3"
+
+
+async def test_a_viewer_without_the_right_to_the_history_is_told_so(hub: FixtureHub, open_page: Opener) -> None:
+    hub.failing = {"/v1/history": 403}
+    page = (await open_page("log", settle=False)).page
+    await expect(page.locator("#log-body")).to_contain_text("You may not read the history: 403")
+    await expect(page.locator("#problems")).to_be_empty()
+
+
+async def test_a_member_that_refuses_everything_is_not_green(hub: FixtureHub, open_page: Opener) -> None:
+    for placement in hub.placements:
+        for each in placement["clusters"]:
+            if each["cluster"] == "smartfish":
+                each["state"] = "failed"
+    page = (await open_page()).page
+    row = page.locator(".fleet tbody tr", has_text="smartfish")
+    await expect(row.locator(".c-state")).to_have_text("failing none of its 4 placements can be applied")
+    await expect(row.locator(".pill")).to_have_class("pill bad")
+    await expect(page.locator(".card").first).to_contain_text("8 eligible")
+    await expect(page.locator(".card").first).to_contain_text("1 failing")
+    await row.locator("a").click()
+    await expect(page.locator("#cluster-sub .pill")).to_have_text("failing")
+
+
+async def test_a_placement_that_fails_everywhere_is_no_fault_of_its_members(hub: FixtureHub, open_page: Opener) -> None:
+    hub.placements = [placement_item("crp/web", "PickAll", {"busybee": "failed", "quickfox": "failed"}, state="failed")]
+    page = (await open_page()).page
+    await expect(page.locator(".fleet tbody tr", has_text="quickfox").locator(".pill")).to_have_text("eligible")
+
+
+async def test_a_placement_that_selects_nothing_is_not_satisfied(hub: FixtureHub, open_page: Opener) -> None:
+    hub.placement("crp/audit")["state"] = "empty"
+    page = (await open_page()).page
+    await expect(page.locator(".card", has_text="Placements")).to_contain_text("4 satisfied · 1 empty")
+
+
+MISTAKES = [
+    "spec.policy.numberOfClusters: Required value: must be set when placementType is PickN",
+    'metadata.labels["a, b"]: Invalid value: "x, y": must be a label value',
+]
+
+
+async def test_the_log_has_a_line_per_mistake_and_links_to_the_rules(hub: FixtureHub, open_page: Opener) -> None:
+    message = f'create: ClusterResourcePlacement "web" is invalid: [{", ".join(MISTAKES)}]'
+    hub.log = [ENTRY | {"message": message, "reason": "A-02,P-25"}]
+    page = (await open_page("log")).page
+    assert await texts(page.locator(".log .mistakes li")) == MISTAKES
+    await expect(page.locator("#log-body")).to_contain_text("schema or CEL rules")
+    await page.get_by_role("link", name="P-25").click()
+    await expect_address(page, "#reference/P-25")
+    await expect(page.locator(".term-named")).to_contain_text("numberOfClusters")
+
+
+async def test_what_the_filter_leaves_out_is_not_shown_beside_it(hub: FixtureHub, open_page: Opener) -> None:
+    page = (await open_page("placement/crp/payments")).page
+    await page.get_by_role("searchbox").fill("ledger")
+    await expect(page.locator("#placement-body")).to_have_text("Placement payments does not match the filter.")
+    await page.get_by_role("searchbox").fill("")
+    await expect(page.locator("#placement-panel .explanation li").first).to_be_visible()
+    hub.runs = sample_runs()
+    hub.publish(runs=True)
+    await page.evaluate("location.hash = 'runs/csur/payments-9'")
+    await expect(page.locator("#run .timeline")).to_be_visible()
+    await page.get_by_role("searchbox").fill("telemetry")
+    await expect(page.locator("#run-body")).to_have_text("Run payments-9 does not match the filter.")
+
+
+@pytest.mark.parametrize("width", [1180, 1024, 1001, 768])
+async def test_no_column_of_the_fleet_is_out_of_sight(open_page: Opener, width: int) -> None:
+    page = (await open_page()).page
+    await show(page, width)
+    await expect(page.locator(".scroller").first).to_be_visible()
+    assert await page.locator(".scroller").first.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
+
+
+async def test_a_link_to_a_placement_opens_at_the_placement_on_a_phone(open_page: Opener) -> None:
+    page = (await open_page("placement/crp/payments", width=390)).page
+    await expect(page.locator("#placement-title")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("view", ["fleet", "placement", "runs", "budgets", "log"])
+async def test_the_first_tab_leads_to_the_start_of_the_page(hub: FixtureHub, open_page: Opener, view: str) -> None:
+    """A fragment that is the id of an element would be where the browser starts."""
+    page = (await open_page(view)).page
+    await page.keyboard.press("Tab")
+    await expect(page.locator("#skip")).to_be_focused()
