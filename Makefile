@@ -155,7 +155,9 @@ lock: $(VENV)/.development  ## Resolve the dependencies anew into requirements*.
 	@$(LOCK) pyproject.toml -o requirements.txt
 	@$(LOCK) -c requirements.txt --group build -o requirements-build.txt
 	@$(LOCK) -c requirements.txt --extra otel pyproject.toml -o requirements-otel.txt
-	@$(LOCK) -c requirements.txt -c requirements-build.txt -c requirements-otel.txt --group dev -o requirements-dev.txt
+	@$(LOCK) -c requirements-otel.txt --extra mcp pyproject.toml -o requirements-mcp.txt
+	@$(LOCK) -c requirements.txt -c requirements-build.txt -c requirements-mcp.txt -c requirements-otel.txt \
+		--group dev -o requirements-dev.txt
 	@$(LOCK) --group docs -o requirements-docs.txt
 	@echo uv | $(LOCK) - -o requirements-uv.txt
 	@echo pip-audit | $(LOCK) - -o requirements-audit.txt

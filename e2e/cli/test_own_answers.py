@@ -11,6 +11,8 @@ from e2e.controlplane.printed import called_with
 from e2e.fleet.objects import Objects
 from scorer.api.family import CLUSTER, FAMILIES, Family
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, LEASE, MEMBER_CLUSTER, NODE, NODE_CLAIM, NODE_POOL, Kind
+from tests.webhook.cli.assistants.client import ask as tool_answer
+from tests.webhook.cli.assistants.client import connected, refusal
 from tests.webhook.cli.fleets import placement
 
 RBAC = "rbac.authorization.k8s.io"
@@ -39,8 +41,8 @@ def hub(twin: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def ask(hub: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ask]:
-    """Runs commands as a ServiceAccount that may read the kinds of the test's parameter, and nothing else."""
+def kubeconfig(hub: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The kubeconfig of a ServiceAccount that may read the kinds of the test's parameter, and nothing else."""
     objects, name = Objects(hub), f"own-{request.node.callspec.id}"
     rules = [
         {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["get", "list"]} for kind in request.param
@@ -59,13 +61,18 @@ def ask(hub: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
         },
     ]
     objects.apply(made)
-    kubeconfig = hub.write_kubeconfig(name, hub.token_of(SPACE, name), folder=tmp_path)
-    yield lambda *words: called_with({}, *words, "--kubeconfig", kubeconfig)
+    yield hub.write_kubeconfig(name, hub.token_of(SPACE, name), folder=tmp_path)
     for kind in ("ClusterRoleBinding", "ClusterRole"):
         objects.delete(KINDS[RBAC, kind], name)
 
 
-@pytest.mark.parametrize("ask", [pytest.param(DECISIONS, id="decisions")], indirect=True)
+@pytest.fixture
+def ask(kubeconfig: Path) -> Ask:
+    """Runs commands with the kubeconfig."""
+    return lambda *words: called_with({}, *words, "--kubeconfig", kubeconfig)
+
+
+@pytest.mark.parametrize("kubeconfig", [pytest.param(DECISIONS, id="decisions")], indirect=True)
 def test_an_explanation_reads_nothing_but_decisions_and_members(ask: Ask) -> None:
     done = ask("explain", "crp/harbour")
     assert (done.exit_code, done.stdout.split(".")[0]) == (0, "crp/harbour picks every cluster that passes, has 0")
@@ -75,7 +82,7 @@ def test_an_explanation_reads_nothing_but_decisions_and_members(ask: Ask) -> Non
     assert (refused.exit_code, ".karpenter.sh is forbidden: " in refused.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("ask", [pytest.param((*POOLS, LEASE), id="pools")], indirect=True)
+@pytest.mark.parametrize("kubeconfig", [pytest.param((*POOLS, LEASE), id="pools")], indirect=True)
 def test_budgets_read_nothing_but_pools_and_reservations(ask: Ask) -> None:
     assert ask("budgets", "list").stdout == "No NodePools found\n"
     assert ask("gate", "list").stdout == "No reservations found\n"
@@ -84,8 +91,18 @@ def test_budgets_read_nothing_but_pools_and_reservations(ask: Ask) -> None:
     assert (refused.exit_code, ".kubernetes-fleet.io is forbidden: " in refused.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("ask", [pytest.param((), id="nothing")], indirect=True)
+@pytest.mark.parametrize("kubeconfig", [pytest.param((), id="nothing")], indirect=True)
 def test_reservations_that_may_not_be_read_are_not_taken_for_none(ask: Ask) -> None:
     done = ask("gate", "list")
     assert (done.exit_code, done.stdout) == (1, "")
     assert 'cannot list resource "leases"' in done.stderr
+
+
+@pytest.mark.parametrize("kubeconfig", [pytest.param(DECISIONS, id="assistant")], indirect=True)
+async def test_tools_for_assistants_have_the_rights_of_the_kubeconfig(kubeconfig: Path, tmp_path: Path) -> None:
+    async with connected(tmp_path, "--kubeconfig", kubeconfig) as client:
+        explained = await tool_answer(client, "explain", placement="crp/harbour")
+        (refused,) = await refusal(client, "budgets")
+    assert explained["answer"]["placement"] == "crp/harbour"
+    assert explained["notes"][0].endswith("without harbormaster serve")
+    assert ".karpenter.sh is forbidden: " in refused

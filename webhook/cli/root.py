@@ -106,6 +106,7 @@ SECTIONS: Final = {
         _LazyCommand("settings", "operating.settings", "Print the effective settings and their sources."),
     ),
     "Other": (
+        _LazyCommand("mcp", "assistants.command", "Serve read-only tools for editors and assistants (MCP)."),
         _LazyCommand("crds", "operating.crds", "Print the CustomResourceDefinitions, or write JSON Schemas."),
         _LazyCommand("rules", "linting.rules", "Print the admission rules."),
         _LazyCommand("completion", "completion", "Print the completion script of a shell."),

@@ -4,11 +4,14 @@ import os
 import pty
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.waiting import PATIENCE_SECONDS
 
 SCRIPTS = Path(sys.executable).parent
+ANY_PORTS = ("--https-port", "0", "--http-port", "0")
 
 
 def run(*command, **options):
@@ -41,3 +44,19 @@ def on_a_terminal(*arguments, **environment):
     os.close(ours)
     child.wait(PATIENCE_SECONDS)
     return written.decode()
+
+
+@contextmanager
+def started(data, *arguments, until):
+    """Run ``up`` as a process, and yield that once it has printed *until*."""
+    command = [str(SCRIPTS / "harbormaster"), "up", "--data", str(data), *ANY_PORTS, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        watch = threading.Timer(PATIENCE_SECONDS, process.kill)
+        watch.start()
+        try:
+            assert any(until in line for line in process.stdout)
+            yield process
+        finally:
+            watch.cancel()
+            process.kill()
+            process.communicate()

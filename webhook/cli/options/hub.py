@@ -68,6 +68,12 @@ class HubOptions:
         options = {"--kubeconfig": self.kubeconfig, "--context": self.context}
         return [option for option, value in options.items() if value is not None]
 
+    def arguments(self) -> list[str]:
+        """Return the options as arguments of another command."""
+        values = {"data": self.data, "server": self.server, "token-file": self.token_file, "ca-file": self.ca_file}
+        values |= {"kubeconfig": self.kubeconfig, "context": self.context}
+        return [f"--{option}={value}" for option, value in values.items() if value is not None]
+
     def refuse_with_files(self) -> None:
         """Raise `click.UsageError` if a hub is named, because commands on files use no hub."""
         if self:

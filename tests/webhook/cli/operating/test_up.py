@@ -5,18 +5,14 @@ import os
 import signal
 import socket
 import sqlite3
-import subprocess
-import threading
-from contextlib import contextmanager
 
 import pytest
 
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.fleets import by_nodes, member, placement, write
-from tests.webhook.cli.terminal import SCRIPTS
+from tests.webhook.cli.terminal import ANY_PORTS, started
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-ANY_PORTS = ("--https-port", "0", "--http-port", "0")
 
 
 @pytest.fixture
@@ -125,22 +121,6 @@ def test_who_can_read_the_page_is_printed_and_is_a_setting(up, tmp_path, monkeyp
     page, look = up(tmp_path / "data").stdout.splitlines()[:2]
     assert page.split()[1].startswith("https:" if asks else "http:")
     assert look.startswith("auth:  token" if asks else "auth:  none, for any user of this machine")
-
-
-@contextmanager
-def started(data, *arguments, until):
-    """Run it as a process, and yield that once it has printed *until*."""
-    command = [str(SCRIPTS / "harbormaster"), "up", "--data", str(data), *ANY_PORTS, *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        watch = threading.Timer(PATIENCE_SECONDS, process.kill)
-        watch.start()
-        try:
-            assert any(until in line for line in process.stdout)
-            yield process
-        finally:
-            watch.cancel()
-            process.kill()
-            process.communicate()
 
 
 def test_clients_find_it_until_a_signal_stops_it(cli, files, tmp_path, monkeypatch):
