@@ -13,6 +13,12 @@ def test_links_lead_somewhere(path):
     assert broken_links(path) == []
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_anchors_are_on_one_line(path):
+    """The site does not find others."""
+    assert [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("<a")] == []
+
+
 def test_the_readme_is_no_longer_than_a_first_screen_and_five_minutes():
     assert len((ROOT / "README.md").read_bytes()) <= MOST_BYTES_OF_THE_README
 
