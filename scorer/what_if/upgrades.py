@@ -29,7 +29,7 @@ from scorer.upgrade.back_ends.interface import Capabilities
 from scorer.upgrade.back_ends.inventories import reported_inventory
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.evaluation.engine import advance
-from scorer.upgrade.evaluation.gates import APPROVED
+from scorer.upgrade.evaluation.gates import APPROVED, REJECTED
 from scorer.upgrade.members.member import Member, read_member
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.planning.durations import Sample, estimates, samples_of
@@ -132,14 +132,15 @@ class _Upgrades:
         if run.status.state in OVER:
             return "RunFinished", f"run {parent} is {run.status.state.value}"
         approval = find_condition(_gate_status(document).conditions, APPROVED)
-        if approval is None or approval.status not in (TRUE, FALSE):
-            return "NotApproved", "it has no condition Approved with status True or False"
+        rejects = approval is not None and (approval.status, approval.reason) == (FALSE, REJECTED)
+        if approval is None or not (rejects or approval.status == TRUE):
+            return "NotApproved", "it has no condition Approved with status True, or status False and reason Rejected"
         if _gate_status(document).state not in (None, GateState.PENDING):
             return "NotAccepted", "it is no longer Pending"
         before = {gate.gate: gate.state for _, gate in gates_of(run.status)}
         if before.get(name) is not UpgradeState.PENDING:
             return "NotAccepted", f"run {parent} does not wait for it now"
-        if approval.status == FALSE:
+        if rejects:
             return "Rejected", f"it stops run {parent}"
         _, step = self._step(parent)
         after = {gate.gate: gate.state for _, gate in gates_of(step.status)}

@@ -26,6 +26,7 @@ OF_UPDATES: Final = frozenset({WindowTarget.ALL})
 """Targets of the windows that updates of placed content wait for. The others apply only to upgrades."""
 _MOST_SAID: Final = 3
 """Maximum number of windows that a message names."""
+_SUBJECTS: Final = ("maintenance window ", "maintenance windows ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,11 @@ def closed_window(
     return ClosedWindow("; ".join(reasons), now.until)
 
 
+def is_about_windows(message: str) -> bool:
+    """Return whether a message is that of a `ClosedWindow`."""
+    return message.startswith(_SUBJECTS)
+
+
 def _closed_text(names: Sequence[str], opens: datetime | None) -> str:
     until = f"until {format_time(opens)}" if opens is not None else f"for the next {HORIZON_DAYS} days"
     return f"{_windows(names)} {_verb(names, 'is', 'are')} closed {until}"
@@ -190,7 +196,7 @@ def _closed_text(names: Sequence[str], opens: datetime | None) -> str:
 
 def _windows(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_SAID} more" if len(names) > _MOST_SAID else ""
-    return f"maintenance {_verb(names, 'window', 'windows')} {', '.join(names[:_MOST_SAID])}{more}"
+    return f"{_verb(names, *_SUBJECTS)}{', '.join(names[:_MOST_SAID])}{more}"
 
 
 def _verb(names: Sequence[str], singular: str, plural: str) -> str:

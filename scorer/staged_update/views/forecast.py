@@ -46,6 +46,7 @@ from scorer.staged_update.record import (
     since,
     status,
 )
+from scorer.windows.member_windows import is_about_windows
 
 LONGEST_WAIT: Final = timedelta(days=36500)
 NO_TIME: Final = timedelta()
@@ -177,9 +178,10 @@ def forecast(
     record = StagedUpdateRecord(run, facts.now)
     validation, policy = validate(run, record, facts), policy_of(run)
     snapshot, clock = target_snapshot(run, record), facts.now
+    clusters = _Clusters(snapshot, facts, validation, record, windows_known=waits is not None)
     stages = []
     for at in range(len(validation.stages)):
-        stage = _stage(record, validation, at, _Clusters(snapshot, facts, validation, record))
+        stage = _stage(record, validation, at, clusters)
         if at >= validation.at:
             stage = _Timing(each, waits or partial(_now, facts.waits)).time_stage(stage, record.stages[at], clock)
             clock = stage.ends or clock
@@ -215,18 +217,21 @@ def initialize_run(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObjec
 
 @dataclass(frozen=True, slots=True)
 class _Clusters:
-    """Parser for the clusters of a record."""
+    """Parser for the clusters of a record. A recorded wait for a window does not count if the windows are known."""
 
     snapshot: str
     facts: StagedUpdateFacts
     validated: Validated
     record: StagedUpdateRecord
+    windows_known: bool
 
     def read(self, entry: JsonObject) -> ForecastCluster:
         """Read one entry."""
         name, progress = cluster_name(entry), _progress(entry)
         desired = DesiredBinding.of(entry, self.snapshot, self.record)
         wait = _recorded_wait(entry) if progress is ForecastProgress.TO_COME else None
+        if wait is not None and self.windows_known and is_about_windows(wait.message):
+            wait = None
         return ForecastCluster(name, progress, self.validated.targets.selected.get(name), desired, wait=wait)
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, GroupStatus, MemberStatus, StageStatus
-from scorer.api.upgrade.strategy import GateType, StrategySpec
+from scorer.api.upgrade.strategy import GateType
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.planning.durations import in_whole_seconds
@@ -260,7 +260,6 @@ class _Recorder:
         self.beginnings: dict[str, UpgradeStart] = {}
         self._before = run
         self._places: dict[str, Place] = {}
-        self._layout: StrategySpec | None = None
 
     def take(self, moment: SimulatedEvaluation) -> None:
         for action in moment.step.actions:
@@ -271,12 +270,20 @@ class _Recorder:
         self._before = moment.run
 
     def _entry(self, name: str) -> MemberStatus | None:
-        if self._layout is not self._before.status.strategy_snapshot or name not in self._places:
-            self._layout, self._places = self._before.status.strategy_snapshot, _places(self._before)
+        entry = self._entry_at(name)
+        if entry is None or entry.name != name:  # members join and leave during a run
+            self._places = _places(self._before)
+            entry = self._entry_at(name)
+        return entry
+
+    def _entry_at(self, name: str) -> MemberStatus | None:
         if (place := self._places.get(name)) is None:
             return None
         stage, group, index = place
-        return self._before.status.stages[stage].groups[group].members[index]
+        try:
+            return self._before.status.stages[stage].groups[group].members[index]
+        except IndexError:
+            return None
 
 
 def _places(run: ClusterUpgradeRun) -> dict[str, Place]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from scorer.api.conditions import FALSE
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.kinds import (
+    APPROVAL_REQUEST,
     BINDING,
     DISRUPTION_BUDGET,
     EVICTION,
@@ -21,6 +22,7 @@ from scorer.api.kinds import (
     RESOURCE_PLACEMENT,
     STAGED_RUN,
     STAGED_STRATEGY,
+    UPGRADE_RUN,
     Kind,
 )
 from scorer.api.meta import JsonObject, format_time
@@ -29,9 +31,11 @@ from scorer.api.unstructured.documents import (
     annotation,
     current_condition,
     labels_of,
+    metadata_of,
     name_of,
     namespace_of,
     spec_of,
+    text_at,
     uid_of,
     with_metadata,
     with_spec,
@@ -41,8 +45,17 @@ from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.staged_update.execution.engine import is_over
 from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.virtual_time import START
+from tests.webhook.answers.random_upgrades import (
+    HANGS,
+    answered_gate,
+    answered_request,
+    random_strategy,
+    random_upgrade,
+    unfinished_upgrades,
+)
 from tests.webhook.controllers.override_rules import delete, make_override, rule
 from tests.webhook.controllers.staged_world import make_run, make_strategy
+from tests.webhook.controllers.upgrade_world import make_upgraded
 from tests.webhook.controllers.world import World, make_config_map, make_member, pick_n
 from webhook.answers.proposal import Deleted, Proposal, ProposedObject
 
@@ -136,6 +149,7 @@ async def fill(world: World) -> None:
         await world.add(namespace(home(name)), make_config_map("rates", home(name), value="1"))
     await world.add(make_placement(BASE, selectors=base, strategy=WIDE))
     await world.add(placement(STAGED, strategy={"type": "External"}), stages_by_zone("west", "east"))
+    await world.add(random_strategy(Random(0)))
     await world.until(lambda: world.view(BASE)["state"] == "available" and world.bound(STAGED))
     await world.add(local_placement(fixed("m0", "m3"), ONE_BY_ONE), run("r", "Run"))
     await world.until(lambda: world.view(LOCAL, home(LOCAL))["state"] == "available" and not unfinished_runs(world))
@@ -152,8 +166,9 @@ def unfinished_runs(world: World) -> list[JsonObject]:
 
 
 def member_with_status(name: str, at: int) -> JsonObject:
-    """Make a member with its node count."""
-    return make_member(name, nodes=1 + at, zone=("west", "east")[at % 2])
+    """Make a member with its node count, whose upgrades hang."""
+    upgraded = metadata_of(make_upgraded(name, simulate_upgrade=HANGS))["annotations"]
+    return with_metadata(make_member(name, nodes=1 + at, zone=("west", "east")[at % 2]), annotations=upgraded)
 
 
 class RandomChanges:
@@ -191,6 +206,11 @@ class RandomChanges:
                 self._run,
                 self._run,
                 self._edit_strategy,
+                self._answer_request,
+                self._upgrade,
+                self._upgrade,
+                self._edit_upgrade_strategy,
+                self._answer_gate,
             ]
             self._random.shuffle(self._round)
         return self._round.pop()()
@@ -254,9 +274,39 @@ class RandomChanges:
         more: JsonObject = {"maxConcurrency": self._random.choice([1, 2, "50%"])}
         if self._random.random() < 0.2:
             more["afterStageTasks"] = [{"type": "TimedWait", "waitTime": "1s"}]
+        if self._random.random() < 0.4:
+            more[self._random.choice(["beforeStageTasks", "afterStageTasks"])] = [{"type": "Approval"}]
         if self._random.random() < 0.1:
             more["sortingLabelKey"] = "zone"
         return stages_by_zone(*zones, **more)
+
+    def _answer_request(self) -> Proposal:
+        """Approve a request of a run, or reject it by stopping the run. Without any, start such a run."""
+        requests = self._world.cache.list(APPROVAL_REQUEST)
+        unfinished = {name_of(one) for one in unfinished_runs(self._world)}
+        waiting = [one for one in requests if text_at(one, "spec", "parentStageRollout") in unfinished]
+        if waiting:
+            return _write(answered_request(self._world, self._random, waiting))
+        return self._run()
+
+    def _upgrade(self) -> Proposal:
+        """Create an upgrade run, or stop, start, change or delete an unfinished one."""
+        unfinished = unfinished_upgrades(self._world)
+        if unfinished and self._random.random() < (0.5 if len(unfinished) < 3 else 1):
+            stored = self._random.choice(unfinished)
+            if self._random.random() < 0.5:
+                return Proposal(deleted=[Deleted(UPGRADE_RUN.kind, name_of(stored))])
+            state = "Stop" if spec_of(stored)["state"] == "Run" else "Run"
+            return _write(with_spec(stored, state=state))
+        documents = [random_strategy(self._random)] if self._random.random() < 0.5 else []
+        return _write(*documents, random_upgrade(self._random, f"u{self._count}"))
+
+    def _edit_upgrade_strategy(self) -> Proposal:
+        return _write(random_strategy(self._random))
+
+    def _answer_gate(self) -> Proposal:
+        gate = answered_gate(self._world, self._random)
+        return self._upgrade() if gate is None else _write(gate)
 
     def _edit_content(self) -> Proposal:
         name, value = self._random.choice((*PLACEMENTS, LOCAL, STAGED)), str(self._random.randrange(100))

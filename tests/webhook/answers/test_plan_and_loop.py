@@ -6,12 +6,13 @@ no write here: the clusters would become available in another order than the pla
 
 import asyncio
 from collections import Counter, defaultdict
+from random import Random
 
 import pytest
 
 from scorer.api.conditions import FALSE
 from scorer.api.family import FAMILIES, family_in
-from scorer.api.kinds import EVICTION, STAGED_RUN
+from scorer.api.kinds import APPROVAL_REQUEST, EVICTION, STAGED_RUN, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_HASH
 from scorer.api.unstructured.documents import (
@@ -28,6 +29,7 @@ from scorer.staged_update.execution.engine import is_over
 from scorer.staged_update.record import cluster_names, stage_name
 from tests.thoroughness import SOAK
 from tests.webhook.answers.random_changes import RandomChanges, bindings_of, fill
+from tests.webhook.answers.random_upgrades import SLOW, end_an_upgrade
 from tests.webhook.controllers.world import World, running
 from tests.webhook.edits import edit
 from tests.webhook.kube.still_time import StillLoop
@@ -36,7 +38,7 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Proposal
-from webhook.answers.proposed_objects import kinds_named
+from webhook.answers.proposed_objects import APPROVALS, kinds_named
 from webhook.cli.planning.output import changes_anything
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
@@ -44,6 +46,8 @@ from webhook.validation.framework.context import HubKinds
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
 PLANS_PER_WALK = 30
+UPGRADES = "upgrades"
+ANSWERED = (APPROVAL_REQUEST.kind, UPGRADE_GATE.kind)
 
 
 async def make(world: World, proposal: Proposal) -> None:
@@ -53,32 +57,40 @@ async def make(world: World, proposal: Proposal) -> None:
         if world.cache.get(item.kind, *key) is None:
             await world.add(item.document)
             continue
-        fields = {name: value for name, value in item.document.items() if name in ("spec", "data")}
+        is_answer = item.kind in APPROVALS
+        written_fields = ("status",) if is_answer else ("spec", "data")
+        fields = {name: value for name, value in item.document.items() if name in written_fields}
         given = item.document["metadata"]
         metadata = {name: given[name] for name in ("labels", "annotations") if name in given}
 
         def written(stored, fields=fields, metadata=metadata):
             return {**stored, **fields, "metadata": stored["metadata"] | metadata}
 
-        await edit(world.store, item.kind, key, written)
+        await edit(world.store, item.kind, key, written, status=is_answer)
     for deletion in proposal.deleted:
         (kind, *_) = kinds_named(deletion.kind, HubKinds())
         await world.store.delete(kind, Key(deletion.name, deletion.namespace))
 
 
 class Witness:
-    """Records the order in which bindings get content."""
+    """Records the order in which bindings get content, and the requested upgrades of each run."""
 
     def __init__(self, world: World) -> None:
         self.courses: defaultdict[Key, list[str]] = defaultdict(list)
+        self.upgrades: defaultdict[str, set[str]] = defaultdict(set)
         kinds = [family.binding for family in FAMILIES]
         self._ends = [world.cache.subscribe(kind, self._note, changes_only=True) for kind in kinds]
+        self._ends.append(world.cache.subscribe(UPGRADE_REQUEST, self._note_upgrade, changes_only=True))
 
     def _note(self, change) -> None:
         if change.new is None or not change.touches(_content) or change.new["spec"]["state"] != "Bound":
             return
         placement = Key(label(change.new, PARENT_PLACEMENT), namespace_of(change.new))
         self.courses[placement].append(change.new["spec"]["targetCluster"])
+
+    def _note_upgrade(self, change) -> None:
+        if change.old is None and change.new is not None:
+            self.upgrades[change.new["spec"]["runName"]].add(change.new["spec"]["memberName"])
 
     def close(self) -> None:
         for end in self._ends:
@@ -170,12 +182,17 @@ def foretold_run(entry):
         return {"over": True}  # it may end before the scheduler has reacted, for another reason
     if entry["phase"] not in ("New", "UnderWay"):
         return {}
-    course = []
+    course: list[str] = []
     for stage in entry["stages"] if entry["state"] == "Run" else ():
+        waits = [task["place"] for task in stage["tasks"] if task["type"] == "Approval" and not task["done"]]
+        if "Before" in waits:
+            break
         upcoming = [cluster for cluster in stage["clusters"] if cluster["progress"] == "ToCome"]
         course += [cluster["cluster"] for cluster in upcoming if cluster["differs"] and not cluster["waitsFor"]]
-        if any(cluster["waitsFor"] for cluster in upcoming):
+        if waits or any(cluster["waitsFor"] for cluster in upcoming):
             break
+    first = [cluster for cluster in entry["next"] if cluster in course]
+    assert course[: len(first)] == first, entry
     return {
         "stages": {stage["name"]: [cluster["cluster"] for cluster in stage["clusters"]] for stage in entry["stages"]},
         "course": course,
@@ -201,6 +218,54 @@ def seen_run(world, entry, expected, course):
     }
 
 
+def foretold_upgrades(plan):
+    """Return what a plan says about upgrades: the members of each run that are next, or why it is refused.
+
+    Two runs may reserve a member in another order than the plan assumes, so members of several runs are not told apart.
+    """
+    entries = {entry["name"]: entry for entry in plan["upgrades"]}
+    starting = {name: set(entry["next"]) for name, entry in entries.items() if entry["next"]}
+    return {
+        "next": starting if len(starting) < 2 else {"": set().union(*starting.values())},
+        "refused": {name: one["finding"]["cause"] for name, one in entries.items() if one["phase"] == "Refused"},
+        "gates": {one["name"]: one["reason"] for one in plan["outcomes"] if one["kind"] in ANSWERED},
+    }
+
+
+def seen_upgrades(world, expected, started):
+    """Return what has happened to upgrade runs and to approvals, in the form of `foretold_upgrades`."""
+    started = {name: members for name, members in started.items() if members}
+    return {
+        "next": {"": set().union(*started.values())} if "" in expected["next"] else started,
+        "refused": {name: refusal_of(world.cache.get(UPGRADE_RUN, name)) for name in expected["refused"]},
+        "gates": {name: answer_seen(world, name, reason) for name, reason in expected["gates"].items()},
+    }
+
+
+def refusal_of(run):
+    return next((one["reason"] for one in conditions_of(run or {}) if one["type"] == "Initialized"), "")
+
+
+def answer_seen(world, name, reason):
+    """Return *reason* if an approval has the outcome that a plan describes with it, otherwise what is stored."""
+    if (gate := world.cache.get(UPGRADE_GATE, name)) is not None:
+        state = gate["status"].get("state")
+        run = world.cache.get(UPGRADE_RUN, gate["spec"]["runName"]) or {}
+        stopped = (run.get("status") or {}).get("state") in ("Stopped", "Stopping")
+        holds = {
+            "Accepted": state == "Completed",
+            "NotAccepted": state == "Pending",
+            "NotApproved": state == "Pending",
+            "Rejected": stopped,
+        }
+        return reason if holds.get(reason, True) else gate["status"]
+    request = world.cache.get(APPROVAL_REQUEST, name)
+    accepted = (current_condition(request or {}, "ApprovalAccepted") or {}).get("status") == "True"
+    if reason in ("NotAccepted", "NotApproved", "Accepted"):
+        return reason if accepted == (reason == "Accepted") else request
+    return reason
+
+
 def failure_of(binding):
     for kind in ("Overridden", "WorkSynchronized"):
         condition = current_condition(binding, kind) or {}
@@ -211,9 +276,9 @@ def failure_of(binding):
 
 async def walk(seed: int) -> None:
     """Plan one random change after the other, make each of them, and compare the hub with the plan."""
-    async with running() as world:
+    async with running(upgraders=SLOW) as world:
         await fill(world)
-        changes = RandomChanges(world, seed)
+        changes, events = RandomChanges(world, seed), Random(seed)
         admission = CachedContext(world.cache, AdmissionSettings(), world.now)
         planner = HubPlanner(world.cache, admission, UndisputedRights(), world.now)
         outcomes: Counter[str] = Counter()
@@ -224,7 +289,9 @@ async def walk(seed: int) -> None:
             if all(verdict["allowed"] for verdict in plan["admission"]):
                 await compare(world, proposal, plan)
                 outcomes.update(outcomes_of(plan))
-        assert min(outcomes[kind] for kind in ("rollouts", "evictions", "unchanged")) > 0, outcomes
+            if events.random() < 0.5:
+                await end_an_upgrade(world, events)
+        assert min(outcomes[kind] for kind in ("rollouts", "unchanged")) > 0, outcomes
 
 
 def outcomes_of(plan: JsonObject) -> set[str]:
@@ -247,7 +314,8 @@ async def compare(world: World, proposal: Proposal, plan: JsonObject) -> None:
         entry for entry in plan["runs"] if entry not in active or len(active) == 1
     ]  # two may overtake each other
     runs = {entry["name"]: (entry, foretold_run(entry)) for entry in compared}
-    expected = {**placements, **{name: foretold for name, (_, foretold) in runs.items()}}
+    upgrades = foretold_upgrades(plan)
+    expected = {**placements, **{name: foretold for name, (_, foretold) in runs.items()}, UPGRADES: upgrades}
     witness = Witness(world)
     await make(world, proposal)
     if changes_overrides(proposal):  # one that names no placement takes effect at the next pass of the rollout
@@ -259,7 +327,7 @@ async def compare(world: World, proposal: Proposal, plan: JsonObject) -> None:
         found = {key: seen(world, key, entry, courses[key]) for key, entry in placements.items()}
         for name, (entry, foretold) in runs.items():
             found[name] = seen_run(world, entry, foretold, courses[Key(entry["placement"])])
-        return found
+        return {**found, UPGRADES: seen_upgrades(world, upgrades, witness.upgrades)}
 
     try:
         await world.until(lambda: actual() == expected)

@@ -2,9 +2,19 @@
 
 import pytest
 
-from scorer.api.kinds import APPROVAL_REQUEST, BINDING, PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN, STAGED_STRATEGY
+from scorer.api.kinds import (
+    APPROVAL_REQUEST,
+    BINDING,
+    MAINTENANCE_WINDOW,
+    MEMBER_CLUSTER,
+    PLACEMENT,
+    RESOURCE_SNAPSHOT,
+    STAGED_RUN,
+    STAGED_STRATEGY,
+)
 from scorer.api.meta import format_time
-from scorer.api.unstructured.documents import status_of
+from scorer.api.names import UPGRADE_WINDOWS
+from scorer.api.unstructured.documents import spec_of, status_of, with_metadata
 from scorer.staged_update.approval.requests import TaskPlace, make_request
 from scorer.staged_update.record import cluster_names, stage_name
 from scorer.what_if.state import ObjectKey
@@ -18,17 +28,21 @@ from tests.webhook.controllers.staged_world import (
     make_run,
     make_stage,
     make_strategy,
+    message,
     release,
     run_of,
     said,
     staged,
 )
+from tests.webhook.controllers.upgrade_world import make_window
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map
+from tests.webhook.edits import edit
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, SHOWN_KINDS, Audience, Proposal, ProposalError, ProposedObject
+from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
@@ -291,3 +305,26 @@ async def test_approvals_are_left_out_for_those_who_may_not_list_them():
         plan = await planner_of(world).plan(proposal, OWNER, blind)
         assert plan["hidden"] == [{"kind": "ClusterApprovalRequest", "namespace": "", "name": "r-after-test"}]
         assert (plan["runs"][0]["next"], plan["outcomes"], plan["complete"]) == ([], [], False)
+
+
+async def test_a_window_that_the_change_opens_no_longer_holds_back_a_cluster():
+    def night(hours):
+        return make_window("nights", f"{(loop_now().hour + hours) % 24:02}:00", durationHours=2)
+
+    async with staged(make_stage("test"), make_stage("live")) as world:
+        await world.add(night(6))
+        windows = {UPGRADE_WINDOWS: "nights"}
+        await edit(world.store, MEMBER_CLUSTER, Key("t1"), lambda it: with_metadata(it, annotations=windows))
+        await world.add(make_run("r"))
+        await world.until(lambda: "window nights is closed" in message(world, "Progressing"))
+        (closed,) = await planned(world)
+        assert _waiting(closed) == ["t1"]
+        (opened,) = await planned(world, (MAINTENANCE_WINDOW, night(-1)))
+        assert (_waiting(opened), opened["next"][:1]) == ([], ["t1"])
+        window = spec_of(night(-1))
+        await world.change(MAINTENANCE_WINDOW, "nights", **window)
+        await world.until(lambda: "t1" in contents(world) and contents(world)["t1"] == "0")
+
+
+def _waiting(entry):
+    return [cluster["cluster"] for stage in entry["stages"] for cluster in stage["clusters"] if cluster["waitsFor"]]

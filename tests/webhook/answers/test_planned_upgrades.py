@@ -1,11 +1,26 @@
 """The plan of upgrade runs and the truth: what a plan foretells is what the loop then does."""
 
-from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_GATE, UPGRADE_REQUEST, UPGRADE_RUN, UPGRADE_STRATEGY
+from random import Random
+
+import pytest
+
+from scorer.api.kinds import (
+    DISRUPTION_BUDGET,
+    MEMBER_CLUSTER,
+    UPGRADE_GATE,
+    UPGRADE_REQUEST,
+    UPGRADE_RUN,
+    UPGRADE_STRATEGY,
+)
 from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import name_of, with_metadata, with_spec
+from tests.builders.placement import fixed, make_placement
+from tests.thoroughness import SOAK
 from tests.virtual_time import loop_now
 from tests.webhook.answers.dumps import plan_on_files
+from tests.webhook.answers.random_upgrades import random_strategy
 from tests.webhook.controllers.upgrade_world import (
+    QUICK,
     STAGES,
     answer,
     entries,
@@ -19,6 +34,7 @@ from tests.webhook.controllers.upgrade_world import (
     states,
     upgrading,
 )
+from tests.webhook.controllers.world import running
 from tests.webhook.edits import edit
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
@@ -75,8 +91,8 @@ class Starts:
                         self.members.append(member["name"])
 
 
-def approved(gate, status="True"):
-    given = {"type": "Approved", "status": status, "reason": "Looked", "message": ""}
+def approved(gate, status="True", reason="Looked"):
+    given = {"type": "Approved", "status": status, "reason": reason, "message": ""}
     given["lastTransitionTime"] = format_time(loop_now())
     return {**gate, "status": {**gate["status"], "conditions": [given]}}
 
@@ -92,6 +108,56 @@ async def test_a_run_starts_the_members_that_its_plan_names(tmp_path):
         await world.add(make_upgrade_run())
         await world.until(lambda: state(world) == "Completed")
         assert [starts.members[:1], sorted(starts.members[1:3]), starts.members[3:]] == order(entry)
+
+
+@pytest.mark.parametrize("seed", range(40 if SOAK else 8))
+async def test_a_run_starts_its_members_in_the_order_of_its_plan(seed):
+    random = Random(seed)
+    async with running(upgraders=QUICK) as world:
+        for number in range(6):
+            version = random.choice(["1.30.4", "1.30.4", "1.31.1", "1.31.2", "1.29.3"])
+            member = make_upgraded(f"m{number}", version=version)
+            await world.add(with_metadata(member, labels={"zone": random.choice(["west", "east"])}))
+        await world.add(random_strategy(random, gates=False))
+        await world.until(lambda: all(world.has_joined(f"m{number}") for number in range(6)))
+        run = make_upgrade_run(versionPolicy={"onUnsupportedJump": "Skip"})
+        entry = (await planned(world, run))["r"]
+        expected, starts = order(entry), Starts(world)
+        await world.add(run)
+        await world.until(lambda: state(world) in ("Completed", "Failed", "Skipped") or entry["phase"] == "Refused")
+        actual, left = [], list(starts.members)
+        for group in expected:
+            actual.append(sorted(left[: len(group)]))
+            left = left[len(group) :]
+        assert (actual, left) == (expected, [])
+
+
+async def test_the_plan_of_a_run_whose_member_leaves():
+    async with upgrading() as world:
+        await world.add(make_upgrade_run(state="Initialize"))
+        await world.until(lambda: state(world) == "NotStarted")
+        run = with_spec(run_of(world), state="Run")
+        entry = (await planned(world, run, deleted=[Deleted("MemberCluster", "u1")]))["r"]
+        assert order(entry) == [["t1"], ["u2", "v1"]]
+        await world.store.delete(MEMBER_CLUSTER, Key("u1"))
+        await world.change(UPGRADE_RUN, "r", state="Run")
+        await world.until(lambda: state(world) == "Completed")
+        assert {name for name, found in states(world).items() if found == "Completed"} == {"t1", "u2", "v1"}
+
+
+async def test_a_run_that_waits_for_the_placement_guard_starts_once_the_budget_allows_it():
+    async with upgrading(members={"t1": "t", "u1": "u"}) as world:
+        await planned(world)  # the cache watches the kinds of plans from now on
+        budget = {"apiVersion": DISRUPTION_BUDGET.api_version, "kind": DISRUPTION_BUDGET.kind}
+        await world.add({**budget, "metadata": {"name": "p"}, "spec": {"minAvailable": 2}})
+        await world.add(make_placement("p", fixed("t1", "u1")))
+        await world.until(lambda: world.view("p")["state"] == "available")
+        await world.add(make_upgrade_run(placementGuard={"mode": "Enforce"}))
+        await world.until(lambda: entries(world)["t1"].get("reason") == "PlacementGuard")
+        assert (await planned(world))["r"]["next"] == []
+        assert (await planned(world, deleted=[Deleted(DISRUPTION_BUDGET.kind, "p")]))["r"]["next"] == ["t1"]
+        await world.store.delete(DISRUPTION_BUDGET, Key("p"))
+        await world.until(lambda: state(world) == "Completed")
 
 
 async def test_a_run_over_clusters_in_a_closed_window_waits_as_its_plan_says():
@@ -152,7 +218,9 @@ async def test_a_gate_that_is_rejected_starts_nothing():
         await world.add(make_upgrade_run())
         await world.until(lambda: list(gates(world)))
         (gate,) = world.cache.list(UPGRADE_GATE)
-        plan = await plan_of(world, approved(gate, "False"))
+        doubt = await plan_of(world, approved(gate, "False"))
+        assert [one["reason"] for one in doubt["outcomes"]] == ["NotApproved"]
+        plan = await plan_of(world, approved(gate, "False", "Rejected"))
         assert (plan["upgrades"][0]["next"], [one["reason"] for one in plan["outcomes"]]) == ([], ["Rejected"])
         await answer(world, name_of(gate), approve=False)
         await world.until(lambda: state(world) == "Stopped")

@@ -65,8 +65,8 @@ from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.ports import AlreadyExistsError
 
-_SEEN_BY_LOOKING: Final = frozenset({"ClusterNotReady", "ClusterBusy"})
-"""Wait reasons whose end no event of the hub reports. Back ends are polled."""
+_POLLED_WAITS: Final = frozenset({"ClusterNotReady", "ClusterBusy", "PlacementGuard"})
+"""Wait reasons whose end no watch reports. Back ends, bindings and disruption budgets are polled."""
 
 REQUEUE_IMMEDIATELY: Final = Result(timedelta())
 """Requeue immediately: this pass produced results that the run has not seen yet."""
@@ -201,7 +201,7 @@ class ClusterUpgradeController:
         if rejections:
             return REQUEUE_IMMEDIATELY
         waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
-        if step.in_flight or any(entry.reason in _SEEN_BY_LOOKING for entry in _entries(step, UpgradeState.PENDING)):
+        if step.in_flight or any(entry.reason in _POLLED_WAITS for entry in _entries(step, UpgradeState.PENDING)):
             waits.append(Result(self._back_ends.poll))
         if step.status.start_time is None and step.status.state not in OVER:
             waits.append(Result(POLL_INTERVAL))

@@ -502,7 +502,6 @@ async def test_the_guard_keeps_a_placement_from_losing_too_many_clusters_at_once
         assert {entry["reason"] for entry in waiting} == {"PlacementGuard"}
         assert waiting[0]["message"] == "placement web allows at most 1 cluster in upgrade concurrently"
         await world.add(BUDGET)
-        world.again()
         await world.until(lambda: sorted(states(world).values()) == ["Pending", "Running", "Running"])
 
 
