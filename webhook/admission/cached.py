@@ -10,6 +10,7 @@ from scorer.api import kinds
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
+from scorer.api.values.label_selector import LabelSelector
 from scorer.fleet import Fleet
 from webhook.admission.failures import log_failure
 from webhook.kube.cache.changes import ObjectDelta
@@ -86,6 +87,10 @@ class CachedHub:
         """See `HubView.labelled`."""
         self._kind_cache(kind)
         return self._cache.labelled(kind, label, value, namespace)
+
+    def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:  # noqa: ARG002 - of HubView
+        """See `HubView.candidates`. Not indexed: one review has few selectors."""
+        return self.list(kind, namespace)
 
     @property
     def fleet(self) -> Fleet:

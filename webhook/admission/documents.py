@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import indexed_values, name_of, namespace_of
+from scorer.api.values.label_selector import LabelSelector
 from scorer.fleet import Fleet
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import UnknownStateError
+from webhook.validation.framework.label_index import LabelIndex
 
 _KindDocuments = Mapping[Key, JsonObject]
 
@@ -35,6 +37,7 @@ class DocumentSet:
         self._fleet = fleet
         self._sorted: dict[tuple[str, str], Sequence[JsonObject]] = {}
         self._labelled: dict[tuple[tuple[str, str], str], Mapping[tuple[str, str], list[JsonObject]]] = {}
+        self._by_labels: dict[tuple[tuple[str, str], str], LabelIndex] = {}
 
     @classmethod
     def of(cls, documents: Iterable[JsonObject], fleet: Fleet, complete_kinds: Iterable[Kind] = ()) -> "DocumentSet":
@@ -83,6 +86,12 @@ class DocumentSet:
                     by_label[label_value, namespace_of(document)].append(document)
             index = self._labelled[kind.group_kind, label] = dict(by_label)
         return index.get((value, namespace), ())
+
+    def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.candidates`."""
+        if (index := self._by_labels.get((kind.group_kind, namespace))) is None:
+            index = self._by_labels[kind.group_kind, namespace] = LabelIndex(self.list(kind, namespace))
+        return index.candidates(selector)
 
     @property
     def fleet(self) -> Fleet:

@@ -15,6 +15,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.node_class import NODE_CLASSES
 from scorer.api.unstructured.documents import dicts_at, namespace_of, text_at
+from scorer.api.values.label_selector import LabelSelector
 from scorer.fleet import Fleet
 from webhook.admission.cached import ADMISSION_KINDS, POOL_KINDS, WANTED_KINDS
 from webhook.validation.framework.context import Context, HubKinds, HubView, UnknownStateError
@@ -110,6 +111,10 @@ class _LimitedHub:
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
         return self._of(kind, namespace).labelled(kind, label, value, namespace)
+
+    def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.candidates`."""
+        return self._of(kind, namespace).candidates(kind, selector, namespace)
 
     @property
     def fleet(self) -> Fleet:

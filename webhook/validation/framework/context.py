@@ -24,9 +24,11 @@ from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import BUILT_IN, CUSTOM_RESOURCE_DEFINITION, KINDS, MEMBER_CLUSTER, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import indexed_values, name_of, namespace_of
+from scorer.api.values.label_selector import LabelSelector
 from scorer.fleet import Fleet
 from webhook.access.user import UserInfo
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings
+from webhook.validation.framework.label_index import LabelIndex
 
 _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
 _BUILT_IN_GROUPS: Final = frozenset(kind.group for kind in BUILT_IN)
@@ -120,6 +122,10 @@ class HubView(Protocol):
         """
         ...
 
+    def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:
+        """Return the objects of *kind*, optionally of one namespace, that *selector* may match, and possibly others."""
+        ...
+
     @property
     def fleet(self) -> Fleet:
         """All member clusters."""
@@ -141,6 +147,10 @@ class UnknownHub:
         """See `HubView.labelled`."""
         raise UnknownStateError(kind, label, value, namespace)
 
+    def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.candidates`."""
+        raise UnknownStateError(kind, selector, namespace)
+
     @property
     def fleet(self) -> Fleet:
         """See `HubView.fleet`."""
@@ -158,6 +168,7 @@ class DocumentHub:
         self._named: dict[tuple[str, str], Mapping[tuple[str, str], JsonObject]] = {}
         self._in_namespace: dict[tuple[str, str], Mapping[str, list[JsonObject]]] = {}
         self._labelled: dict[tuple[tuple[str, str], str], Mapping[tuple[str, str], list[JsonObject]]] = {}
+        self._by_labels: dict[tuple[tuple[str, str], str], LabelIndex] = {}
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
@@ -189,6 +200,12 @@ class DocumentHub:
             )
             self._labelled[kind.group_kind, label] = index
         return index.get((value, namespace), ())
+
+    def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:
+        """See `HubView.candidates`."""
+        if (index := self._by_labels.get((kind.group_kind, namespace))) is None:
+            index = self._by_labels[kind.group_kind, namespace] = LabelIndex(self.list(kind, namespace))
+        return index.candidates(selector)
 
     def _of(self, kind: Kind) -> Sequence[JsonObject]:
         documents = self._documents.get(kind.group_kind)

@@ -255,11 +255,11 @@ def selected_home(terms: list[JsonObject]) -> str:
 def _finds_anything(term: JsonObject, kind: Kind, namespace: str, context: Context) -> bool:
     if name := text_at(term, "name"):
         return context.hub.get(kind, name, namespace) is not None
-    objects = context.hub.list(kind, namespace)
-    if not objects:
+    if not context.hub.list(kind, namespace):
         return False
     selector = selector_of(term)
-    return any(selector.matches(labels_of(item)) for item in timed(objects, context) if not is_deleting(item))
+    candidates = context.hub.candidates(kind, selector, namespace)
+    return any(selector.matches(labels_of(item)) for item in timed(candidates, context) if not is_deleting(item))
 
 
 def warn_about_shared_objects(
@@ -279,6 +279,8 @@ def warn_about_shared_objects(
     if document is None or not named:
         return
     family, namespace = family_of(document), namespace_of(document)
+    if not context.hub.list(family.binding, namespace):
+        return
     planned: frozenset[str] | None = None
     for i, term in named:
         for other in _others_selecting(term, document, context):

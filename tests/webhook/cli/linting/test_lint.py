@@ -353,6 +353,41 @@ def test_replicas_are_not_mentioned(cli, tmp_path, documents):
     assert not found(cli, write(tmp_path / "a.yaml", *documents), "ignore-fields")
 
 
+def test_a_placed_object_is_examined_in_a_namespace_without_others_like_it(cli, tmp_path):
+    """The namespace of the selectors is found, although none of the examined objects is in it."""
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "viewer", "annotations": {IGNORE: "rules"}},
+    }
+    document = placement()
+    document["spec"]["resourceSelectors"] = [
+        {"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}
+        | {"selectionScope": "NamespaceWithResourceSelectors"},
+        {"group": "rbac.authorization.k8s.io", "version": "v1", "kind": "ClusterRole", "name": "viewer"},
+    ]
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    (error,) = found(cli, write(tmp_path / "a.yaml", document, shop, role), "ignore-fields")
+    assert '"rules" is not a JSON Pointer' in error
+
+
+def test_autoscalers_are_examined_in_every_placement(cli, tmp_path):
+    """By the labels of their namespaces, and once each."""
+    documents = []
+    for name in ("shop", "bar"):
+        namespace, *rest = placed()
+        labels = {"team": name}
+        documents.append({**namespace, "metadata": {"name": name, "labels": labels}})
+        documents += ({**item, "metadata": {**item["metadata"], "namespace": name}} for item in rest)
+        for number in (1, 2):
+            chosen = placement(f"{name}-{number}")
+            selector = {"group": "", "version": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": labels}}
+            chosen["spec"]["resourceSelectors"] = [selector]
+            documents.append(chosen)
+    remarks = found(cli, write(tmp_path / "a.yaml", *documents), "ignore-fields")
+    assert [line.split("Deployment ")[1].split(":")[0] for line in remarks] == ["shop/web", "bar/web"]
+
+
 def test_an_annotation_that_ignores_nothing_is_an_error(cli, tmp_path):
     file = write(tmp_path / "a.yaml", of_shop(), *placed(**{IGNORE: "spec.replicas"}))
     error, warning = found(cli, file, "ignore-fields")
