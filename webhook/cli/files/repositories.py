@@ -45,6 +45,7 @@ _MOST_NOTES: Final = 20
 _PATCH: Final = "patch of a kustomization"
 _NO_OBJECT: Final = "not a Kubernetes object"
 _UNREADABLE: Final = "neither YAML nor JSON"
+_ONE_ENVIRONMENT: Final = "Name the files of one environment with -f"
 _GENERATED: Final = "with only generateName, validated under a generated name"
 
 
@@ -89,7 +90,7 @@ def load_known(
         hub: Objects of a hub of files. The kinds that it defines are known.
 
     Raises:
-        UserError: A file or one of our objects cannot be used, or is in the files twice. Lists every error.
+        UserError: A file or one of our objects cannot be used, or is in the files with two contents. Lists every error.
     """
     repository = read_repository(files, namespace=namespace, uses_read_only=read_only is not None, hub=hub)
     if read_only is not None:
@@ -98,11 +99,22 @@ def load_known(
         unused += repository.unused
     if texts is not None:
         texts.update(repository.texts)
+    objects = list(_without_copies(repository.loaded))
     sources_with_mistakes = {mistake.source for mistake in repository.mistakes}
-    twice = [mistake for mistake in duplicates(repository.loaded) if mistake.source not in sources_with_mistakes]
-    if mistakes := [*repository.mistakes, *twice]:
-        raise UserError(map(str, mistakes))
-    return repository.loaded
+    twice = [mistake for mistake in duplicates(objects) if mistake.source not in sources_with_mistakes]
+    if repository.mistakes or twice:
+        lines = [*map(str, repository.mistakes), *(f"{mistake}. {_ONE_ENVIRONMENT}" for mistake in twice)]
+        raise UserError(lines)
+    return objects
+
+
+def _without_copies(objects: Iterable[Loaded]) -> Iterator[Loaded]:
+    """Yield *objects*, without those that an earlier one equals, such as a definition in a chart and in its source."""
+    earlier: dict[Identity, Loaded] = {}
+    for item in objects:
+        first = earlier.setdefault(item.identity, item)
+        if first is item or first.document != item.document:
+            yield item
 
 
 def read_repository(

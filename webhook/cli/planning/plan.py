@@ -191,6 +191,8 @@ class _PlanOptions:
         live = self.live or bool(hub)
         if self.namespace and self.named is None:
             raise click.UsageError("-n requires --run: it is the namespace of that run")
+        if self.prices is not None and not self.bases:
+            raise click.UsageError("--prices requires --on FILE: the cost is that of the nodes in a dump")
         if self.pair is not None and (self.lost or self.drained or self.named or self.require_complete):
             given = {"--lost": self.lost, "--drained": self.drained, "--run": self.named}
             option = next((option for option, value in given.items() if value), "--require-complete")

@@ -139,9 +139,19 @@ def test_one_object_in_two_environments_is_no_error(cli, tmp_path):
     result = cli("lint", tmp_path, "-o", "json")
     assert (result.exit_code, [rule for _, rule in findings(result)]) == (0, ["K-30", "K-30"])
     assert cli("validate", "-f", tmp_path).exit_code == 0
+    assert cli("plan", "-f", tmp_path).exit_code == 0
+
+
+def test_one_hub_has_an_object_with_one_content(cli, tmp_path):
+    """Copies are one object. For different ones, the message names the remedy."""
+    changed = shut()
+    changed["spec"]["weight"] = 7
+    fill(tmp_path, envs__dev__pool=[shut()], envs__prod__pool=[changed], envs__test__pool=[shut()])
     planned = cli("plan", "-f", tmp_path)
-    assert planned.exit_code == 1
-    assert f'metadata.name: NodePool "general" is also in {tmp_path}/envs/dev/pool.yaml: document 1' in planned.stderr
+    place = f"{tmp_path}/envs/dev/pool.yaml: document 1"
+    message = f'NodePool "general" is also in {place}. Name the files of one environment with -f\n'
+    assert planned.stderr == f"error: {tmp_path}/envs/prod/pool.yaml: document 1: metadata.name: {message}"
+    assert (planned.exit_code, cli("plan", "-f", tmp_path / "envs" / "prod").exit_code) == (1, 0)
 
 
 def test_one_object_twice_in_a_file_is_an_error(cli, tmp_path):

@@ -62,6 +62,14 @@ def test_the_nodes_that_drift_by_when_and_the_cost(cli, dump, prices, tmp_path, 
     assert effects["start"] <= drift["first"] <= drift["last"] < effects["end"]
 
 
+@pytest.mark.parametrize("base", [(), ("--lost", "dover")], ids=["files", "lost"])
+def test_prices_without_nodes_are_refused(cli, prices, tmp_path, base):
+    file = write(tmp_path / "changed.yaml", pool(team="new"))
+    result = cli("plan", "-f", file, "--prices", prices, *base)
+    assert result.exit_code == 1
+    assert "--prices requires --on FILE: the cost is that of the nodes in a dump" in result.stderr
+
+
 def test_the_table_and_the_warnings_of_admission(cli, dump, prices, tmp_path):
     result = cli(
         "plan", "--on", dump, "-f", write(tmp_path / "changed.yaml", pool(team="new")), "--prices", prices, *NOW
