@@ -18,8 +18,9 @@ def mentions_ours(text: str) -> bool:
     """Return whether a text that cannot be parsed has one of our ``apiVersion`` values, so is meant to be ours.
 
     In YAML, an indented ``apiVersion`` counts only in a list. Elsewhere, it belongs to a template or to text inside
-    another object.
+    another object. NUL characters, as of UTF-16 without a byte order mark, are ignored.
     """
+    text = text.replace("\0", "")
     versions = (value for head, _, value in (line.partition(":") for line in text.splitlines()) if _is_version(head))
     in_json = (part.lstrip(" :\n") for part in text.split('"apiVersion"')[1:])
     return any(version.lstrip("\"' ").startswith(_PREFIXES) for version in (*versions, *in_json))

@@ -129,6 +129,28 @@ def test_encodings_of_powershell_are_read(cli, tmp_path, encoding):
     assert [item["line"] for item in answer["items"] if item["rule"] == "K-30"] == [9, 26]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        pytest.param("utf-16-le", "", id="utf-16-le"),
+        pytest.param("utf-16-be", "", id="utf-16-be"),
+        pytest.param("utf-32", "", id="utf-32"),
+        pytest.param("utf-16-le", "# \u00e9", id="not-only-ascii"),
+        pytest.param("latin-1", "# \u00e9", id="latin-1"),
+    ],
+)
+def test_our_object_in_an_encoding_that_kubectl_does_not_read_is_an_error(cli, tmp_path, encoding, text):
+    """The others are examined. A foreign file in such an encoding is skipped."""
+    fill(tmp_path, good=[shut()])
+    (tmp_path / "odd.yaml").write_bytes(f"{yaml.safe_dump(pool())}{text}\n".encode(encoding))
+    (tmp_path / "foreign.yaml").write_bytes(f"a: b\n{text}\n".encode(encoding))
+    result = cli("lint", tmp_path, "-o", "json")
+    assert (result.exit_code, findings(result)) == (
+        1,
+        [(f"{tmp_path}/good.yaml", "K-30"), (f"{tmp_path}/odd.yaml", "file")],
+    )
+
+
 def test_utf_16_from_standard_input(cli):
     result = cli("lint", "-f", "-", "-o", "json", text=yaml.safe_dump(shut()).encode("utf-16"))
     assert findings(result) == [("standard input", "K-30")]
