@@ -135,7 +135,7 @@ Exit codes:
      drain, run --wait and upgrade --wait: action required
   3  drain, run --wait and upgrade --wait: timed out
 
-In scripts, use -o json or -o yaml instead of tables. NO_COLOR turns colors off.
+In scripts, use -o json or -o yaml instead of tables. NO_COLOR turns colors and links off.
 `harbormaster` uses the hub of `harbormaster up` by default. Select another hub with --kubeconfig and --context.
 As a kubectl plugin (kubectl-harbormaster on the PATH), `kubectl harbormaster` uses the same hub as kubectl.
 """

@@ -5,6 +5,9 @@ from typing import Final
 DISTRIBUTION: Final = "harbormaster-fleet"
 """Name of the distribution. On the Python package index, ``harbormaster`` belongs to an unrelated project."""
 
+HOMEPAGE: Final = "https://harbormaster.dev"
+"""The site of the documents: paths are those of the repository, with ``.html`` in place of ``.md``."""
+
 
 def installed_version() -> str:
     """Return the version of the running installation."""

@@ -61,7 +61,7 @@ class DataSettings(Settings):
 class TerminalSettings(Settings):
     """The hub of commands, the terminal, the editor and the diff program.
 
-    The last three follow conventions of other programs: https://no-color.org, terminfo, and kubectl.
+    They follow conventions of other programs: https://no-color.org, terminfo, and kubectl.
     """
 
     server: str = Field(
@@ -69,7 +69,12 @@ class TerminalSettings(Settings):
         description="URL of the hub that commands use. Empty: the hub of the data folder, or that of the kubeconfig.",
     )
     no_color: Annotated[str, Variable("NO_COLOR")] = Field(
-        default="", description="Any value disables colors in tables."
+        default="", description="Any value disables colors in tables, and hyperlinks."
+    )
+    force_hyperlink: Annotated[str, Variable("FORCE_HYPERLINK")] = Field(
+        default="",
+        description="Whether words of the output link to the documents: `0` for never, any other value for always. "
+        "Empty: on a terminal.",
     )
     term: Annotated[str, Variable("TERM")] = Field(
         default="", description="Terminal type. `dumb` gets plain columns, as a pipe does."

@@ -19,13 +19,22 @@ class CommandVariables:
         server: URL of the hub. Empty: unset.
         data: Data folder of ``up``.
         kubeconfigs: The files that kubectl would use, as written.
-        can_only_print: Whether the terminal can only print lines of text.
+        term: Type of the terminal.
+        no_color: Whether colors and links are disabled.
+        force_hyperlink: Whether output has hyperlinks: ``0`` for no, another text for yes. Empty: if it is a terminal.
     """
 
     server: str
     data: Path
     kubeconfigs: tuple[Path, ...]
-    can_only_print: bool
+    term: str
+    no_color: bool
+    force_hyperlink: str
+
+    @property
+    def can_only_print(self) -> bool:
+        """Whether the terminal can only print lines of text."""
+        return only_prints(self.term)
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
@@ -35,7 +44,9 @@ class CommandVariables:
             environment.get("HARBORMASTER_SERVER", ""),
             Path(data) if data else usual_data_folder(environment.get("XDG_STATE_HOME", "")),
             split_kubeconfigs(environment.get("KUBECONFIG", "")),
-            only_prints(environment.get("TERM", "")),
+            environment.get("TERM", ""),
+            bool(environment.get("NO_COLOR", "")),
+            environment.get("FORCE_HYPERLINK", ""),
         )
 
 

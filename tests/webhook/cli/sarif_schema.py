@@ -2,6 +2,7 @@
 
 TEXT = {"type": "string", "minLength": 1}
 COUNT = {"type": "integer", "minimum": 1}
+URI = {"type": "string", "format": "uri", "pattern": "^https://"}
 MESSAGE = {"type": "object", "required": ["text"], "properties": {"text": TEXT}, "additionalProperties": False}
 ARTIFACT = {
     "type": "object",
@@ -77,13 +78,14 @@ DRIVER = {
     "properties": {
         "name": TEXT,
         "version": TEXT,
+        "informationUri": URI,
         "rules": {
             "type": "array",
             "uniqueItems": True,
             "items": {
                 "type": "object",
                 "required": ["id"],
-                "properties": {"id": TEXT, "shortDescription": MESSAGE},
+                "properties": {"id": TEXT, "shortDescription": MESSAGE, "helpUri": URI},
                 "additionalProperties": False,
             },
         },

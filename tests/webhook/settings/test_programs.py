@@ -202,6 +202,7 @@ TYPED = {
     "HARBORMASTER_SERVER": "",
     "KUBECONFIG": "",
     "NO_COLOR": "",
+    "FORCE_HYPERLINK": "",
     "TERM": "",
     "KUBE_EDITOR": "",
     "KUBECTL_EXTERNAL_DIFF": "",

@@ -5,7 +5,6 @@ from typing import Final
 import click
 
 from scorer.api.unstructured.documents import name_of
-from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import RunOrderRefusedError, approved_request, open_approval
 from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.hub.client import Client
@@ -13,6 +12,7 @@ from webhook.cli.options.base import run, run_namespace_option
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.run_client import RunView, approver
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
+from webhook.cli.text.output import print_line
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Approve a pending approval request or upgrade gate.
@@ -54,7 +54,7 @@ async def _approve(hub: HubOptions, options: RequestOptions, message: str, names
             gate, owner = gate_of_run
             view = await UpgradeRuns(client).answer(gate, text, approve=True)
             confirmation = f"{gate} approved: run {owner} continues" if view else f"{gate} is already approved"
-            click.echo(printable(confirmation))
+            print_line(confirmation)
             return 0
         runs, update, request = await options.update(client, namespace)
         request_opening = _open_request(update, options.stage, request)
@@ -62,9 +62,9 @@ async def _approve(hub: HubOptions, options: RequestOptions, message: str, names
             outcome = request_opening or approved_request(
                 update.run, update.requests, stage=options.stage, request=request
             )
-            click.echo(printable(f"{outcome} is already approved"))
+            print_line(f"{outcome} is already approved")
             return 0
-    click.echo(printable(f"{request_opening} approved: run {name_of(update.run)} continues"))
+    print_line(f"{request_opening} approved: run {name_of(update.run)} continues")
     return 0
 
 

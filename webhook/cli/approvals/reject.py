@@ -5,7 +5,6 @@ from typing import Final
 import click
 
 from scorer.api.unstructured.documents import name_of
-from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import open_approval, rejection_patch
 from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.errors import UserError
@@ -13,6 +12,7 @@ from webhook.cli.hub.client import Client
 from webhook.cli.options.base import run, run_namespace_option
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
+from webhook.cli.text.output import print_line
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Reject a pending approval request or upgrade gate, and stop the run.
@@ -50,7 +50,7 @@ async def _reject(hub: HubOptions, options: RequestOptions, reason: str, namespa
         if (gate_of_run := await options.gate(client, namespace)) is not None:
             gate, owner = gate_of_run
             await UpgradeRuns(client).answer(gate, reason, approve=False)
-            click.echo(printable(f"{gate} rejected: run {owner} stops"))
+            print_line(f"{gate} rejected: run {owner} stops")
             return 0
         runs, update, request = await options.update(client, namespace)
         with as_user_error():
@@ -61,5 +61,5 @@ async def _reject(hub: HubOptions, options: RequestOptions, reason: str, namespa
             stop = f"harbormaster run stop {owner}"
             raise UserError(f"{approval.request} is already approved. To stop run {owner}: {stop}")
         await runs.patch(update.run, patch)
-    click.echo(printable(f"{approval.request} rejected: run {owner} stops"))
+    print_line(f"{approval.request} rejected: run {owner} stops")
     return 0

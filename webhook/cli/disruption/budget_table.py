@@ -21,7 +21,7 @@ from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.quoting import printable
 from scorer.node_budgets.lints import FIRST_READING, OTHER_READING, block_style
 from webhook.cli.options.times import is_shown_twice
-from webhook.cli.text.output import is_terminal
+from webhook.cli.text.output import is_terminal, print_line
 from webhook.settings.command_line import TerminalSettings
 
 NONE, MANY, UNLIMITED, NOT_SHOWN = ".", "+", "*", " "
@@ -162,7 +162,7 @@ def _print_pool(
     if notes:
         click.echo()
         for note in notes:
-            click.echo(printable(note))
+            print_line(note)
 
 
 def _alike(reasons: Iterable[JsonObject]) -> list[list[JsonObject]]:

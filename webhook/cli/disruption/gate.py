@@ -26,6 +26,7 @@ from webhook.cli.hub.resource_arguments import parse_reference
 from webhook.cli.options.base import grouped, output_option, repository_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
+from webhook.cli.text.links import hyperlink, linked, url_of
 from webhook.cli.text.output import print_document, print_table
 
 SHORT: Final = "Check whether a disruption is allowed now, and if not, when."
@@ -177,7 +178,7 @@ def command() -> None:
     "With -f: the number of nodes that are being deleted.",
     "With -f: the number of other nodes that are not ready.",
 )
-@output_option("text", "json", "yaml")
+@output_option("text", "wide", "json", "yaml")
 @hub_options
 def disruption(
     options: _DisruptionOptions,
@@ -214,7 +215,7 @@ def disruption(
 @click.argument("cluster", shell_complete=tab("clusters"))
 @reservation_options
 @zone_option
-@output_option("text", "json", "yaml")
+@output_option("text", "wide", "json", "yaml")
 @hub_options
 def rollout(
     placement: str, cluster: str, reservation: _ReservationOptions, zone: str | None, output: str, hub: HubOptions
@@ -235,7 +236,7 @@ def rollout(
 )
 @reservation_options
 @zone_option
-@output_option("text", "json", "yaml")
+@output_option("text", "wide", "json", "yaml")
 @hub_options
 def cluster_update(
     cluster: str, run_name: str | None, reservation: _ReservationOptions, zone: str | None, output: str, hub: HubOptions
@@ -350,8 +351,10 @@ async def _release(connection: HubConnection, identity: str) -> None:
 
 def _show(answer: Mapping[str, Any], output: str, zone: ZoneInfo) -> int:
     """Print an answer, and return the exit code."""
-    if output == "text":
-        click.echo(printable(paragraph(answer, zone)))
+    if output in ("text", "wide"):
+        url = url_of(answer["verdict"], "Node") if "verdict" in answer else url_of(answer.get("reason", ""), "Gate")
+        verdict, _, reasons = printable(paragraph(answer, zone)).partition(":")
+        click.echo(f"{hyperlink(verdict, url)}:{linked(reasons)}{f' See {url}' if output == 'wide' and url else ''}")
     else:
         print_document(answer, output)
     return 0 if answer["allowed"] else REFUSED

@@ -11,7 +11,6 @@ import click
 from scorer.api.kinds import NAMESPACE, NODE, NODE_CLAIM, NODE_POOL, POD, POD_DISRUPTION_BUDGET, Kind
 from scorer.api.unstructured.json_object import JsonObject, format_time
 from scorer.api.values.duration import format_duration
-from scorer.api.values.quoting import printable
 from webhook.cli.disruption.cluster_dump import DAEMON_SET, DUMP_LINE, DUMPED
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.search import Files
@@ -19,7 +18,7 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import file_option, output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
-from webhook.cli.text.output import print_document, print_table
+from webhook.cli.text.output import print_document, print_line, print_table
 
 if TYPE_CHECKING:
     from scorer.node_disruption.drain.preview import DrainedPod, DrainPreview
@@ -152,7 +151,7 @@ def _print(preview: "DrainPreview", zone: ZoneInfo) -> None:
         print_table(HEADERS, [_row(pod, zone) for pod in preview.pods])
         click.echo()
     for line in _sentences(preview):
-        click.echo(printable(line))
+        print_line(line)
 
 
 def _row(pod: "DrainedPod", zone: ZoneInfo) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ import click
 
 from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.duration import format_duration
-from scorer.api.values.quoting import format_count, printable
+from scorer.api.values.quoting import format_count
 from scorer.node_disruption.simulation.timeline import BlockedPeriod, subject
 from webhook.cli.options.times import in_zone, is_shown_twice
-from webhook.cli.text.output import print_table
+from webhook.cli.text.output import print_line, print_table
 
 HEADERS: Final = ("WHEN", "NODES", "REASON", "WHY", "SAVES", "NEW NODES", "DELAYED BY")
 HELD_HEADERS: Final = ("NODES", "BLOCKED FOR", "FROM", "UNTIL", "TIMES", "BLOCKED BY")
@@ -29,7 +29,7 @@ def print_simulation(document: JsonObject, zone: ZoneInfo) -> None:
     start, end = _local_time(document["start"], zone), _local_time(document["end"], zone)
     click.echo(f"{start} to {end}, times in {zone.key}")
     if document["stopped"]:
-        click.echo(printable(document["stopped"]))
+        print_line(document["stopped"])
     for pool in document["pools"]:
         click.echo()
         _print_pool(pool, document["end"], zone)
@@ -96,7 +96,7 @@ def _only_looked_at(reason_wanted: str | None, reason: str) -> bool:
 
 
 def _print_pool(pool: JsonObject, end: str, zone: ZoneInfo) -> None:
-    click.echo(printable(f"{pool['pool']}: {_summary(pool)}"))
+    print_line(f"{pool['pool']}: {_summary(pool)}")
     if pool["happenings"]:
         print_table(HEADERS, [_row(event, zone) for event in _folded(pool["happenings"])])
     rows = list(_held_rows(pool["blocked"], end, zone))

@@ -25,6 +25,7 @@ from webhook.cli.linting.reports import annotations
 from webhook.cli.linting.sarif import ADMISSION, Replacement, SarifResult, sarif_log
 from webhook.cli.offline.admission import admit, field_warnings
 from webhook.cli.options.field_validation import UNKNOWN, UNKNOWN_FIELD, FieldCheck, Validation
+from webhook.cli.text.links import FINDING, hyperlink, url_of
 from webhook.cli.text.output import print_document
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldWarning
@@ -108,8 +109,8 @@ def show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
     """Print findings about *count* objects in one of the formats of ``harbormaster lint``."""
     errors = sum(remark.severity == ERROR for remark in remarks)
     warnings = len(remarks) - errors
-    if output == "text":
-        _print(remarks)
+    if output in ("text", "wide"):
+        _print(remarks, wide=output == "wide")
         click.echo(
             f"{format_count(count, 'object')}: {format_count(errors, 'error')}, {format_count(warnings, 'warning')}"
         )
@@ -211,13 +212,14 @@ def _replacements(
         yield Replacement(value.place, text, f"For {reading} the windows. {_REPLACES}" if reading else _REPLACES)
 
 
-def _print(remarks: Sequence[LintFinding]) -> None:
+def _print(remarks: Sequence[LintFinding], *, wide: bool) -> None:
     """Print a line for each finding, with the corrected budgets below. Equal corrections are printed once."""
     printed_fixes: list[tuple[Loaded | None, object]] = []
     for remark in remarks:
         place = f"{printable(remark.file)}:{remark.place.line}:{remark.place.column}"
-        subject = f"{remark.rule} {remark.object}".rstrip()
-        click.echo(f"{place}: {remark.severity} {subject}: {remark.text}")
+        url = url_of(remark.rule, FINDING)
+        subject = f"{hyperlink(remark.rule, url)} {remark.object}".rstrip()
+        click.echo(f"{place}: {remark.severity} {subject}: {remark.text}{f' ({url})' if wide and url else ''}")
         for reading, fix in remark.fixes:
             if (remark.about, fix) not in printed_fixes:
                 printed_fixes.append((remark.about, fix))

@@ -31,6 +31,7 @@ apparent effect, the output includes corrected budgets, ready to paste. If windo
 \b
 Output:
   text   FILE:LINE:COLUMN: SEVERITY RULE OBJECT: FIELD: WHY, with corrections below
+  wide   the same, followed by the URL of the rule
   json   the findings as JSON
   sarif  SARIF 2.1.0 for code review tools, with corrections as fixes
   github one annotation per finding, shown by GitHub alongside the changed lines
@@ -47,7 +48,7 @@ Exit codes:
   1  errors (with --strict also warnings)
 """
 
-FORMATS: Final = ("text", "json", "sarif", "github")
+FORMATS: Final = ("text", "wide", "json", "sarif", "github")
 
 
 @click.command("lint", help=HELP, short_help="Find errors and questionable settings in files, for CI.")

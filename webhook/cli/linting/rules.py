@@ -12,6 +12,7 @@ from scorer.api.unstructured.json_object import JsonObject
 from webhook.admission.catalogue import CatalogueEntry, Layer, RuleEnforcement, catalogue
 from webhook.cli.errors import UserError, complain
 from webhook.cli.options.base import output_option
+from webhook.cli.text.links import url_of
 from webhook.cli.text.output import print_document, print_table
 
 HELP = """Print the admission rules.
@@ -60,7 +61,7 @@ def command(words: Sequence[str], output: str) -> int:
     elif not matches:
         complain("No rules found")
     elif output == "wide":
-        headers = ["RULE", "SEVERITY", "ON", "KINDS", "LAYERS", "DEMANDS", "SOURCE"]
+        headers = ["RULE", "SEVERITY", "ON", "KINDS", "LAYERS", "DEMANDS", "SOURCE", "DOCS"]
         print_table(headers, [_row(entry, wide=True) for entry in matches])
     else:
         print_table(["RULE", "SEVERITY", "ON", "KINDS", "DEMANDS"], [_row(entry, wide=False) for entry in matches])
@@ -127,7 +128,7 @@ def _row(entry: CatalogueEntry, *, wide: bool) -> list[str]:
     if not wide:
         return [*row, rule.what]
     layers = {layer for enforcement in enforcements for layer in enforcement.layers}
-    return [*row, ",".join(layer for layer in Layer if layer in layers), rule.what, rule.source]
+    return [*row, ",".join(layer for layer in Layer if layer in layers), rule.what, rule.source, url_of(rule.id)]
 
 
 def _operations(enforcements: Iterable[RuleEnforcement]) -> str:

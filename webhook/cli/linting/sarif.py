@@ -15,7 +15,8 @@ from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, shortened
 from webhook.cli.files.documents import Loaded
 from webhook.cli.files.positions import Positions, TextRange
-from webhook.runtime.distribution import installed_version
+from webhook.cli.text.links import FINDING, url_of
+from webhook.runtime.distribution import HOMEPAGE, installed_version
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -71,6 +72,7 @@ def sarif_log(
     driver = {
         "name": "harbormaster",
         "version": installed_version(),
+        "informationUri": HOMEPAGE,
         "rules": [_rule(rule, rules.get(rule, "")) for rule in ids],
     }
     run: JsonObject = {
@@ -85,7 +87,9 @@ def sarif_log(
 
 
 def _rule(rule: str, words: str) -> JsonObject:
-    return {"id": rule, "shortDescription": {"text": words}} if words else {"id": rule}
+    url = url_of(rule, FINDING)
+    help_uri = {"helpUri": url} if url else {}
+    return {"id": rule, **({"shortDescription": {"text": words}} if words else {}), **help_uri}
 
 
 def _result(result: SarifResult, index: int, folder: Path) -> JsonObject:

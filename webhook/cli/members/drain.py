@@ -13,6 +13,7 @@ from webhook.cli.options.base import not_empty, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.staged_updates.wait import DONE, NEEDS_PERSON, TIMED_OUT
+from webhook.cli.text.output import print_line
 
 HELP: Final = """Evict all placements from a member.
 
@@ -53,11 +54,11 @@ def command(name: str, timeout: timedelta | None, dry_run: bool, hub: HubOptions
 async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_run: bool) -> int:
     async with Client(hub.find()) as client:
         await read_member(client, name)
-        drain = MemberDrain(client, name, lambda line: click.echo(printable(line)))
+        drain = MemberDrain(client, name, print_line)
         if dry_run:
             for removal in await drain.expected():
                 reason = "" if removal.standing is RemovalPhase.GOING else f": {removal.message}"
-                click.echo(printable(f"{removal.placement}: {_WOULD.get(removal.standing, removal.standing)}{reason}"))
+                print_line(f"{removal.placement}: {_WOULD.get(removal.standing, removal.standing)}{reason}")
             return DONE
         await cordon(client, name, cordoned=True)
         click.echo(f"{name} cordoned")

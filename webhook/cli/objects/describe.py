@@ -11,7 +11,6 @@ from scorer.api.kinds import group_kind
 from scorer.api.unstructured.documents import conditions_of, dict_at, name_of, namespace_of, text_at
 from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.unstructured.secrets import SECRET, is_shown
-from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
@@ -19,6 +18,7 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_resources, suggestion
 from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.text.output import print_line
 from webhook.runtime.yaml import format_yaml
 
 HELP = """Show the details of objects and their Events.
@@ -93,7 +93,7 @@ async def _describe(
                     click.echo("\n")
                 first = False
                 for line in description(document, about, datetime.now(UTC)):
-                    click.echo(printable(line))
+                    print_line(line)
         if first and not missing:
             complain("No resources found")
         for line in missing:

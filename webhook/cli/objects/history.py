@@ -17,7 +17,7 @@ from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources
 from webhook.cli.options.base import grouped, hub_namespace_option, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
-from webhook.cli.text.output import print_document, print_table
+from webhook.cli.text.output import print_document, print_table, with_urls
 from webhook.history.entry import EntryType, RecordEntry
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, HistoryPage, Query, find
 from webhook.history.record import LABEL, LABELS
@@ -108,7 +108,7 @@ class _HistoryFilter:
         help="Namespace where harbormaster is installed.  [default: harbormaster-system]",
     ),
 )
-@output_option("table", "json", "yaml")
+@output_option("table", "wide", "json", "yaml")
 @hub_options
 def command(words: Sequence[str], choice: _HistoryFilter, output: str, hub: HubOptions) -> int:
     """Show what has happened."""
@@ -147,11 +147,12 @@ async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
 
 
 def _show(page: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> None:
-    if output != "table":
+    if output not in ("table", "wide"):
         print_document(page.document(), output)
         return
     if page.entries:
-        print_table(HEADERS, [_row(entry) for entry in reversed(page.entries)])
+        rows = [_row(entry) for entry in reversed(page.entries)]
+        print_table(*(with_urls(HEADERS, rows) if output == "wide" else (HEADERS, rows)))
     elif is_kept:
         complain("No entries found")
     else:

@@ -24,7 +24,7 @@ from webhook.cli.hub.resource_arguments import parse_reference
 from webhook.cli.objects.tree_output import TreeChangeLog, make_nodes, plain_lines, rich_tree
 from webhook.cli.options.base import output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.text.output import is_terminal, print_document
+from webhook.cli.text.output import is_terminal, print_document, print_line
 
 Draw = Callable[[JsonObject, str], None]
 """Draws a tree, with the reason why it may be stale."""
@@ -355,7 +355,7 @@ class _Show:
 
     def _echo(self, lines: Iterable[str]) -> None:
         for line in lines:
-            click.echo(line)
+            print_line(line)
         sys.stdout.flush()
 
 

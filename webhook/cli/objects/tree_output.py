@@ -5,7 +5,7 @@ every node is one line for ``grep`` and never cut.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from scorer.api.conditions import TRUE
@@ -13,6 +13,8 @@ from scorer.api.names import ADVISORIES, REMOVAL_PENDING_CONDITION
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import format_count, printable
 from scorer.rollout.views.tree import ClusterState, ObjectState, title_of_object
+from webhook.cli.text.links import STATE
+from webhook.cli.text.output import with_links
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -49,10 +51,11 @@ _STYLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some words of a line and their style."""
+    """Some words of a line, their style, and their kind as `webhook.cli.text.links` links them."""
 
     text: str
     style: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ def placement_line(placement: Mapping[str, Any]) -> tuple[Part, ...]:
 
 
 def _state(state: str, detail: str) -> tuple[Part, ...]:
-    return (Part(f"{_GAP}{state}", _STYLES.get(state, "")), *((Part(f": {detail}"),) if detail else ()))
+    name = Part(state, _STYLES.get(state, ""), STATE)
+    return (Part(_GAP), name, *((Part(f": {detail}"),) if detail else ()))
 
 
 def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
@@ -162,12 +166,16 @@ def _conditions(conditions: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
 
 
 def _condition(condition: Mapping[str, Any]) -> Iterator[Part]:
-    yield Part(f"{_GAP}{condition['type']} ")
+    yield Part(_GAP)
+    yield Part(condition["type"])
+    yield Part(" ")
     yield Part(condition["status"], "red" if condition["status"] == "False" else "yellow")
     if not condition["current"]:
         yield Part(" of an earlier generation", "dim")
     elif condition["status"] != "True":
-        yield Part(f" {condition['reason']}" + (f": {condition['message']}" if condition["message"] else ""))
+        yield Part(" ")
+        yield Part(condition["reason"], kind=condition["type"])
+        yield Part(f": {condition['message']}" if condition["message"] else "")
 
 
 def _ending(document: Mapping[str, Any]) -> Iterator[_TreeNode]:
@@ -231,7 +239,7 @@ def _binding(cluster: Mapping[str, Any]) -> Iterator[_TreeNode]:
 def _flush(parts: Iterable[Part]) -> list[Part]:
     """Drop the gap before the first of the parts."""
     first, *others = parts
-    return [Part(first.text.lstrip(), first.style), *others]
+    return [replace(first, text=first.text.lstrip()), *others]
 
 
 def _work(work: Mapping[str, Any], *, everything: bool) -> _TreeNode:
@@ -357,7 +365,10 @@ def _grow(branch: "Tree", node: _TreeNode) -> None:
 def _rich_text(node: _TreeNode) -> Any:
     from rich.text import Text
 
-    return Text.assemble(*((printable(part.text), part.style) for part in node.parts))
+    line = Text()
+    for part in node.parts:
+        line.append_text(with_links(Text(printable(part.text), part.style), part.kind))
+    return line
 
 
 class TreeChangeLog:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.kubeconfig import find_kubeconfig
 from webhook.cli.options.base import grouped, output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.text.output import print_document
+from webhook.cli.text.output import print_document, print_line
 
 if TYPE_CHECKING:
     from webhook.doctor.installation import InstallationOptions
@@ -134,7 +133,7 @@ def command(place: _InstallationOptions, member: _MemberOptions, output: str, hu
     if output == "table":
         for check in document["checks"]:
             for line in _lines(check):
-                click.echo(printable(line))
+                print_line(line)
     else:
         print_document(document, output)
     return 0 if document["well"] else 1

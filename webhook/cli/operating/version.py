@@ -9,13 +9,12 @@ import click
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER
 from scorer.api.names import AGENT_VERSION
 from scorer.api.unstructured.documents import label, name_of, namespace_of, text_at
-from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.text.output import print_document
+from webhook.cli.text.output import print_document, print_line
 from webhook.runtime.distribution import installed_version
 
 _WHAT: Final = {"server": "what is installed on the hub", "agents": "the members of the fleet"}
@@ -53,7 +52,7 @@ def command(only_client: bool, output: str, hub: HubOptions) -> int:
         return 0
     click.echo(f"harbormaster {versions['version']}")
     for line in _lines(versions):
-        click.echo(printable(line))
+        print_line(line)
     return 0
 
 

@@ -9,7 +9,6 @@ import click
 from scorer.api.family import PlacementRef, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
@@ -19,7 +18,8 @@ from webhook.cli.options.base import output_option, repository_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.planning.explanation import advice, details, heading, history, limits, overview, ranges
-from webhook.cli.text.output import print_document, print_table
+from webhook.cli.text.links import CLUSTER, url_of
+from webhook.cli.text.output import print_document, print_line, print_table, with_urls
 
 HELP = """Explain why a placement got its clusters.
 
@@ -33,6 +33,7 @@ Examples:
   harbormaster explain crp/payments busybee keenowl
   harbormaster explain -f examples/fleet crp/payments busybee
   harbormaster explain rp/team-a/web -o json
+  harbormaster explain crp/payments -o wide    with the URL of the page about each verdict
   harbormaster explain crp/payments --runs     earlier decisions, and what changed between them
 
 \b
@@ -46,7 +47,7 @@ Exit codes:
 @click.argument("placement", shell_complete=tab("placements"))
 @click.argument("clusters", nargs=-1, metavar="[CLUSTER]...", shell_complete=tab("clusters"))
 @repository_option
-@output_option("text", "json", "yaml")
+@output_option("text", "wide", "json", "yaml")
 @click.option("--runs", is_flag=True, help="Show the last decisions, each compared with the one before it.")
 @now_option
 @hub_options
@@ -66,10 +67,10 @@ def command(
             raise click.UsageError("--runs cannot be used with -f, CLUSTER or --now")
         connection = hub.find()
         past = run(_ask(connection, placement_ref(name, namespace), runs=True))
-        if output != "text":
-            print_document(past, output)
-        else:
+        if output in ("text", "wide"):
             _echo(list(history(past)))
+        else:
+            print_document(past, output)
         return 0
     if files:
         hub.refuse_with_files()
@@ -80,10 +81,10 @@ def command(
         connection = hub.find()
         answer = run(_ask(connection, placement_ref(name, namespace), runs=False))
     answer = _only(answer, clusters)
-    if output != "text":
-        print_document(answer, output)
+    if output in ("text", "wide"):
+        _print(placement, answer, in_detail=bool(clusters), wide=output == "wide")
     else:
-        _print(placement, answer, in_detail=bool(clusters))
+        print_document(answer, output)
     return 0
 
 
@@ -133,16 +134,19 @@ def _only(answer: Mapping[str, Any], clusters: Sequence[str]) -> Mapping[str, An
     return {**answer, "items": [item for item in answer["items"] if item["cluster"] in clusters]}
 
 
-def _print(reference: str, answer: Mapping[str, Any], *, in_detail: bool) -> None:
+def _print(reference: str, answer: Mapping[str, Any], *, in_detail: bool, wide: bool) -> None:
     items = answer["items"]
     lines = heading(reference, answer)
     if in_detail:
         for item in items:
-            lines += ["", *details(item)]
+            lines += ["", *details(item), *([f"  see {url_of(item['verdict'], CLUSTER)}"] if wide else [])]
         _echo(lines)
         return
     _echo([*lines, ""])
-    print_table(*overview(items))
+    headers, rows = overview(items)
+    if wide:
+        headers, rows = with_urls(headers, rows)
+    print_table(headers, rows)
     over = "Clusters that would exceed a spread limit (ranked after all others):"
     for title, notes in (
         (over, limits(items)),
@@ -155,4 +159,4 @@ def _print(reference: str, answer: Mapping[str, Any], *, in_detail: bool) -> Non
 
 def _echo(lines: Sequence[str]) -> None:
     for line in lines:
-        click.echo(printable(line))
+        print_line(line)

@@ -12,7 +12,7 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import complain
 from webhook.cli.planning.run_output import changed_upgrades, print_runs
-from webhook.cli.text.output import print_table
+from webhook.cli.text.output import print_line, print_table
 
 MOST_KEPT: Final = 12
 """Maximum number of kept clusters of a placement that are named. Gained and lost clusters are all named."""
@@ -53,7 +53,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     if visible:
         print_table(_HEADERS, [_row(entry) for entry in visible])
     for line in _rollouts(visible):
-        click.echo(printable(line))
+        print_line(line)
     if rest := len(entries) - len(visible):
         subject = "1 placement does not change." if rest == 1 else f"{rest} placements do not change."
         click.echo(f"\n{subject}" if visible else subject)
@@ -63,7 +63,7 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
 
 def _print_rest(plan: JsonObject) -> None:
     for line in rest_lines(plan):
-        click.echo(printable(line))
+        print_line(line)
     for line in assumption_lines(plan):
         complain(f"note: {line}")
 
@@ -100,7 +100,7 @@ def _place(item: Mapping[str, Any]) -> str:
 
 def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:
     if words := describe_fleet(fleet):
-        click.echo(printable(f"Fleet: {words}"))
+        print_line(f"Fleet: {words}")
         click.echo()
 
 
@@ -152,7 +152,7 @@ def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
         head = answer[side]
         requested = "all" if head["wanted"] is None else head["wanted"]
         line = f"{name}: {reference(head)}, {head['type']}, wants {requested}, gets {head['found']}"
-        click.echo(printable(line if head["satisfied"] else f"{line}: {head['message']}"))
+        print_line(line if head["satisfied"] else f"{line}: {head['message']}")
     different = [cluster for cluster in answer["clusters"] if cluster["differs"]]
     if different:
         click.echo()

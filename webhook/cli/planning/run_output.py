@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.quoting import printable
+from webhook.cli.text.output import print_line
 
 _SIGNS: Final = {"Added": "+", "Removed": "-", "Changed": "~"}
 _VERDICTS: Final = {
@@ -33,7 +33,7 @@ def print_runs(runs: Sequence[JsonObject], upgrades: Sequence[JsonObject], *, af
         if place or after_other:
             click.echo()
         for line in lines:
-            click.echo(printable(line))
+            print_line(line)
 
 
 def run_lines(run: JsonObject) -> Iterator[str]:

@@ -13,7 +13,6 @@ from scorer.api.kinds import NODE_POOL, PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import is_deleting, metadata_of
 from scorer.api.unstructured.json_object import format_time
-from scorer.api.values.quoting import printable
 from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, CarriedOut, Confirmation
 from scorer.rollout.confirmation.member_contents import describe_contents
 from scorer.rollout.views.removals import UnconfirmedRemoval
@@ -23,6 +22,7 @@ from webhook.cli.hub.resource_arguments import parse_reference, parse_resources
 from webhook.cli.options.base import hub_namespace_option, not_empty, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.removals.effects import PendingGroup, recorded, would_remove
+from webhook.cli.text.output import print_line
 from webhook.runtime.clock import utc_now
 
 HELP: Final = """Confirm the removal of content from members.
@@ -93,10 +93,10 @@ async def _confirm(
         else:
             groups = await would_remove(client, place)
         if not groups:
-            click.echo(printable(f"{resource}: nothing needs confirmation"))
+            print_line(f"{resource}: nothing needs confirmation")
             return 0
         for group in groups:
-            click.echo(printable(f"{group.ref}: {group.effect} ({group.digest})"))
+            print_line(f"{group.ref}: {group.effect} ({group.digest})")
         if not _is_agreed("Remove this from the members?", yes=yes):
             return 1
         by_ref: dict[str, set[str]] = defaultdict(set)
@@ -143,12 +143,12 @@ async def _abandon(client: Client, place: ResourcePath, resource: str, *, yes: b
     document = await client.get(place)
     if place.kind not in (PLACEMENT, RESOURCE_PLACEMENT) or not is_deleting(document):
         raise UserError(f"--abandon: {resource} is not a placement that is being deleted")
-    click.echo(printable(f"{resource}: its content remains on the members, unmanaged"))
+    print_line(f"{resource}: its content remains on the members, unmanaged")
     if not _is_agreed("Finish the deletion?", yes=yes):
         return 1
     strategy = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
     await client.patch(place, {"spec": {"strategy": strategy}})
-    click.echo(printable(f"{resource}: content abandoned"))
+    print_line(f"{resource}: content abandoned")
     return 0
 
 
@@ -156,7 +156,7 @@ async def _write(client: Client, by_ref: Mapping[str, set[str]]) -> None:
     for ref, digests in sorted(by_ref.items()):
         place = await _place(client, ref, None)
         expiry = await retry_on_conflict(partial(_annotate, client, place, frozenset(digests)))
-        click.echo(printable(f"{ref} confirmed until {expiry}"))
+        print_line(f"{ref} confirmed until {expiry}")
 
 
 async def _annotate(client: Client, place: ResourcePath, digests: frozenset[str]) -> str:

@@ -10,13 +10,12 @@ import click
 from scorer.api.unstructured.documents import dicts_at
 from scorer.api.unstructured.json_object import JsonObject, format_time, parse_time
 from scorer.api.values.duration import format_duration
-from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import approval_command
 from scorer.staged_update.phase import RunWait
 from scorer.staged_update.views.overview import overview
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.staged_updates.run_client import RunView
-from webhook.cli.text.output import print_table
+from webhook.cli.text.output import print_line, print_table
 
 HEADERS: Final = ("STAGE", "CLUSTER", "STATE", "SINCE", "FINISHED", "MESSAGE")
 MOST_CLUSTERS: Final = 5
@@ -65,14 +64,14 @@ def print_run(document: JsonObject, now: datetime) -> None:
     heading = (
         f"{about['name']}: {about['phase']}  placement {about['placement']}, strategy {about['strategy']}{content}"
     )
-    click.echo(printable(heading))
+    print_line(heading)
     for line in _remarks(about):
-        click.echo(printable(line))
+        print_line(line)
     rows = list(_rows(document))
     if rows:
         print_table(HEADERS, rows)
     for line in wait_lines(document, now):
-        click.echo(printable(line))
+        print_line(line)
 
 
 def _remarks(about: JsonObject) -> Iterator[str]:

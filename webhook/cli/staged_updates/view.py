@@ -8,10 +8,9 @@ from typing import Generic
 import click
 
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.quoting import printable
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.staged_updates.wait import DONE, F, RunReader, Verdict, WaitOptions, follow, report
-from webhook.cli.text.output import print_document
+from webhook.cli.text.output import print_document, print_line
 from webhook.runtime.clock import utc_now
 
 
@@ -63,7 +62,7 @@ class Shown(Generic[F]):
             self._view.table(document, utc_now())
         else:
             for line in self._view.news(last, document):
-                click.echo(printable(line))
+                print_line(line)
 
     def wait_lines(self, run: F) -> Iterable[str]:
         """Return the waits of a run, one line each."""

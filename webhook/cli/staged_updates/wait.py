@@ -11,7 +11,6 @@ import click
 
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.duration import format_duration
-from scorer.api.values.quoting import printable
 from scorer.staged_update.phase import RunPhase, RunWaitKind
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import HubRefusedError
@@ -20,6 +19,7 @@ from webhook.cli.options.hub import HubOptions
 from webhook.cli.options.times import Duration
 from webhook.cli.staged_updates.output import run_document, wait_lines
 from webhook.cli.staged_updates.run_client import Runs, RunView
+from webhook.cli.text.output import print_line
 from webhook.runtime.clock import utc_now
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -263,7 +263,7 @@ def report(code: int, run: FollowedRun, wait_options: WaitOptions, lines: Callab
         click.echo(f"run {name}: {situation.phase}")
     if code == NEEDS_PERSON:
         for line in lines():
-            click.echo(printable(line))
+            print_line(line)
     return code
 
 

@@ -15,10 +15,12 @@ import click
 import orjson
 
 from scorer.api.values.quoting import printable
+from webhook.cli.text.links import kind_of_column, linked, links_are_shown, links_in, urls_in
 from webhook.settings.variables import CommandVariables
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 _GAP: Final = "   "
 _NARROWEST: Final = 3
@@ -80,8 +82,21 @@ def print_table(
         _print_with_prose_below(console, headers, texts, widths, below)
         return
     for row in texts:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        styled = (Text(cell, _STYLES.get(cell, "")) for cell in row)
+        table.add_row(*map(with_links, styled, map(kind_of_column, headers)))
     console.print(table)
+
+
+def with_urls(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return a table with one more column: the URLs of the paragraphs about the words of each row."""
+    return [*headers, "DOCS"], [[*row, urls_in(row, headers)] for row in rows]
+
+
+def with_links(text: "Text", kind: str = "") -> "Text":
+    """Add links to the words of *text* that the documents explain, if links are shown."""
+    for link in links_in(text.plain, kind) if links_are_shown() else ():
+        text.stylize(f"link {link.url}", link.start, link.end)
+    return text
 
 
 _LONGEST_WORD: Final = 32
@@ -100,10 +115,11 @@ def _print_with_prose_below(
     short = [position for position in range(len(headers)) if position not in prose]
 
     def line(cells: Sequence[str], style: str = "") -> Text:
-        parts = [
-            (cells[position].ljust(widths[position]) + _GAP, style or _STYLES.get(cells[position], ""))
-            for position in short
-        ]
+        parts = []
+        for position in short:
+            text = Text(cells[position], style or _STYLES.get(cells[position], ""))
+            gap = " " * (widths[position] - len(cells[position])) + _GAP
+            parts += [with_links(text, kind_of_column(headers[position])), Text(gap)]
         return Text.assemble(*parts)
 
     console.print(line(headers, "bold"), overflow="ignore", no_wrap=True)
@@ -111,7 +127,8 @@ def _print_with_prose_below(
         console.print(line(row), overflow="ignore", no_wrap=True)
         for position in prose:
             if row[position]:
-                console.print(Padding(Text(f"{headers[position].lower()}: {row[position]}"), (0, 0, 0, len(_INDENT))))
+                text = with_links(Text(f"{headers[position].lower()}: {row[position]}"))
+                console.print(Padding(text, (0, 0, 0, len(_INDENT))))
 
 
 def print_plain(
@@ -122,9 +139,19 @@ def print_plain(
     column_widths = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
     column_widths = [max(width, _NARROWEST) for width in column_widths]
     column_widths = [max(pair) for pair in zip(column_widths, widths, strict=True)] if widths else column_widths
+    kinds = [kind_of_column(header) for header in headers] or [""] * len(column_widths)
     for line in lines:
-        click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, column_widths, strict=True)).rstrip())
+        cells = (
+            linked(cell, kind) + " " * (width - len(cell))
+            for cell, kind, width in zip(line, kinds, column_widths, strict=True)
+        )
+        click.echo(_GAP.join(cells).rstrip())
     return column_widths
+
+
+def print_line(line: str) -> None:
+    """Print a line of text: without control characters, and with links from its words if they are shown."""
+    click.echo(linked(printable(line)))
 
 
 def print_document(value: Any, output: str) -> None:

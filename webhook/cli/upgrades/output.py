@@ -9,12 +9,11 @@ import click
 from scorer.api.unstructured.documents import dict_at, dicts_at, status_of
 from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.values.duration import format_duration
-from scorer.api.values.quoting import printable
 from scorer.upgrade.views.situation import UpgradeWait, UpgradeWaitKind, overview
 from webhook.cli.hub.client import Client
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.staged_updates.output import States, changes, command_line, wait_times
-from webhook.cli.text.output import print_document, print_table
+from webhook.cli.text.output import print_document, print_line, print_table
 from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView
 from webhook.runtime.clock import utc_now
 
@@ -56,16 +55,16 @@ def print_upgrade(document: JsonObject, now: datetime) -> None:
     heading = (
         f"{about['name']}: {about['phase']}  {about['type']}{version}, {counts['completed']} of {counts['total']} done"
     )
-    click.echo(printable(heading))
+    print_line(heading)
     if about["message"] and about["phase"] in ("Failed", "NotStarted", "Stopping", "Stopped"):
-        click.echo(printable(about["message"]))
+        print_line(about["message"])
     if rows := list(_rows(document)):
         columns = [at for at, header in enumerate(HEADERS) if header != "VERSION" or any(row[at] for row in rows)]
         print_table([HEADERS[at] for at in columns], [[row[at] for at in columns] for row in rows])
     for line in upgrade_wait_lines(document, now):
-        click.echo(printable(line))
+        print_line(line)
     if document["plan"] is not None and (end := expected_end(document["plan"], about["phase"], now)):
-        click.echo(printable(end))
+        print_line(end)
 
 
 def expected_end(plan: JsonObject, phase: str, now: datetime) -> str:

@@ -5,14 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import click
-
 from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
 from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.upgrade.fields import LONGEST_GENERATED_NAME
 from scorer.api.values.duration import format_duration
-from scorer.api.values.quoting import printable
-from webhook.cli.text.output import print_table
+from webhook.cli.text.output import print_line, print_table
 
 HEADERS: Final = ("MEMBER", "ACTION", "START", "END", "BOUND BY", "REASON")
 _HASH: Final = 9
@@ -55,14 +52,14 @@ def print_plan(plan: JsonObject, name: str, now: datetime, background: Backgroun
         background: Other known facts about the run.
     """
     late = f", at the latest {plan['etaP90']}" if plan.get("etaP90") else ""
-    click.echo(printable(f"{name}: {_over(plan, now)}{late}, as of {plan.get('computedAt', '')}"))
+    print_line(f"{name}: {_over(plan, now)}{late}, as of {plan.get('computedAt', '')}")
     many = f"at most {plan.get('maxConcurrent', 0)} concurrently"
-    click.echo(printable(f"{many}, {plan.get('exposure', 0)} upgraded before the first gate or wait"))
+    print_line(f"{many}, {plan.get('exposure', 0)} upgraded before the first gate or wait")
     rows = [_planned(member, background.states) for member in dicts_at(plan, "members")]
     if rows:
         print_table(HEADERS, rows)
     for line in _besides(plan, gates_by_name(name, background.strategy)):
-        click.echo(printable(line))
+        print_line(line)
 
 
 def _over(plan: JsonObject, now: datetime) -> str:

@@ -30,7 +30,7 @@ from webhook.cli.staged_updates.wait import (
     stopping_options,
     waiting_options,
 )
-from webhook.cli.text.output import print_document
+from webhook.cli.text.output import print_document, print_line
 from webhook.cli.upgrades.output import (
     list_upgrades,
     print_upgrade,
@@ -328,7 +328,7 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
         runs = UpgradeRuns(client)
         await runs.order(name, decide)
     words = ", ".join(effect.description for effect in skips if effect.does_something)
-    click.echo(printable(f"{runs.title(name)} will skip {words}"))
+    print_line(f"{runs.title(name)} will skip {words}")
     for note in notes:
         complain(printable(f"note: {note}"))
     return DONE

@@ -68,16 +68,17 @@ def test_a_kind_shows_its_own_part_of_a_rule(cli):
 
 
 def test_tables(cli):
-    """Many kinds are counted, unless the table may be wide; then it has layers and source, too."""
+    """Many kinds are counted, unless the table may be wide; then it has layers, source and URL, too."""
     narrow = cli("rules", "A-01", "X-51").stdout.splitlines()
     assert narrow[0].split() == ["RULE", "SEVERITY", "ON", "KINDS", "DEMANDS"]
     assert narrow[1].split()[:5] == ["A-01", "deny", "create,update", "33", "kinds"]
     assert narrow[2].split()[:5] == ["X-51", "warn", "update", "status", "careq,areq"]
     wide = cli("rules", "X-14", "X-62", "-o", "wide").stdout.splitlines()
-    assert wide[0].split() == ["RULE", "SEVERITY", "ON", "KINDS", "LAYERS", "DEMANDS", "SOURCE"]
+    assert wide[0].split() == ["RULE", "SEVERITY", "ON", "KINDS", "LAYERS", "DEMANDS", "SOURCE", "DOCS"]
     assert wide[1].split()[:5] == ["X-14", "deny,warn", "create,update", "crp,rp", "webhook"]
     assert wide[2].split()[4] == "webhook,live"
-    assert wide[2].endswith("KubeFleet issue 846")
+    assert wide[2].split()[-4:-1] == ["KubeFleet", "issue", "846"]
+    assert wide[2].endswith("https://harbormaster.dev/docs/reference/rules.html#x-62")
 
 
 def test_a_rule_that_is_left_to_others(cli):

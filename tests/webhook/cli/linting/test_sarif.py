@@ -27,7 +27,12 @@ def test_the_log_is_as_the_standard_has_it(results):
 def test_results_point_at_their_rules():
     run = sarif_log(RESULTS, {"K-30": "No zero."}, FOLDER)["runs"][0]
     rules = run["tool"]["driver"]["rules"]
-    assert rules == [{"id": "K-18"}, {"id": "K-30", "shortDescription": {"text": "No zero."}}]
+    page = "https://harbormaster.dev/docs/reference/rules.html"
+    assert rules == [
+        {"id": "K-18", "helpUri": f"{page}#k-18"},
+        {"id": "K-30", "shortDescription": {"text": "No zero."}, "helpUri": f"{page}#k-30"},
+    ]
+    assert run["tool"]["driver"]["informationUri"] == "https://harbormaster.dev"
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [one.rule for one in RESULTS]
     assert re.fullmatch(r"[0-9]+(\.[0-9]+)+.*", run["tool"]["driver"]["version"])
 
