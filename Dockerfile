@@ -43,6 +43,7 @@ RUN python3 -m venv --without-pip /tools \
 COPY pyproject.toml README.md LICENSE ./
 COPY docs/man docs/man
 COPY examples/fleet examples/fleet
+COPY charts/harbormaster-agent charts/harbormaster-agent
 COPY certs certs
 COPY scorer scorer
 COPY webhook webhook

@@ -46,12 +46,17 @@ def installed(wheel, tmp_path_factory) -> Path:
     return folder
 
 
-def test_it_has_types_the_example_and_manual_pages(wheel):
+def test_it_has_types_the_example_the_chart_and_manual_pages(wheel):
     names = ZipFile(wheel).namelist()
     assert {f"{package}/py.typed" for package in ("webhook", "scorer", "certs")} <= set(names)
     assert {Path(name).name for name in names if name.startswith("webhook/example_fleet/")} == {
         path.name for path in FLEET.iterdir()
     }
+    chart = ROOT / "charts" / "harbormaster-agent"
+    packed = {
+        name.removeprefix("webhook/charts/harbormaster-agent/") for name in names if "harbormaster-agent/" in name
+    }
+    assert packed == {str(path.relative_to(chart)) for path in chart.rglob("*") if path.is_file()}
     pages = {Path(name).name for name in names if "/share/man/man1/" in name}
     assert pages == {path.name for path in (ROOT / "docs" / "man").iterdir()}
 

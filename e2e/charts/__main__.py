@@ -2,7 +2,7 @@
 
 import sys
 
-from e2e.charts.golden import GOLDEN, cases, golden
+from e2e.charts.golden import AGENT_DEPLOYMENT, GOLDEN, agent_deployment, cases, golden
 from e2e.charts.rendering import Helm
 from e2e.controlplane.build import Programs
 
@@ -18,6 +18,7 @@ def main() -> None:
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"wrote {path.relative_to(GOLDEN)}\n")
         expected.add(path)
+    AGENT_DEPLOYMENT.write_text(agent_deployment(helm), encoding="utf-8")
     for path in set(GOLDEN.rglob("*.yaml")) - expected:
         path.unlink()
 

@@ -4,15 +4,18 @@ What is made from the code and compared with it elsewhere is left out: definitio
 configurations, the content of dashboards.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from e2e.charts.rendering import Document, Helm, name_of, read_case
 from tests.charts.made import AGENT, HUB
+from webhook.processes import agent_installation as installation
 from webhook.runtime.yaml import format_yaml
 
 GOLDEN: Final = Path(__file__).parent / "golden"
+AGENT_DEPLOYMENT: Final = Path(installation.__file__).with_name(installation.RENDERING)
 
 
 def cases() -> Iterator[tuple[Path, Path, Path]]:
@@ -26,6 +29,29 @@ def golden(helm: Helm, chart: Path, values: Path) -> str:
     """Return what a chart renders, sorted by kind and name."""
     rendered = sorted(helm.render(chart, read_case(values)), key=name_of)
     return format_yaml(*(_shown(each) for each in rendered if each["kind"] != "CustomResourceDefinition"))
+
+
+def agent_deployment(helm: Helm) -> str:
+    """Return the Deployment that `join` applies without helm, as the chart renders it."""
+    values = {
+        **_nested(installation.release_values(installation.MEMBER_PLACEHOLDER)),
+        "image": {"repository": installation.IMAGE_PLACEHOLDER, "tag": "tag"},
+    }
+    [document] = helm.render(AGENT, values, release=AGENT.name, namespace=installation.NAMESPACE_PLACEHOLDER)
+    [container] = document["spec"]["template"]["spec"]["containers"]
+    container["image"] = installation.IMAGE_PLACEHOLDER
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for path, value in values.items():
+        *folders, name = path.split(".")
+        place = nested
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[name] = value
+    return nested
 
 
 def _shown(document: Document) -> Document:

@@ -53,6 +53,10 @@ NOBODY = "lion"
 """A user of both clusters without rights."""
 
 
+QUIET = ("--yes", "--agent=none")
+"""Options of every join: nothing is asked, and no agent is installed."""
+
+
 class Pair:
     """A hub where harbormaster is installed, and a cluster where it is not.
 
@@ -124,7 +128,7 @@ class Pair:
 
         Args:
             command: Which of the two.
-            words: Replace those that every call has.
+            words: Replace those that every call has. No agent is installed unless they say how.
             kubeconfig: Names both clusters; None: that of the administrator.
             name: Of the member.
             reached: Name the member's cluster, too.
@@ -137,7 +141,7 @@ class Pair:
             "--context=hub",
             *(["--member-context=member"] if reached else []),
         ]
-        given += [f"--kubeconfig={kubeconfig or self.kubeconfig()}", *words]
+        given += [f"--kubeconfig={kubeconfig or self.kubeconfig()}", *(QUIET if command == "join" else []), *words]
         if in_process:
             return run_here(*given[1:])
         return subprocess.run(given, capture_output=True, text=True, check=False, timeout=300)

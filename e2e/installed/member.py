@@ -1,9 +1,8 @@
-"""A second cluster in the network of a bed, which becomes a member with the printed words of ``harbormaster join``."""
+"""A second cluster in the network of a bed, which ``harbormaster join`` makes a member."""
 
 import contextlib
 import json
 import os
-import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from e2e.controlplane.service import HARBORMASTER
 from e2e.installed.images import installed_images
 from e2e.installed.release import EVERYTHING, QUICK, Release
 from e2e.kubelet.bed import BESIDE, Bed
-from e2e.kubelet.images import PROJECT, Image
+from e2e.kubelet.images import Image
 
 MEMBER = "berlin"
 
@@ -35,42 +34,24 @@ class Member:
         _write_contexts(self.kubeconfig, hub=hub.cluster, member=self.bed.cluster)
 
     def join(self, *words: str) -> str:
-        """Run ``harbormaster join``; returns what it printed.
+        """Run ``harbormaster join``, which finds helm; returns what it printed.
 
         Raises:
             AssertionError: It failed.
         """
         where = ("--context=hub", "--member-context=member", f"--kubeconfig={self.kubeconfig}")
-        command = [str(HARBORMASTER), "join", MEMBER, *where, *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        command = [str(HARBORMASTER), "join", MEMBER, *where, "--yes", *words]
+        homes = {f"HELM_{each}_HOME": str(self.bed.folder / "helm") for each in ("CACHE", "CONFIG", "DATA")}
+        path = f"{self._helm.parent}:{os.environ['PATH']}"
+        environment = {**os.environ, **homes, "PATH": path}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def become(self) -> None:
-        """Start it, have it join with the words that are printed, and wait until it is Joined and Healthy."""
+        """Start it, have it join with an agent from the chart, and wait until it is Joined and Healthy."""
         self.bed.start()
-        self.install(self.join("--timeout=0"))
         assert self.join("--timeout=120").endswith(f"{MEMBER} is Joined and Healthy\n")
-
-    def install(self, printed: str) -> None:
-        """Run the line for helm that ``join`` has printed, as it stands, in the folder of the project.
-
-        Raises:
-            AssertionError: There is none, or it failed.
-        """
-        line = next(line for line in printed.splitlines() if line.strip().startswith("helm "))
-        _, *words = shlex.split(line)
-        homes = {f"HELM_{each}_HOME": str(self.bed.folder / "helm") for each in ("CACHE", "CONFIG", "DATA")}
-        done = subprocess.run(
-            [str(self._helm), *words],
-            cwd=PROJECT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-            env={**os.environ, **homes},
-        )
-        assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
 @contextlib.contextmanager

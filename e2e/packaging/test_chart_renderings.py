@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from e2e.charts.changes import AGENT_CHANGES, AGENT_VALUES, HUB_CHANGES, LOOP, SERVE
-from e2e.charts.golden import GOLDEN, cases, golden
+from e2e.charts.golden import AGENT_DEPLOYMENT, GOLDEN, agent_deployment, cases, golden
 from e2e.charts.places import found_at
 from e2e.charts.rendering import NAMESPACE, Helm, HelmError, name_of, place_of, read_case
 from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
@@ -52,6 +52,10 @@ def helm(programs):
 def test_helm_finds_nothing_wrong(helm, case):
     chart, values, _ = CASES[case]
     assert "0 chart(s) failed" in helm.lint(chart, values)
+
+
+def test_the_deployment_that_join_applies_is_the_rendering_of_the_chart(helm):
+    assert agent_deployment(helm) == AGENT_DEPLOYMENT.read_text(encoding="utf-8"), "run `make charts`"
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -194,7 +194,7 @@ def test_an_uninstall_leaves_nothing_that_asks_and_says_what_waits_for_a_loop(he
         assert done.stdout.splitlines() == [
             "ValidatingWebhookConfiguration/harbormaster-hb-harbormaster removed",
             "MutatingWebhookConfiguration/harbormaster-hb-harbormaster removed",
-            "ClusterResourcePlacement: 1 with finalizers, which cannot be deleted while no loop runs",
+            "ClusterResourcePlacement: 1 remaining, 1 with finalizers, which cannot be deleted while no loop runs",
         ]
         for document in configurations:
             assert not Objects(quay).find(

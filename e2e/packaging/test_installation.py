@@ -347,7 +347,7 @@ def test_when_critical_pods_take_every_node_writes_wait(disturbed, whole_node):
     wait_until("no replica is left", lambda: unjudged(release), EVICTED_SECONDS)
 
 
-def test_a_cluster_joins_by_the_printed_words_and_gets_what_is_placed(release, member):
+def test_a_cluster_joins_by_one_command_and_gets_what_is_placed(release, member):
     on_hub, in_member = release.bed.objects, Objects(member.bed.cluster)
     assert condition_of(on_hub.get(MEMBER_CLUSTER, MEMBER), "Joined")["status"] == "True"
     on_hub.create(make_namespace("shop"))

@@ -2,21 +2,28 @@
 
 All checks come before the first write: both API servers answer, the caller may write there, and neither the cluster nor
 the name belongs to another member. A run that is interrupted between two writes can be repeated: the agent's objects
-come first, then its account on the hub, then the MemberCluster, and the token last. Each object is written completely
-or not at all, and unchanged objects are skipped.
+come first, then its account on the hub, then the MemberCluster, then the token, and the agent's installation last. Each
+object is written completely or not at all, and unchanged objects are skipped.
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from scorer.api.conditions import TRUE
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.names import member_namespace
-from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, labels_of, spec_of, status_of, texts_at
+from scorer.api.unstructured.documents import (
+    dict_at,
+    dicts_at,
+    is_deleting,
+    labels_of,
+    spec_of,
+    status_of,
+    text_at,
+    texts_at,
+)
 from scorer.membership.identity import HubMember
 from scorer.membership.joined import missing_for_joining
 from scorer.membership.member_status import JOINED
@@ -27,12 +34,21 @@ from webhook.kube.ports import Key, StoreError
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
 from webhook.member.membership.hub_token import SERVICE_ACCOUNT, request_token
 from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
+from webhook.processes.agent_installation import (
+    AgentInstall,
+    AgentRequest,
+    Helm,
+    Image,
+    InstallMethod,
+    find_agent,
+    find_image,
+    plan_installation,
+)
 from webhook.processes.member_objects import (
     AGENT,
     DEPLOYMENT,
     DesiredObject,
     account_of,
-    deployment,
     identity_of,
     member_cluster,
     on_hub,
@@ -41,10 +57,20 @@ from webhook.processes.member_objects import (
 )
 from webhook.processes.rbac import CLUSTER_ROLE
 from webhook.processes.rbac_objects import Role
-from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, format_outcome, other_cluster
+from webhook.processes.sides import (
+    JoinError,
+    Report,
+    Side,
+    WriteOutcome,
+    format_outcome,
+    format_release,
+    other_cluster,
+    release_of,
+)
 from webhook.runtime.clock import utc_now
 
-CHART: Final = "charts/harbormaster-agent"
+BOOTSTRAP_SECONDS: Final = 3600
+"""Lifetime of the first token. The agent replaces it as soon as it starts."""
 
 _TOKEN_REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "tokenreviews")
 _LEAVE_FIRST: Final = "Run harbormaster leave for it first, or if that hub is lost, add --take-over"
@@ -63,8 +89,9 @@ class JoinOptions:
         roles: Roles of the agent in the member.
         wider_roles: Roles including `CONTROL_PLANE`, used if the installed agent has such rights, which are kept.
         labels: Labels of the MemberCluster. Its other labels are kept.
-        image: Image of the agent's Deployment. Empty: no Deployment is created.
-        token_seconds: Lifetime of the first token.
+        image: Image of the agent. None: unset, the one that ``serve`` runs on the hub.
+        method: How the agent is installed.
+        chooses_roles: Whether the caller has selected the kinds that the agent may apply.
         take_over: Prepare the cluster even if it belongs to another hub or is another member. The agent needs the
             option, too.
     """
@@ -76,8 +103,9 @@ class JoinOptions:
     roles: tuple[Role, ...]
     wider_roles: tuple[Role, ...]
     labels: Mapping[str, str]
-    image: str
-    token_seconds: float
+    image: Image | None = None
+    method: InstallMethod = InstallMethod.AUTO
+    chooses_roles: bool = False
     take_over: bool = False
 
 
@@ -96,13 +124,15 @@ class Join:
         cluster: The member.
         options: Options of the join.
         report: Called with a line about each object.
+        helm: The caller's helm, for the member. None: unset, not installed.
     """
 
-    def __init__(self, hub: Side, cluster: Side, options: JoinOptions, report: Report) -> None:
+    def __init__(self, hub: Side, cluster: Side, options: JoinOptions, report: Report, helm: Helm | None) -> None:
         self._hub = hub
         self._cluster = cluster
         self._options = options
         self._report = report
+        self._helm = helm
 
     async def run(self, *, dry_run: bool) -> bool:
         """Check everything, then create or update objects. Return whether any object changed (or would change).
@@ -119,6 +149,8 @@ class Join:
         await self._check_hub()
         if not self._options.take_over:
             await self._check_cluster(uids)
+        if uids.hub == uids.cluster:
+            raise JoinError(f"{self._cluster}: is the hub itself. Select the cluster to join with --member-context")
         if dry_run:
             return await self._settle_all(uids, dry_run=True, report=self._report)
         await self._settle_all(uids, dry_run=True, report=lambda _: None)
@@ -127,6 +159,12 @@ class Join:
     async def _acts_on_requests(self) -> bool:
         """Return whether the agent may apply kinds that act on every request to the member. Raises `JoinError`."""
         role = await self._cluster.find(CLUSTER_ROLE, self._options.roles[0].name)
+        release = release_of(role or {})
+        if release and self._options.chooses_roles:
+            raise JoinError(
+                f"{self._cluster}: ClusterRole {self._options.roles[0].name} belongs to Helm release {release}. Omit "
+                "--apply…, and set rbac.apply, rbac.applyControlPlane and rbac.applyRoles of the release"
+            )
         groups = {group for rule in dicts_at(role or {}, "rules") for group in texts_at(rule, "apiGroups")}
         return not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
 
@@ -138,17 +176,23 @@ class Join:
         reason = missing_for_joining(member, internal, utc_now())
         return f"{reason}{await self._about_agent()}" if reason and "agent has not reported" in reason else reason
 
-    async def has_deployment(self) -> bool:
-        """Return whether the agent is installed. Raises `JoinError`."""
-        return await self._cluster.find(DEPLOYMENT, AGENT, self._options.namespace) is not None
+    async def installation(self) -> AgentInstall:
+        """Return how the agent is installed or upgraded. Raises `JoinError`."""
+        options = self._options
+        agent = await find_agent(self._cluster, options.namespace)
+        image = options.image
+        if image is None and options.method is not InstallMethod.NONE:
+            image = await find_image(self._hub, options.hub_namespace)
+        agent_options = AgentRequest(options.member, options.namespace, image, options.method, options.take_over)
+        return plan_installation(agent_options, agent, has_helm=self._helm is not None)
 
     async def _about_agent(self) -> str:
         space = self._options.namespace
-        deployment = await self._cluster.find(DEPLOYMENT, AGENT, space)
-        if deployment is None:
+        agent = await find_agent(self._cluster, space)
+        if agent is None:
             return f". {self._cluster} has no Deployment {space}/{AGENT}"
-        if not status_of(deployment).get("availableReplicas"):
-            return f". No Pod of Deployment {space}/{AGENT} in {self._cluster} is available"
+        if not status_of(agent).get("availableReplicas"):
+            return f". No Pod of Deployment {space}/{agent['metadata']['name']} in {self._cluster} is available"
         return ""
 
     async def _check_hub(self) -> None:
@@ -217,16 +261,47 @@ class Join:
             for desired in steps:
                 tell(side, desired, await side.settle(desired, dry_run=dry_run))
 
-        await settle(self._cluster, [*on_member(options.namespace, options.roles)])
+        await settle(self._cluster, await self._agent_objects())
         await settle(self._hub, [*on_hub(options.member, options.hub_namespace, uids.cluster)])
         tell(self._hub, *await self._settle_member(dry_run=dry_run))
         await settle(self._cluster, [secret(await self._access(uids.hub, dry_run=dry_run), options.namespace)])
-        if options.image:
-            await settle(
-                self._cluster,
-                [deployment(options.member, options.namespace, options.image, take_over=options.take_over)],
-            )
+        installation = await self.installation()
+        if installation.remark:
+            report(f"{self._cluster.name + ':':8}{installation.remark}")
+        if installation.release:
+            changed = changed or installation.outcome is not WriteOutcome.UNCHANGED
+            await self._settle_release(installation, dry_run=dry_run)
+            key = Key(installation.release, options.namespace)
+            report(format_release(self._cluster, key, installation.outcome, dry_run=dry_run))
+        elif installation.deployment is not None:
+            if installation.obsolete:
+                await self._cluster.remove(DEPLOYMENT, Key(AGENT, options.namespace), dry_run=dry_run)
+            if installation.obsolete and dry_run:
+                tell(self._cluster, installation.deployment, WriteOutcome.CHANGED)
+            else:
+                await settle(self._cluster, [installation.deployment])
         return changed
+
+    async def _settle_release(self, installation: AgentInstall, *, dry_run: bool) -> None:
+        if not installation.helm:
+            return
+        assert self._helm is not None
+        if not dry_run:
+            await self._helm.run(installation.helm)
+            return
+        for verb in ("create", "patch"):
+            await self._cluster.check_right(verb, DEPLOYMENT, Key(AGENT, self._options.namespace))
+        for verb in ("create", "update", "list"):  # helm stores the release in a Secret
+            await self._cluster.check_right(verb, SECRET, Key("", self._options.namespace))
+
+    async def _agent_objects(self) -> list[DesiredObject]:
+        """Return the objects of the member, without account and roles if the installed agent has another account."""
+        options = self._options
+        objects = [*on_member(options.namespace, options.roles)]
+        agent = await find_agent(self._cluster, options.namespace)
+        if agent is None or text_at(agent, "spec", "template", "spec", "serviceAccountName") in ("", AGENT):
+            return objects
+        return [desired for desired in objects if desired.kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE)]
 
     async def _settle_member(self, *, dry_run: bool) -> tuple[DesiredObject, WriteOutcome]:
         """Create the MemberCluster, or add missing labels."""
@@ -264,7 +339,7 @@ class Join:
         if dry_run:
             return access.renewed(_NO_TOKEN)
         try:
-            token = await request_token(self._hub.server, account, options.token_seconds)
+            token = await request_token(self._hub.server, account, BOOTSTRAP_SECONDS)
         except StoreError as error:
             raise self._hub.error(
                 f"create a token of ServiceAccount {account.namespace}/{account.name}", error
@@ -292,29 +367,6 @@ class Join:
             raise self._hub.error("create TokenReviews", error) from error
         status = status_of(answer)
         return status.get("authenticated") is True and dict_at(status, "user").get("username") == access.username
-
-
-def helm_line(options: JoinOptions, context: str, kubeconfig: Path | None) -> str:
-    """Return the command that installs the agent from its chart, after ``join`` has made everything else.
-
-    Args:
-        options: Options of the join.
-        context: Context of the member.
-        kubeconfig: Kubeconfig with that context. None: unset, helm uses its own.
-    """
-    words = ["helm", "upgrade", "--install", AGENT, CHART, f"--kube-context={context}"]
-    words.append(f"--namespace={options.namespace}")
-    if kubeconfig is not None:
-        words.append(f"--kubeconfig={kubeconfig}")
-    values = {
-        "cluster": options.member,
-        "serviceAccount.create": "false",
-        "serviceAccount.name": AGENT,
-        "rbac.create": "false",
-        "crds.install": "false",
-        **({"takeOver": "true"} if options.take_over else {}),
-    }
-    return shlex.join([*words, *(word for name, value in values.items() for word in ("--set", f"{name}={value}"))])
 
 
 def _identity_text(identity: JsonObject) -> str:

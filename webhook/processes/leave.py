@@ -18,8 +18,18 @@ from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.member.membership.controller import has_left
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
 from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
-from webhook.processes.member_objects import AGENT, DEPLOYMENT, hub_leftovers, member_leftovers
-from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, format_outcome, other_cluster
+from webhook.processes.agent_installation import Helm, find_agent
+from webhook.processes.member_objects import hub_leftovers, is_from_join, member_leftovers
+from webhook.processes.sides import (
+    JoinError,
+    Report,
+    Side,
+    WriteOutcome,
+    format_outcome,
+    format_release,
+    other_cluster,
+    release_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +55,17 @@ class Leave:
         cluster: The member. None: unset, it is unreachable and nothing is removed there.
         options: Options of the departure.
         report: Called with a line about each object.
+        helm: The caller's helm, for the member. None: unset, not installed.
     """
 
-    def __init__(self, hub: Side, cluster: Side | None, options: LeaveOptions, report: Report) -> None:
+    def __init__(
+        self, hub: Side, cluster: Side | None, options: LeaveOptions, report: Report, helm: Helm | None
+    ) -> None:
         self._hub = hub
         self._cluster = cluster
         self._options = options
         self._report = report
+        self._helm = helm
 
     async def check(self) -> None:
         """Check that the cluster is this member of this hub, or not a member.
@@ -131,6 +145,7 @@ class Leave:
         cluster = self._cluster
         steps = list(hub[:-1])
         if cluster is not None:
+            any_removed = await self._uninstall(cluster, dry_run=dry_run)
             steps = [(cluster, *leftover) for leftover in member_leftovers(options.namespace)] + steps
             steps.append((cluster, SECRET, Key(HUB_SECRET, options.namespace)))
         for side, kind, key in (*steps, hub[-1]):
@@ -139,6 +154,18 @@ class Leave:
                 any_removed = True
                 self._report(format_outcome(side, kind, key, outcome, dry_run=dry_run))
         return any_removed
+
+    async def _uninstall(self, cluster: Side, *, dry_run: bool) -> bool:
+        """Uninstall the release that ``join`` has installed. Return whether it existed. Raises `JoinError`."""
+        space = self._options.namespace
+        agent = await find_agent(cluster, space)
+        if agent is None or self._helm is None or not is_from_join(agent) or not release_of(agent):
+            return False
+        key = Key(release_of(agent), space)
+        if not dry_run:
+            await self._helm.run(["uninstall", key.name])
+        self._report(format_release(cluster, key, WriteOutcome.REMOVED, dry_run=dry_run))
+        return True
 
     async def follow_up(self) -> list[str]:
         """Return the remaining steps for the caller, one per line. Raises `JoinError`."""
@@ -152,9 +179,14 @@ class Leave:
                 f"{cluster}: the agent has not released the cluster: AppliedWorks there keep their finalizers, and "
                 "another hub needs --take-over"
             )
-        if await cluster.find(DEPLOYMENT, AGENT, options.namespace) is not None:
-            remarks.append(
-                f"{cluster}: Deployment {options.namespace}/{AGENT} was not created by join. If Helm created it, run: "
-                f"helm uninstall {AGENT} --namespace {options.namespace} --kube-context {cluster.context}"
+        agent = await find_agent(cluster, options.namespace)
+        if agent is not None:
+            place, release = f"Deployment {options.namespace}/{agent['metadata']['name']}", release_of(agent)
+            command = (
+                f"helm uninstall {release} --namespace {options.namespace} --kube-context {cluster.context}"
+                if release
+                else f"kubectl delete deployment {agent['metadata']['name']} --namespace {options.namespace} "
+                f"--context {cluster.context}"
             )
+            remarks.append(f"{cluster}: {place} remains. To remove it: {command}")
         return remarks

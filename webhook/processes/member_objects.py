@@ -24,12 +24,11 @@ from webhook.processes.rbac_objects import PolicyRule, RbacResource, Role, docum
 AGENT: Final = "harbormaster-agent"
 """Name of the agent's ServiceAccount, roles, Deployment and Helm release in a member."""
 DEPLOYMENT: Final = KINDS["apps", "Deployment"]
-PROBES: Final = 8081
-"""Port of the agent's probes and metrics."""
+NAME_LABEL: Final = "app.kubernetes.io/name"
+JOIN: Final = "join"
+"""Value of the label `MADE_BY` of objects that ``join`` creates."""
 
-_NAME: Final = "app.kubernetes.io/name"
-_JOIN: Final = "join"
-_LABELS: Final[Mapping[str, str]] = {_NAME: AGENT, MADE_BY: _JOIN}
+_LABELS: Final[Mapping[str, str]] = {NAME_LABEL: AGENT, MADE_BY: JOIN}
 
 
 class DesiredObject(NamedTuple):
@@ -41,7 +40,7 @@ class DesiredObject(NamedTuple):
 
 def is_from_join(document: JsonObject) -> bool:
     """Return whether ``join`` has made an object."""
-    return label(document, MADE_BY) == _JOIN
+    return label(document, MADE_BY) == JOIN
 
 
 def unmarked(document: JsonObject) -> JsonObject:
@@ -111,52 +110,6 @@ def secret(access: HubAccess, namespace: str) -> DesiredObject:
     return DesiredObject(SECRET, _object(SECRET, HUB_SECRET, namespace, {**_LABELS}, type="Opaque", data=access.data()))
 
 
-def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> DesiredObject:
-    """Return the agent's Deployment, which meets Pod Security "restricted".
-
-    Args:
-        member: Name of the MemberCluster.
-        namespace: Namespace of the agent.
-        image: Image with harbormaster on its path.
-        take_over: Make the cluster this member, even if it was another member before.
-    """
-    words = [f"--cluster={member}", "--http-host=0.0.0.0", f"--http-port={PROBES}"]
-    container = {
-        "name": "agent",
-        "image": image,
-        "command": ["harbormaster", "agent"],
-        "args": [*words, "--take-over"] if take_over else words,
-        "ports": [{"name": "http", "containerPort": PROBES}],
-        "resources": {"requests": {"cpu": "50m", "memory": "160Mi"}, "limits": {"memory": "512Mi"}},
-        "startupProbe": _probe("/livez", 2, 30),
-        "livenessProbe": _probe("/livez", 10, 6),
-        "readinessProbe": _probe("/readyz", 5, 2),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-    }
-    pod = {
-        "serviceAccountName": AGENT,
-        "enableServiceLinks": False,
-        "containers": [container],
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
-    spec = {
-        "replicas": 1,
-        "strategy": {"type": "Recreate"},
-        "selector": {"matchLabels": {_NAME: AGENT}},
-        "template": {"metadata": {"labels": {_NAME: AGENT}}, "spec": pod},
-    }
-    return DesiredObject(DEPLOYMENT, _object(DEPLOYMENT, AGENT, namespace, {**_LABELS}, spec=spec))
-
-
 def member_leftovers(namespace: str) -> Iterator[tuple[Kind, Key]]:
     """Yield the objects that ``leave`` removes from the member before the Secret, without the definition."""
     yield DEPLOYMENT, Key(AGENT, namespace)
@@ -189,12 +142,3 @@ def _object(kind: Kind, name: str, namespace: str = "", labels: JsonObject | Non
     if labels:
         metadata["labels"] = labels
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
-
-
-def _probe(path: str, seconds: int, failures: int) -> JsonObject:
-    return {
-        "httpGet": {"path": path, "port": "http"},
-        "periodSeconds": seconds,
-        "failureThreshold": failures,
-        "timeoutSeconds": 2,
-    }

@@ -31,6 +31,9 @@ Report = Callable[[str], None]
 """Called with one line about a write."""
 
 
+_RELEASE: Final = "meta.helm.sh/release-name"
+
+
 class JoinError(Exception):
     """A join or a departure is impossible. The message is one line for the user."""
 
@@ -85,7 +88,7 @@ class Side:
         return text_at(namespace, "metadata", "uid")
 
     async def settle(self, desired: DesiredObject, *, dry_run: bool) -> WriteOutcome:
-        """Make an object match its desired form. A definition of a newer release is kept.
+        """Make an object match its desired form. Definitions of a newer release and objects of Helm are kept.
 
         Args:
             desired: The object. Fields that it does not name are kept.
@@ -98,6 +101,8 @@ class Side:
         key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
         current = await self.find(kind, key.name, key.namespace)
         if current is not None and kind == CUSTOM_RESOURCE_DEFINITION and is_newer(current, document):
+            return WriteOutcome.UNCHANGED
+        if current is not None and release_of(current):
             return WriteOutcome.UNCHANGED
         if current is not None and not is_from_join(current):
             document = unmarked(document)
@@ -132,13 +137,13 @@ class Side:
             raise self.error(f"write {described(kind, key)}", error) from error
 
     async def remove(self, kind: Kind, key: Key, *, dry_run: bool) -> WriteOutcome | None:
-        """Remove an object that ``join`` has made. Return None if it is missing or has another creator.
+        """Remove an object that ``join`` has made. Return None if it is missing, or of another creator or of Helm.
 
         Raises:
             JoinError: The API server refuses, or does not answer.
         """
         document = await self.find(kind, key.name, key.namespace)
-        if document is None or not is_from_join(document):
+        if document is None or not is_from_join(document) or release_of(document):
             return None
         if not dry_run:
             try:
@@ -191,6 +196,11 @@ class Side:
         return f"{self.name} (context {self.context!r})"
 
 
+def release_of(document: JsonObject) -> str:
+    """Return the Helm release that owns an object. Empty: none."""
+    return annotations_of(document).get(_RELEASE, "")
+
+
 async def other_cluster(hub: Side, member: str, namespace: str, cluster: Side, uid: str) -> str:
     """Return which other cluster ``join`` has made this member. Empty: none, or unknown to the hub.
 
@@ -220,8 +230,17 @@ def described(kind: Kind, key: Key) -> str:
 
 def format_outcome(side: Side, kind: Kind, key: Key, outcome: WriteOutcome, *, dry_run: bool) -> str:
     """Return the line about one object."""
+    return _line(side, described(kind, key), outcome, dry_run=dry_run)
+
+
+def format_release(side: Side, key: Key, outcome: WriteOutcome, *, dry_run: bool) -> str:
+    """Return the line about one Helm release."""
+    return _line(side, f"Helm release {key.namespace}/{key.name}", outcome, dry_run=dry_run)
+
+
+def _line(side: Side, name: str, outcome: WriteOutcome, *, dry_run: bool) -> str:
     word = f"would be {outcome.value}" if dry_run and outcome is not WriteOutcome.UNCHANGED else outcome.value
-    return f"{side.name + ':':8}{described(kind, key)} {word}"
+    return f"{side.name + ':':8}{name} {word}"
 
 
 def _plain(document: JsonObject) -> JsonObject:

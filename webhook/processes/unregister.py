@@ -1,21 +1,55 @@
-"""``harbormaster unregister``: removes the hooks from the API server, and reports the objects that wait for a loop.
+"""``harbormaster unregister``: removes the hooks from the API server, and counts the objects that users have created.
 
 Source: serving.md 5.1, hooks.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.kinds import (
+    APPLIED_WORK,
+    BINDING,
+    INTERNAL_MEMBER_CLUSTER,
+    NAMESPACED_BINDING,
+    NAMESPACED_OVERRIDE_SNAPSHOT,
+    NAMESPACED_POLICY_SNAPSHOT,
+    NAMESPACED_RESOURCE_SNAPSHOT,
+    NODE_POOL,
+    OUR_KINDS,
+    OVERRIDE_SNAPSHOT,
+    PLACEMENT_STATUS,
+    POLICY_SNAPSHOT,
+    RESOURCE_SNAPSHOT,
+    WORK,
+)
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.paths import path_of
 from webhook.kube.ports import ForbiddenError, NotFoundError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 
-WAITING: Final = (MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT)
-"""Kinds whose deletion requires the loop."""
+_NOT_COUNTED: Final = frozenset(
+    {
+        *(APPLIED_WORK, NODE_POOL, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, WORK, BINDING, NAMESPACED_BINDING),
+        *(OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT, POLICY_SNAPSHOT, NAMESPACED_POLICY_SNAPSHOT),
+        *(RESOURCE_SNAPSHOT, NAMESPACED_RESOURCE_SNAPSHOT),
+    }
+)
+COUNTED: Final = tuple(kind for kind in OUR_KINDS if kind not in _NOT_COUNTED)
+"""Kinds whose objects users create. The loop creates and removes the others, and NodePools belong to Karpenter."""
+
+
+class Remaining(NamedTuple):
+    """Number of objects of a kind.
+
+    Args:
+        objects: Number of objects.
+        finalized: Number of those with finalizers, whose deletion requires the loop.
+    """
+
+    objects: int
+    finalized: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +58,28 @@ class Unregistered:
 
     Args:
         removed: Whether each configuration existed, by ``Kind/name``.
-        waiting: Number of objects with finalizers, by kind. None: unknown, they must not be listed.
+        remaining: Remaining objects, by kind. None: unknown, they must not be listed.
     """
 
     removed: Mapping[str, bool]
-    waiting: Mapping[str, int | None]
+    remaining: Mapping[str, Remaining | None]
 
     def lines(self) -> Iterator[str]:
         """Yield the result as text."""
         for name, was_present in self.removed.items():
             yield f"{name} {'removed' if was_present else 'not found'}"
-        for kind, count in self.waiting.items():
+        for kind, count in self.remaining.items():
             if count is None:
-                yield f"{kind}: you may not list them, so those with finalizers are not counted"
-            elif count:
-                yield f"{kind}: {count} with finalizers, which cannot be deleted while no loop runs"
+                yield f"{kind}: you may not list them, so they are not counted"
+            elif count.finalized:
+                finalized = f"{count.finalized} with finalizers, which cannot be deleted while no loop runs"
+                yield f"{kind}: {count.objects} remaining, {finalized}"
+            elif count.objects:
+                yield f"{kind}: {count.objects} remaining"
 
 
 async def unregister(server: ApiServer, name: str) -> Unregistered:
-    """Remove both webhook configurations, then count the objects whose deletion waits for a loop.
+    """Remove both webhook configurations, then count the objects that users have created.
 
     Args:
         server: The hub.
@@ -59,13 +96,14 @@ async def unregister(server: ApiServer, name: str) -> Unregistered:
         except NotFoundError:
             removed[f"{kind.kind}/{name}"] = False
     store = HubStore(server)
-    finalizer_counts: dict[str, int | None] = {}
-    for kind in WAITING:
+    remaining: dict[str, Remaining | None] = {}
+    for kind in COUNTED:
         try:
             items = (await store.list(kind)).items
-            finalizer_counts[kind.kind] = sum(bool(item["metadata"].get("finalizers")) for item in items)
+            finalized = sum(bool(item["metadata"].get("finalizers")) for item in items)
+            remaining[kind.kind] = Remaining(len(items), finalized)
         except ForbiddenError:
-            finalizer_counts[kind.kind] = None
+            remaining[kind.kind] = None
         except NotFoundError:  # this hub does not have the kind
-            finalizer_counts[kind.kind] = 0
-    return Unregistered(removed, finalizer_counts)
+            remaining[kind.kind] = Remaining(0, 0)
+    return Unregistered(removed, remaining)

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from webhook.settings.access import AccessSettings
 from webhook.settings.admission import GuardRailSettings, ReviewSettings, RuleSettings
-from webhook.settings.agent import AgentSettings, MemberAgentSettings
+from webhook.settings.agent import AgentSettings
 from webhook.settings.analysis import AnalysisSettings
 from webhook.settings.answers import DisruptionSettings
 from webhook.settings.certificates import CertificateSettings
@@ -179,10 +179,10 @@ class CertsSettings(InstallationSettings, CertificateSettings):
     )
 
 
-class JoinSettings(InstallationSettings, MemberAgentSettings):
-    """``harbormaster join`` and ``leave``: where harbormaster is installed on the hub, and what a new member gets."""
+class JoinSettings(InstallationSettings):
+    """``harbormaster join`` and ``leave``: the namespace of harbormaster."""
 
-    reads = ("namespace", "hub_token_seconds")
+    reads = ("namespace",)
 
 
 class UnregisterSettings(CertificateSettings, HubSettings):

@@ -4,8 +4,9 @@ from scorer.api.kinds import APPLIED_WORK
 from webhook.kube.ports import Key
 from webhook.member.membership.hub_secret import HubAccess
 from webhook.processes.member_objects import (
+    AGENT,
+    DEPLOYMENT,
     account_of,
-    deployment,
     hub_leftovers,
     is_from_join,
     member_cluster,
@@ -28,7 +29,7 @@ def test_what_is_made_for_the_agent_is_marked_and_removed_again_in_reverse():
     """Not the definition, with which all that was placed would go, and not the namespace, which may hold more."""
     made = [wanted for wanted in on_member("quay") if is_from_join(wanted.document)]
     assert [*member_leftovers("quay")] == [
-        keys(deployment("berlin", "quay", "image", take_over=False)),
+        (DEPLOYMENT, Key(AGENT, "quay")),
         *(keys(wanted) for wanted in reversed(made)),
     ]
     stays = [keys(wanted)[1].name for wanted in on_member("quay") if not is_from_join(wanted.document)]

@@ -55,15 +55,26 @@ async def test_what_waits_for_a_loop_is_counted(hub):
         {"metadata": {"name": f"p{number}", "finalizers": held}} for number, held in enumerate(finalizers)
     ]
     assert (await words(hub))[2:] == [
-        "ClusterResourcePlacement: 2 with finalizers, which cannot be deleted while no loop runs"
+        "ClusterResourcePlacement: 3 remaining, 2 with finalizers, which cannot be deleted while no loop runs"
+    ]
+
+
+async def test_overrides_runs_and_budgets_are_counted_and_what_the_loop_makes_is_not(hub):
+    group = "/apis/placement.kubernetes-fleet.io/v1beta1"
+    for plural in ("clusterresourceoverrides", "stagedupdateruns", "works", "clusterresourcebindings"):
+        hub.there[f"{group}/{plural}"] = {"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "a"}}]}
+    budgets = {"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": name}} for name in "ab"]}
+    hub.there[f"{group}/clusterresourceplacementdisruptionbudgets"] = budgets
+    assert (await words(hub))[2:] == [
+        "StagedUpdateRun: 1 remaining",
+        "ClusterResourceOverride: 1 remaining",
+        "ClusterResourcePlacementDisruptionBudget: 2 remaining",
     ]
 
 
 async def test_what_may_not_be_listed_is_said_and_what_is_not_served_is_not(hub):
     hub.refusals = {PLACEMENTS: ForbiddenError("no"), REST[0]: NotServedError("no such kind")}
-    assert (await words(hub))[2:] == [
-        "ClusterResourcePlacement: you may not list them, so those with finalizers are not counted"
-    ]
+    assert (await words(hub))[2:] == ["ClusterResourcePlacement: you may not list them, so they are not counted"]
 
 
 async def test_one_that_may_not_be_removed_is_an_error(hub):

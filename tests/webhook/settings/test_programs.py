@@ -294,7 +294,7 @@ def test_every_program_reads_what_it_has_use_for():
     assert read["webhook-configuration"] < read["serve"] & read["up"]
     of_members = {PREFIX + name for name in ("BLOCKED_NAMESPACES", "HUB_TOKEN_SECONDS", "HUB_TOKEN_RENEWAL_SECONDS")}
     assert read["serve"] == set(DEFAULTS) - of_members | set(HUB)
-    assert read["join"] == {PREFIX + name for name in ("NAMESPACE", "HUB_TOKEN_SECONDS")}
+    assert read["join"] == {PREFIX + "NAMESPACE"}
     assert read["up"] - read["serve"] == set(FOLDER)
     of_sign_in = {name for name in DEFAULTS if name.startswith(PREFIX + "OIDC_")}
     assert read["serve"] - read["up"] == set(HUB) | of_sign_in | {

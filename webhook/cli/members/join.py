@@ -9,13 +9,14 @@ import click
 
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.members.options import Sides, connected, read_settings, sides_options
+from webhook.cli.members.options import Sides, connected, find_helm, read_settings, sides_options
 from webhook.cli.operating.agent import check_cluster
-from webhook.cli.options.base import grouped, run
+from webhook.cli.options.base import grouped, is_agreed, run
 
 if TYPE_CHECKING:
     from webhook.kube.login.connection import ApiServerEndpoint
-    from webhook.processes.join import JoinOptions
+    from webhook.processes.agent_installation import AgentInstall, Helm
+    from webhook.processes.join import Join, JoinOptions
     from webhook.processes.rbac_objects import Role
 
 HELP = """Join a cluster to the fleet.
@@ -23,12 +24,16 @@ HELP = """Join a cluster to the fleet.
 On the hub, creates the ServiceAccount member-NAME, whose only right is to request its own tokens, and the MemberCluster
 NAME. In the member, installs the CustomResourceDefinition of AppliedWorks, the namespace, ServiceAccount and roles of
 the agent (as printed by `harbormaster rbac agent --no-apply-control-plane`), and the Secret harbormaster-hub with the
-agent's credentials for the hub. The token in it expires: the agent renews it and writes each new one into that Secret.
+agent's credentials for the hub. The token in it is valid for one hour: the agent replaces it when it starts, and keeps
+it renewed.
 
-Install the agent from its chart with the `helm` command that is printed, or with --deploy. The command then waits until
-the member is Joined and Healthy, and reports what is missing if it times out. It is safe to run again: it continues
-where it stopped, and does not change what is already correct. If the hub was unreachable for longer than the lifetime
-of the token, run it again to give the agent a new one.
+Then installs the agent with the image that `serve` runs on the hub: from its chart with helm, or as a Deployment if
+helm is not installed. An installed agent is upgraded with the tool that installed it, and keeps the other values of its
+Helm release. --print only prints the command or the Deployment. --agent none leaves the installation to you.
+
+Shows every change first, and asks. Then waits until the member is Joined and Healthy, and reports what is missing if it
+times out. It is safe to run again: it continues where it stopped, and does not change what is already correct. If the
+hub was unreachable for longer than the lifetime of the agent's token, run it again to give the agent a new one.
 
 Requires administrator rights on both clusters. Everything is checked before anything is written.
 
@@ -36,12 +41,13 @@ Requires administrator rights on both clusters. Everything is checked before any
 Examples:
   harbormaster join berlin --context hub --member-context berlin --dry-run
   harbormaster join berlin --context hub --member-context berlin -l region=eu
-  harbormaster join berlin --context hub --member-context berlin --deploy registry.example.com/harbormaster:1.2
+  harbormaster join berlin --context hub --member-context berlin --yes --image registry.example.com/harbormaster:1.2
+  harbormaster join berlin --context hub --member-context berlin --print
 
 \b
 Exit codes:
   0  the member is Joined and Healthy (with --timeout 0: prepared, with --dry-run: all checks passed)
-  1  an error, or timed out
+  1  an error, not confirmed, or timed out
 """
 
 _POLL_SECONDS: Final = 1.0
@@ -58,7 +64,10 @@ class Wish:
         apply_rbac: Whether it may apply roles.
         apply_control_plane: Whether it may apply kinds that act on every request to the member.
         take_over: Take over a cluster that was another member before.
-        image: Image of the agent's Deployment. None: unset, the agent is deployed in another way.
+        image: Image of the agent. None: unset, the one of ``serve`` on the hub.
+        agent: How the agent is installed: a `InstallMethod`.
+        print_only: Only print how the agent is installed.
+        yes: Do not ask.
         dry_run: Write nothing.
         timeout: Seconds to wait until the member has joined.
     """
@@ -70,6 +79,9 @@ class Wish:
     apply_control_plane: bool
     take_over: bool
     image: str | None
+    agent: str
+    print_only: bool
+    yes: bool
     dry_run: bool
     timeout: float
 
@@ -102,7 +114,18 @@ class Wish:
     click.option(
         "--take-over", is_flag=True, help="Make the cluster this member even if it was another member before."
     ),
-    click.option("--deploy", "image", metavar="IMAGE", help="Install the agent as a Deployment of this image."),
+    click.option(
+        "--image", metavar="IMAGE", help="Image of the agent.  [default: the one that `serve` runs on the hub]"
+    ),
+    click.option(
+        "--agent",
+        type=click.Choice(("auto", "helm", "manifests", "none")),
+        default="auto",
+        show_default=True,
+        help="How to install the agent. auto: with helm if it is installed, else with manifests.",
+    ),
+    click.option("--print", "print_only", is_flag=True, help="Only print the command or the Deployment of the agent."),
+    click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation."),
     click.option("--dry-run", is_flag=True, help="Validate everything on both API servers, without writing anything."),
     click.option(
         "--timeout",
@@ -115,16 +138,19 @@ class Wish:
 def command(name: str, sides: Sides, wish: Wish) -> int:
     """Register a member with its hub. Returns the exit status."""
     check_cluster("NAME", name)
-    if wish.image is not None and (not wish.image or not wish.image.isascii() or " " in wish.image):
-        raise UserError(f"--deploy {wish.image[:64]!r}: must be the name of an image")
     labels = dict(map(parse_label, wish.labels))
     settings, home = read_settings(sides.hub_namespace), read_settings(sides.namespace).namespace
     roles, wider = (_agent_roles(wish, home, control_plane=wide) for wide in (wish.apply_control_plane, True))
     hub, member = sides.find_hub(), sides.find_member()
     assert member is not None
     from webhook.kube.login.connection import ApiServerEndpoint
+    from webhook.processes.agent_installation import Image, InstallMethod
     from webhook.processes.join import JoinOptions
 
+    try:
+        image = None if wish.image is None else Image.parse(wish.image)
+    except ValueError as error:
+        raise UserError(f"--image {error}") from error
     options = JoinOptions(
         member=name,
         endpoint=ApiServerEndpoint(""),
@@ -133,11 +159,12 @@ def command(name: str, sides: Sides, wish: Wish) -> int:
         roles=roles,
         wider_roles=wider,
         labels=labels,
-        image=wish.image or "",
-        token_seconds=settings.hub_token_seconds,
+        image=image,
+        method=InstallMethod(wish.agent),
+        chooses_roles=bool(wish.apply) or wish.apply_rbac or wish.apply_control_plane,
         take_over=wish.take_over,
     )
-    return run(_join(hub, member, options, wish, sides))
+    return run(_join(hub, member, options, wish))
 
 
 def parse_label(text: str) -> tuple[str, str]:
@@ -159,24 +186,20 @@ def _agent_roles(wish: Wish, namespace: str, *, control_plane: bool) -> "tuple[R
     return agent_roles(applied, namespace, apply_rbac=wish.apply_rbac)
 
 
-async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions", wish: Wish, sides: Sides) -> int:
-    from webhook.processes.join import Join, helm_line
+async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions", wish: Wish) -> int:
+    from webhook.processes.join import Join
     from webhook.processes.sides import JoinError
 
     options = replace(options, endpoint=await _endpoint(hub, wish.hub_server))
+    helm = find_helm(member, options.namespace)
     async with connected("hub", hub) as on_hub, connected("member", member) as in_member:
-        join = Join(on_hub, in_member, options, click.echo)
+        join = Join(on_hub, in_member, options, click.echo, helm)
         try:
-            changed = await join.run(dry_run=wish.dry_run)
-            if not changed:
-                click.echo(f"{options.member} is up to date: nothing was changed")
-            if wish.dry_run:
-                return 0
-            if not await join.has_deployment():
-                file = sides.member_kubeconfig or sides.kubeconfig
-                click.echo("install the agent:")
-                click.echo(f"  {helm_line(options, member.context, file)}")
-            if not wish.timeout:
+            if wish.print_only:
+                return _print(await join.installation(), helm)
+            if not await _make_changes(join, options.member, helm, wish):
+                return 1
+            if wish.dry_run or not wish.timeout:
                 return 0
             missing_parts = await wait_for(join.missing, wish.timeout)
         except JoinError as error:
@@ -184,6 +207,34 @@ async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions
     if missing_parts:
         raise UserError(f"timed out after {wish.timeout:g} s waiting for {options.member} to join: {missing_parts}")
     click.echo(f"{options.member} is Joined and Healthy")
+    return 0
+
+
+async def _make_changes(join: "Join", member: str, helm: "Helm | None", wish: Wish) -> bool:
+    """Show the changes, ask, and make them. Return whether the user agreed."""
+    if wish.dry_run or not wish.yes:
+        changed = await join.run(dry_run=True)
+        installation = await join.installation()
+        if installation.helm and helm is not None:
+            click.echo(f"  {helm.line(installation.helm)}")
+        if changed and not wish.dry_run and not is_agreed("Make these changes?", yes=False):
+            return False
+    if not wish.dry_run:
+        changed = await join.run(dry_run=False)
+    if not changed:
+        click.echo(f"{member} is up to date: nothing was changed")
+    return True
+
+
+def _print(installation: "AgentInstall", helm: "Helm | None") -> int:
+    from webhook.runtime.yaml import format_yaml
+
+    if installation.deployment is not None:
+        click.echo(format_yaml(installation.deployment.document), nl=False)
+    elif installation.helm and helm is not None:
+        click.echo(helm.line(installation.helm))
+    else:
+        complain(installation.remark or "the agent is up to date")
     return 0
 
 

@@ -7,7 +7,7 @@ import click
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.members.join import wait_for
-from webhook.cli.members.options import Sides, connected, read_settings, sides_options
+from webhook.cli.members.options import Sides, connected, find_helm, read_settings, sides_options
 from webhook.cli.operating.agent import check_cluster
 from webhook.cli.options.base import run, tab
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 HELP = """Remove a member from the fleet, and delete what `harbormaster join` created for it.
 
 Deletes the MemberCluster and waits for its removal: the agent gives up ownership of the placed objects, which remain in
-the cluster, and the loop removes the member from the hub. Then deletes, in this order, the agent's Deployment (if join
-created it), its roles, its credentials for the hub and its account there. The CustomResourceDefinition of AppliedWorks
-remains in the cluster, because deleting it would delete the placed objects.
+the cluster, and the loop removes the member from the hub. Then deletes, in this order, the agent's Deployment or Helm
+release (if join created it), its roles, its credentials for the hub and its account there. The CustomResourceDefinition
+of AppliedWorks remains in the cluster, because deleting it would delete the placed objects.
 
 If the command times out, it reports what it was waiting for. Run it again to continue. For a cluster that is no longer
 reachable, omit --member-context: nothing is removed there, and the loop continues after 15 minutes without the agent.
@@ -72,9 +72,10 @@ async def _connect(
     async with connected("hub", hub) as on_hub:
         try:
             if member is None:
-                return await _leave(Leave(on_hub, None, options, click.echo), name, dry_run=dry_run, seconds=seconds)
+                leave = Leave(on_hub, None, options, click.echo, None)
+                return await _leave(leave, name, dry_run=dry_run, seconds=seconds)
             async with connected("member", member) as in_member:
-                leave = Leave(on_hub, in_member, options, click.echo)
+                leave = Leave(on_hub, in_member, options, click.echo, find_helm(member, options.namespace))
                 return await _leave(leave, name, dry_run=dry_run, seconds=seconds)
         except JoinError as error:
             raise UserError(str(error)) from error

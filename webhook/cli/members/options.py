@@ -15,6 +15,7 @@ from webhook.cli.hub.kubeconfig import find_kubeconfig
 from webhook.cli.options.base import grouped
 
 if TYPE_CHECKING:
+    from webhook.processes.agent_installation import Helm
     from webhook.processes.sides import Side
     from webhook.settings.programs import JoinSettings
 
@@ -98,6 +99,14 @@ def read_settings(namespace: str | None) -> "JoinSettings":
         return JoinSettings.read(os.environ, namespace=namespace)
     except SettingsError as error:
         raise UserError(str(error)) from error
+
+
+def find_helm(member: HubConnection, namespace: str) -> "Helm | None":
+    """Return the helm of the caller, for a namespace of a member. None: unset, not installed."""
+    from webhook.processes.agent_installation import Helm
+
+    assert member.kubeconfig is not None
+    return Helm.find(member.kubeconfig, member.context, namespace, os.environ)
 
 
 @asynccontextmanager

@@ -19,8 +19,8 @@ From then on, the hub's API server no longer calls harbormaster, and accepts eve
 CustomResourceDefinitions allow. Run this command before you stop the last replica of `serve`: otherwise all writes to
 our kinds would fail. The Helm chart runs it before an uninstall.
 
-It also counts the objects that cannot be deleted without the loop. Delete them before you stop the loop, or keep them
-for the next installation.
+It also counts the remaining objects: members, placements, overrides, runs, budgets and so on. Those with finalizers
+cannot be deleted without the loop. Delete them before you stop the loop, or keep them for the next installation.
 
 \b
 Examples:

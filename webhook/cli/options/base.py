@@ -1,6 +1,7 @@
 """Options that several commands share, grouping of options into one value, and running a command's coroutine."""
 
 import functools
+import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from importlib import import_module
@@ -10,7 +11,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from webhook.cli.errors import UserError
+from webhook.cli.errors import UserError, complain
 from webhook.cli.files.search import Files, UnknownKinds
 from webhook.cli.process import end_in_order
 
@@ -45,6 +46,24 @@ hub_namespace_option = click.option(
     shell_complete=tab("namespaces"),
     help='Namespace.  [default: that of the kubeconfig\'s context, or "default"]',
 )
+
+
+def is_agreed(question: str, *, yes: bool) -> bool:
+    """Ask the user, unless *yes*. Return whether the answer is yes.
+
+    Raises:
+        UserError: Standard input is not a terminal.
+    """
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UserError("not confirmed: standard input is not a terminal, use --yes")
+    if click.confirm(question):
+        return True
+    complain("not confirmed")
+    return False
+
+
 FORMATS: Final = ("table", "json", "yaml")
 
 

@@ -1,6 +1,5 @@
 """``harbormaster confirm``: confirm removals of content from members."""
 
-import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,10 +15,10 @@ from scorer.api.unstructured.json_object import format_time
 from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, CarriedOut, Confirmation
 from scorer.rollout.confirmation.member_contents import describe_contents
 from scorer.rollout.views.removals import UnconfirmedRemoval
-from webhook.cli.errors import UserError, complain
+from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client, ResourcePath, retry_on_conflict
 from webhook.cli.hub.resource_arguments import parse_reference, parse_resources
-from webhook.cli.options.base import hub_namespace_option, not_empty, run, tab
+from webhook.cli.options.base import hub_namespace_option, is_agreed, not_empty, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.removals.effects import PendingGroup, recorded, would_remove
 from webhook.cli.text.output import print_line
@@ -97,7 +96,7 @@ async def _confirm(
             return 0
         for group in groups:
             print_line(f"{group.ref}: {group.effect} ({group.digest})")
-        if not _is_agreed("Remove this from the members?", yes=yes):
+        if not is_agreed("Remove this from the members?", yes=yes):
             return 1
         by_ref: dict[str, set[str]] = defaultdict(set)
         for group in groups:
@@ -128,23 +127,12 @@ def _parsed(digests: str) -> frozenset[str]:
         raise UserError(f"--digest: {error}") from error
 
 
-def _is_agreed(question: str, *, yes: bool) -> bool:
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise UserError("not confirmed: standard input is not a terminal, use --yes")
-    if click.confirm(question):
-        return True
-    complain("not confirmed")
-    return False
-
-
 async def _abandon(client: Client, place: ResourcePath, resource: str, *, yes: bool) -> int:
     document = await client.get(place)
     if place.kind not in (PLACEMENT, RESOURCE_PLACEMENT) or not is_deleting(document):
         raise UserError(f"--abandon: {resource} is not a placement that is being deleted")
     print_line(f"{resource}: its content remains on the members, unmanaged")
-    if not _is_agreed("Finish the deletion?", yes=yes):
+    if not is_agreed("Finish the deletion?", yes=yes):
         return 1
     strategy = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
     await client.patch(place, {"spec": {"strategy": strategy}})

@@ -1,13 +1,8 @@
-"""`join` and `leave`: what they refuse before they ask a cluster, and the line for Helm."""
+"""`join` and `leave`: what they refuse before they ask a cluster."""
 
 import json
-import shlex
-from pathlib import Path
 
 import pytest
-
-from webhook.kube.login.connection import ApiServerEndpoint
-from webhook.processes.join import JoinOptions, helm_line
 
 
 @pytest.fixture
@@ -34,7 +29,7 @@ def kubeconfig(tmp_path):
         pytest.param(["join", "a", "--context=none"], "has no context 'none', available: hub, member", id="context"),
         pytest.param(["leave", "a", "--member-context=none"], "has no context 'none'", id="member-context"),
         pytest.param(["join", "a", "--label=region"], "--label 'region': must be KEY=VALUE", id="label"),
-        pytest.param(["join", "a", "--deploy=a b"], "--deploy 'a b': must be the name of an image", id="image"),
+        pytest.param(["join", "a", "--image=a b"], "--image 'a b': must be REPOSITORY:TAG or", id="image"),
         pytest.param(["join", "a", "--apply=boats"], "--apply 'boats' is not a known kind", id="kind"),
         pytest.param(["join", "a", "--hub-server=hub"], "--hub-server 'hub': ", id="address"),
         pytest.param(
@@ -63,19 +58,3 @@ def test_no_member_is_told_to_send_its_token_without_tls(cli, kubeconfig):
     done = cli("join", "a", "--context=hub", "--member-context=member", f"--kubeconfig={kubeconfig}")
     assert done.exit_code == 1
     assert "server 'http://127.0.0.1:1': expected an https URL" in done.stderr
-
-
-def test_the_line_for_helm_is_one_that_a_shell_takes():
-    options = JoinOptions("berlin", ApiServerEndpoint(""), "harbor", "quay", (), (), {}, "", 600, take_over=True)
-    words = shlex.split(helm_line(options, "arn:of a/cluster", Path("my files/config")))
-    assert words[:4] == ["helm", "upgrade", "--install", "harbormaster-agent"]
-    assert {"--kube-context=arn:of a/cluster", "--namespace=quay", "--kubeconfig=my files/config"} <= set(words)
-    values = [words[place + 1] for place, word in enumerate(words) if word == "--set"]
-    assert values == [
-        "cluster=berlin",
-        "serviceAccount.create=false",
-        "serviceAccount.name=harbormaster-agent",
-        "rbac.create=false",
-        "crds.install=false",
-        "takeOver=true",
-    ]
