@@ -70,8 +70,7 @@ class Changed:
         evictions: By namespace and name of the placement, in the order of the attempts.
         fleet: Differences of the fleet.
         content: The given and deleted objects that placements may select, None for deleted ones.
-        overrides_known: Whether the hub has, or had, any override. Otherwise those of the bindings count as up to date,
-            as in a dump without overrides.
+        overrides_known: Whether the hub's overrides are known. Otherwise those of the bindings count as up to date.
         unsnapshotted: The snapshots that overrides lack, and cannot have. Their placements are not rolled out.
         reselecting: Placements whose resource selectors change. Not every object that they select may be known.
     """
@@ -121,7 +120,9 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
         for name in overrides.keys() | deletions.keys()
     }
     new_state = replace(state, fleet=fleet, **changed)
-    overrides_known = bool(state.overrides or state.override_snapshots or new_state.overrides)
+    overrides_known = state.overrides_complete or bool(
+        state.overrides or state.override_snapshots or new_state.overrides
+    )
     unsnapshotted: list[JsonObject] = []
     if overrides_known:
         snapshots = snapshots_of_overrides(new_state, changes.deleted)

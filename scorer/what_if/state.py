@@ -80,6 +80,8 @@ class HubState:
         strategies: Their strategies.
         overrides: Overrides of both kinds.
         override_snapshots: Their snapshots.
+        overrides_complete: Whether these are all overrides and snapshots of the hub even if there are none. False: then
+            they are unknown, as in a dump without these kinds.
         content: Returns the known objects that placements may select.
         kinds: The kinds that the hub serves.
         windows: ClusterMaintenanceWindows.
@@ -104,6 +106,7 @@ class HubState:
     approval_requests: Sequence[JsonObject] = ()
     overrides: Sequence[JsonObject] = ()
     override_snapshots: Sequence[JsonObject] = ()
+    overrides_complete: bool = False
     content: Callable[[], Iterable[JsonObject]] = tuple
     kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
     windows: Sequence[JsonObject] = ()

@@ -59,6 +59,10 @@ class DocumentSet:
             self._sorted[kind.group_kind] = [of_kind[key] for key in keys]
         return self._sorted[kind.group_kind]
 
+    def is_complete(self, kind: Kind) -> bool:
+        """Return whether all objects of *kind* are known."""
+        return kind.group_kind in self._complete_kinds
+
     def others(self, left_out: Collection[tuple[str, str]]) -> Iterator[JsonObject]:
         """Yield every object except those of the kinds in *left_out*."""
         for kind, of_kind in self._documents.items():
@@ -117,6 +121,6 @@ class DocumentSet:
         return DocumentSet(documents, self._complete_kinds & frozenset(shown), self._fleet)
 
     def _of_kind(self, kind: Kind) -> _KindDocuments:
-        if kind.group_kind not in self._complete_kinds:
+        if not self.is_complete(kind):
             raise UnknownStateError(kind)
         return self._documents.get(kind.group_kind, {})

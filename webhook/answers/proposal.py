@@ -53,7 +53,8 @@ SHOWN_KINDS: Final = (*PLACEMENTS, *RUNS, *APPROVAL_REQUESTS, *UPGRADES)
 _OVERRIDE_SNAPSHOTS: Final = frozenset(family.override_snapshot for family in FAMILIES)
 CONTENT_SNAPSHOTS: Final = frozenset(family.resource_snapshot for family in FAMILIES) | _OVERRIDE_SNAPSHOTS
 """Kinds that hold the objects of placements."""
-_WITH_OBJECTS: Final = {kind.group_kind for kind in CONTENT_SNAPSHOTS | {family.override for family in FAMILIES}}
+OVERRIDE_KINDS: Final = _OVERRIDE_SNAPSHOTS | {family.override for family in FAMILIES}
+_WITH_OBJECTS: Final = {kind.group_kind for kind in CONTENT_SNAPSHOTS | OVERRIDE_KINDS}
 """Kinds in `FIELDS` whose objects have parts of the objects of placements."""
 
 
@@ -400,7 +401,7 @@ def _judge_deletion(judgements: _Judgements, identity: ObjectKey, hub: DocumentS
 
 def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, audience: Audience) -> HubState:
     selectable = hub if audience.selected is None else hub.limited(audience.selected)
-    fields: dict[str, list[JsonObject]] = {name: [] for name in FIELDS.values()}
+    fields: dict[str, Any] = {name: [] for name in FIELDS.values()}
     for kind, name in FIELDS.items():
         if audience.knows(kind):
             fields[name] += hub.existing(KINDS[kind])
@@ -413,9 +414,9 @@ def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, 
         content=partial(selectable.others, {*FIELDS, kinds.MEMBER_CLUSTER.group_kind}),
         kinds={**context.kinds.custom, **KINDS},
         removal=context.settings.removal,
+        overrides_complete=all(hub.is_complete(kind) and audience.knows(kind.group_kind) for kind in OVERRIDE_KINDS),
     )
-    changed: dict[str, Any] = dict(fields)
-    return replace(state, **changed)
+    return replace(state, **fields)
 
 
 def _defaulted(placement: JsonObject) -> JsonObject:

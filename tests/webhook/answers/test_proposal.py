@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scorer.api import kinds
 from scorer.api.family import PLACEMENTS
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, group_kind
+from scorer.api.unstructured.documents import with_spec
 from scorer.what_if.state import FIELDS
 from tests.scorer.builders import NOW, cluster_document, modest, pick_n
 from tests.scorer.what_if.settled_hub import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
@@ -18,6 +19,7 @@ from webhook.admission.documents import DocumentSet
 from webhook.answers.proposal import (
     APPROVAL_REQUESTS,
     EVERYBODY,
+    OVERRIDE_KINDS,
     PLANNED_KINDS,
     RUNS,
     SHOWN_KINDS,
@@ -160,3 +162,19 @@ def coverage(*documents, audience=EVERYBODY, unread=()):
 def test_what_a_plan_does_not_cover_is_told(documents, audience, unread, expected):
     nothing = {"complete": not expected, "notJudged": [], "hidden": [], "unread": [], "assumed": []}
     assert coverage(*documents, audience=audience, unread=unread) == nothing | expected
+
+
+@pytest.mark.parametrize(
+    ("complete_kinds", "is_updated"),
+    [
+        pytest.param(PLANNED_KINDS, True, id="a-hub-without-overrides"),
+        pytest.param({*PLANNED_KINDS} - OVERRIDE_KINDS, False, id="a-dump-without-these-kinds"),
+    ],
+)
+def test_overrides_that_bindings_name_are_unknown_only_in_a_dump(complete_kinds, is_updated):
+    named = [with_spec(one, clusterResourceOverrideSnapshots=["lost-0"]) for one in STATE.bindings]
+    documents = [one for one in STORED if one not in STATE.bindings]
+    hub = DocumentSet.of([*documents, *named], STATE.fleet, complete_kinds)
+    effects = plan(hub, Proposal(), Context(now=NOW), EVERYBODY)
+    (entry,) = (entry for entry in effects["placements"] if entry["name"] == "web")
+    assert bool(entry["rollout"]["steps"]) is is_updated

@@ -8,7 +8,7 @@ from scorer.api import kinds
 from scorer.api.family import PLACEMENTS
 from scorer.fleet import Fleet
 from webhook.admission.documents import DocumentSet
-from webhook.answers.proposal import PLANNED_KINDS
+from webhook.answers.proposal import OVERRIDE_KINDS, PLANNED_KINDS
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.hub import READ_KINDS, newest_heartbeat, played, read_member, shape_mistakes
@@ -49,4 +49,5 @@ def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -
             document = played(item, instant)
             members.append(read_member(item, instant))
         documents.append(document)
-    return StoredFiles(DocumentSet.of(documents, Fleet.of(members), PLANNED_KINDS), instant)
+    complete_kinds = set(PLANNED_KINDS) - OVERRIDE_KINDS  # bindings of a dump may name overrides that were not dumped
+    return StoredFiles(DocumentSet.of(documents, Fleet.of(members), complete_kinds), instant)
