@@ -532,6 +532,11 @@ class TestMetadata:
         second = await store.replace_metadata(PLACEMENT, altered(first, annotations={"b": "2", "c": "2"}))
         assert second["metadata"]["annotations"] == {"a": "1", "b": "2", "c": "2"}
 
+    async def test_an_annotation_of_none_is_removed(self, store):
+        first = await store.create(PLACEMENT, placement("payments", annotations={"a": "1", "b": "1"}))
+        second = await store.replace_metadata(PLACEMENT, altered(first, annotations={"b": None, "c": None}))
+        assert second["metadata"]["annotations"] == {"a": "1"}
+
     async def test_nothing_new_stores_nothing(self, store):
         first = await store.create(PLACEMENT, placement("payments", finalizers=["example.com/ours"]))
         assert await store.replace_metadata(PLACEMENT, first) == first

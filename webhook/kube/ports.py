@@ -190,7 +190,8 @@ class Store(Protocol):
 
         Everything else is kept as stored, regardless of *document*: the object as read may lack stored fields if a
         definition has just got a new one. The finalizers are replaced by those of *document*. Labels and annotations
-        that *document* lacks are kept. The ``uid`` is ignored, because a version is unique to one object.
+        that *document* lacks are kept. Those that it sets to None are removed. The ``uid`` is ignored, because a
+        version is unique to one object.
 
         Raises as `replace`.
         """

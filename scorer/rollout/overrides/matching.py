@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from scorer.api.kinds import KINDS, NAMESPACE, NAMESPACED_ENVELOPE, Kind, split_api_version
 from scorer.api.meta import JsonObject
-from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, PARENT_OVERRIDE
+from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, PARENT_OVERRIDE, SNAPSHOT_REFUSED
 from scorer.api.placement.override import PlacementScope
 from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of
+from scorer.api.values.quoting import printable
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.overrides.rules import RulesError, describe_override, member_labels, override_spec, read_rules
@@ -127,8 +128,8 @@ def describe_awaited(awaited: Sequence[JsonObject]) -> str:
 
 
 def _describe_awaited(snapshot: JsonObject) -> str:
-    obstacle = snapshot_obstacle(label(snapshot, PARENT_OVERRIDE))
-    return f"{describe_override(snapshot)} ({obstacle})" if obstacle else describe_override(snapshot)
+    obstacle = snapshot_obstacle(label(snapshot, PARENT_OVERRIDE)) or annotation(snapshot, SNAPSHOT_REFUSED)
+    return f"{describe_override(snapshot)} ({printable(obstacle)})" if obstacle else describe_override(snapshot)
 
 
 def placed_targets(

@@ -23,8 +23,9 @@ import orjson
 
 from scorer.api.family import FAMILIES, family_in
 from scorer.api.meta import JsonObject
-from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE
+from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_INDEX, PARENT_OVERRIDE, SNAPSHOT_REFUSED
 from scorer.api.unstructured.documents import (
+    annotation,
     dicts_at,
     index_of,
     is_deleting,
@@ -35,6 +36,7 @@ from scorer.api.unstructured.documents import (
     name_of,
     namespace_of,
     spec_of,
+    with_metadata,
 )
 from scorer.rollout.writes import Write, create, replace
 
@@ -133,7 +135,8 @@ def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObjec
 def awaited_override_snapshots(overrides: Iterable[JsonObject], snapshots: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the snapshots that overrides do not have yet: of each one whose latest snapshot lacks its present spec.
 
-    The result is what the controller of overrides is about to create, except for the index. An override that is being
+    The result is what the controller of overrides is about to create, except for the index and the annotation
+    ``snapshot-refused`` of the override. An override that is being
     deleted is not awaited. One that cannot have snapshots is awaited until it is deleted: its placements would roll out
     as if there were no override.
 
@@ -151,7 +154,8 @@ def awaited_override_snapshots(overrides: Iterable[JsonObject], snapshots: Itera
             continue
         stored, spec = latest.get((namespace_of(override), name_of(override)), {}), spec_of(override)
         if stored.get("overrideSpec") != spec and stored.get("overrideHash") != (digest := _digest(spec)):
-            awaited.append(_make(override, 0, digest))
+            refusal = {SNAPSHOT_REFUSED: annotation(override, SNAPSHOT_REFUSED) or None}
+            awaited.append(with_metadata(_make(override, 0, digest), annotations=refusal))
     return awaited
 
 

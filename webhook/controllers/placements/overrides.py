@@ -13,17 +13,21 @@ from scorer.api.event import Event
 from scorer.api.family import FAMILIES, PlacementRef, family_in, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import OVERRIDE_CLEANUP, PARENT_OVERRIDE
+from scorer.api.names import OVERRIDE_CLEANUP, PARENT_OVERRIDE, SNAPSHOT_REFUSED
 from scorer.api.unstructured.documents import (
+    annotation,
+    annotations_of,
     is_deleting,
     is_labelled_latest,
     label,
+    metadata_of,
     namespace_of,
     spec_of,
     uid_of,
     with_finalizer,
     without_finalizer,
 )
+from scorer.api.values.quoting import printable, shortened
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.matching import placement_key
 from scorer.rollout.overrides.rules import override_spec
@@ -35,7 +39,7 @@ from webhook.controllers.machinery.wiring import Watch, Wiring
 from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.listers.overrides import planned_override_snapshots, unused_override_snapshots
-from webhook.kube.ports import Key
+from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key
 
 UNUSED_GRACE: Final = timedelta(minutes=1)
 """Time that an outdated snapshot must be unused before it is deleted.
@@ -43,6 +47,9 @@ UNUSED_GRACE: Final = timedelta(minutes=1)
 Another controller or replica may have read it as the latest one, and be about to write a binding or a run that names
 it. A lost binding that names it is about to be recreated.
 """
+
+LONGEST_REFUSAL: Final = 1000
+"""Maximum length of a noted refusal, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +179,22 @@ class OverrideController:
         # The finalizer before the first snapshot: a deletion in between would leave a latest snapshot in force.
         if (finalized := with_finalizer(override, OVERRIDE_CLEANUP)) is not None:
             await self._hub.amend(ref.kind, finalized)
-        await self._hub.carry_out(ref.snapshot_kind, plan.writes)
+        try:
+            await self._hub.carry_out(ref.snapshot_kind, plan.writes)
+        except (ForbiddenError, InvalidObjectError) as error:  # no retry helps, so rollouts must report it
+            await self._note_refusal(ref, shortened(printable(str(error)), LONGEST_REFUSAL))
+            raise
+        await self._note_refusal(ref, None)
         return await self._delete_unused(ref, surplus_override_snapshots(self.snapshots(ref)))
+
+    async def _note_refusal(self, ref: OverrideRef, reason: str | None) -> None:
+        """Write on an override why the API server has refused its snapshot, for the rollouts that wait for it."""
+        override = self._hub.cache.get(ref.kind, ref.name, ref.namespace)
+        if override is not None and (annotation(override, SNAPSHOT_REFUSED) or None) != reason:
+            annotations = {**annotations_of(override), SNAPSHOT_REFUSED: reason}
+            await self._hub.amend(
+                ref.kind, {**override, "metadata": {**metadata_of(override), "annotations": annotations}}
+            )
 
     def snapshots(self, ref: OverrideRef) -> list[JsonObject]:
         """Return the snapshots of an override, by name."""

@@ -125,7 +125,8 @@ def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> 
     metadata["resourceVersion"] = new_metadata.get("resourceVersion", "")
     metadata["finalizers"] = new_metadata.get("finalizers") or []
     for member in ("labels", "annotations"):
-        metadata[member] = {**metadata.get(member, {}), **(new_metadata.get(member) or {})}
+        merged = {**metadata.get(member, {}), **(new_metadata.get(member) or {})}
+        metadata[member] = {key: text for key, text in merged.items() if text is not None}
     return replaced(kind, current, {**current, "metadata": metadata})
 
 

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scorer.api.kinds import NAMESPACED_OVERRIDE, NAMESPACED_OVERRIDE_SNAPSHOT, STAGED_RUN
-from scorer.api.unstructured.documents import current_condition
+from scorer.api.names import SNAPSHOT_REFUSED
+from scorer.api.unstructured.documents import annotation, current_condition
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import (
@@ -91,9 +92,10 @@ async def test_a_snapshot_that_the_api_server_refuses_is_explained_and_awaited(m
             patched.setattr(world.store, "create", create_others)
             await world.add(dropping("no-db", DATABASE), make_placement())
             await world.until(lambda: any("exceeded quota: objects" in note for note in world.events("OverrideFailed")))
-            assert messages(world) == {MESSAGE}
+            await world.until(lambda: messages(world) == {f"{MESSAGE} (exceeded quota: objects)"})
             assert not world.works()
         await world.until(lambda: is_available(world))
+        assert annotation(world.cache.get(NAMESPACED_OVERRIDE, "no-db", "shop"), SNAPSHOT_REFUSED) == ""
         assert await on_members(world, STATEFUL_SET, "db") == []
 
 
