@@ -68,6 +68,7 @@ class Changed:
     Args:
         state: The hub.
         evictions: By namespace and name of the placement, in the order of the attempts.
+        former_fleet: All member clusters before the changes.
         fleet: Differences of the fleet.
         content: The given and deleted objects that placements may select, None for deleted ones.
         overrides_known: Whether the hub's overrides are known. Otherwise those of the bindings count as up to date.
@@ -76,6 +77,7 @@ class Changed:
     """
 
     state: HubState
+    former_fleet: Fleet
     evictions: Mapping[tuple[str, str], Sequence[Evicted]] = field(default_factory=dict)
     fleet: PlannedFleet = field(default_factory=_same_fleet)
     content: Mapping[ObjectKey, JsonObject | None] = field(default_factory=dict)
@@ -138,7 +140,9 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     if evictions.outcomes:
         new_state = replace(new_state, bindings=evictions.bindings())
     reselecting = frozenset(_reselecting(state.placements, overrides.get("placements", {})))
-    hub = Changed(new_state, evictions.outcomes, report, content, overrides_known, unsnapshotted, reselecting)
+    hub = Changed(
+        new_state, state.fleet, evictions.outcomes, report, content, overrides_known, unsnapshotted, reselecting
+    )
     reported = fleet_with_namespaces(new_state, lambda: hub.objects)
     return hub if reported is fleet else replace(hub, state=replace(new_state, fleet=reported))
 

@@ -31,6 +31,7 @@ from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, 
 from scorer.rollout.works.plan import WorkProblem
 from scorer.staged_update.facts import ClusterWait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
+from scorer.what_if.cluster_removals import ClusterContent, cluster_object_removals
 from scorer.what_if.content import content_to_roll_out
 from scorer.what_if.overrides import overrides_of_placement, work_problems
 from scorer.what_if.planned import (
@@ -144,7 +145,7 @@ class _Course:
         closed: The clusters whose maintenance windows are closed now.
         failures: Why clusters would not get their objects, by cluster.
         removals: Clusters that keep their content although they are dropped.
-        content_removals: Objects that leave the placement, and all content of a deleted one.
+        content_removals: Objects that leave the placement or some clusters, and all content of a deleted one.
         kept: The clusters of a deleted placement, while the removal of their content waits for confirmation.
     """
 
@@ -233,6 +234,11 @@ def _course(changed: Changed, subject: JsonObject, *, ends: bool = False) -> _Co
         preview = RolloutPreview(preview.type, preview.limits, blocked=RolloutBlocker((), NO_SNAPSHOT, content.waits))
     elif content.problem and preview.blocked is None:
         preview = replace(preview, blocked=RolloutBlocker((), INVALID_SELECTION, content.problem))
+    leaving = content.removals
+    if overrides is not None and content.group is not None and preview.type != EXTERNAL and not content.waits:
+        changing = [binding for binding in bindings if text_at(spec_of(binding), "targetCluster") not in failures]
+        on_clusters = ClusterContent(content.snapshots, content.group, overrides)
+        leaving = [*leaving, *cluster_object_removals(subject, changing, on_clusters, changed)]
     return _Course(
         preview,
         run,
@@ -241,7 +247,7 @@ def _course(changed: Changed, subject: JsonObject, *, ends: bool = False) -> _Co
         closed=closed,
         failures=failures,
         removals=removals,
-        content_removals=content.removals,
+        content_removals=leaving,
     )
 
 

@@ -14,6 +14,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import MEMBER_NAME, PARENT_OVERRIDE
 from scorer.api.unstructured.documents import is_deleting, label, labels_of, name_of, namespace_of, spec_of, text_at
+from scorer.fleet import Fleet
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides, bound
 from scorer.rollout.overrides.application import CLUSTER_NAME_VARIABLE
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
@@ -67,13 +68,13 @@ def overrides_of_placement(
     if not snapshots:
         return {}
     matching = matching_overrides(placement, group, snapshots)
-    members = {name: member for name in clusters if (member := member_document(state, name)) is not None}
+    members = {name: member for name in clusters if (member := member_document(state.fleet, name)) is not None}
     return overrides_by_cluster(matching, members).by_cluster if matching else {}
 
 
-def member_document(state: HubState, name: str) -> JsonObject | None:
+def member_document(fleet: Fleet, name: str) -> JsonObject | None:
     """Return the part of a MemberCluster that overrides read, or None if there is no such member."""
-    member = state.fleet.member(name)
+    member = fleet.member(name)
     return None if member is None else {"metadata": {"name": name, "labels": dict(member.metadata.labels)}}
 
 
@@ -92,13 +93,13 @@ def work_problems(
         overrides: The override lists by cluster. A cluster that is missing has none.
     """
     problems: dict[str, WorkProblem] = {}
-    snapshots = {(namespace_of(snapshot), name_of(snapshot)): snapshot for snapshot in state.override_snapshots}
+    snapshots = state.override_snapshots_by_key
     renderable: set[Hashable] = set()
     for binding in bindings:
         cluster = text_at(spec_of(binding), "targetCluster")
         applicable = overrides.get(cluster, NO_OVERRIDES)
         applied_snapshots = [snapshots[key] for key in applicable.keys if key in snapshots]
-        member = member_document(state, cluster) or {"metadata": {"name": cluster}}
+        member = member_document(state.fleet, cluster) or {"metadata": {"name": cluster}}
         alike = _alike(applicable, member, applied_snapshots)
         if alike in renderable:
             continue

@@ -109,6 +109,8 @@ class ContentRemoval(TypedDict):
     objects: Count
     digest: str
     """Confirms the removal, in `harbormaster.dev/confirm-removal`."""
+    clusters: list[str]
+    """The clusters that lose it because of an override, while others keep it. Empty: all clusters."""
 
 
 class RolloutWait(TypedDict):
@@ -160,7 +162,7 @@ class PlannedRollout(TypedDict):
     removals: list[PendingClusterRemoval]
     """Dropped clusters that keep their content until their removal is confirmed, or until others replace them."""
     contentRemovals: list[ContentRemoval]
-    """Objects that leave the placement, and all content of a deleted one."""
+    """Objects that leave the placement, or some of its clusters, and all content of a deleted one."""
     blocked: BlockedRollout | None
 
 

@@ -37,7 +37,7 @@ def judged_selection(
         hub: The hub after the changes.
     """
     policy = hub.state.removal.of(placement)
-    return judge_selection(policy, placement, selection, groups, partial(_namespace, hub), hub.state.now)
+    return judge_selection(policy, placement, selection, groups, partial(namespace_after, hub), hub.state.now)
 
 
 def object_removals(
@@ -64,13 +64,16 @@ def object_removals(
         earlier = judged_selection(unconfirmed, selection, groups, hub)
         confirmed = {*(earlier.pending if earlier else ())} - {*judgement.pending}
     return [
-        *_entries(placement, judgement.pending, "Pending"),
-        *_entries(placement, confirmed, "Confirmed"),
-        *_entries(placement, judgement.warned, "Warned"),
+        *removal_entries(placement, judgement.pending, "Pending"),
+        *removal_entries(placement, confirmed, "Confirmed"),
+        *removal_entries(placement, judgement.warned, "Warned"),
     ]
 
 
-def _entries(placement: JsonObject, items: Iterable[RemovalItem], verdict: ContentVerdict) -> Iterator[ContentRemoval]:
+def removal_entries(
+    placement: JsonObject, items: Iterable[RemovalItem], verdict: ContentVerdict, clusters: Sequence[str] = ()
+) -> Iterator[ContentRemoval]:
+    """Yield removals as a user would see them. *clusters* are those of the removal. Empty: all."""
     for group in confirmable_groups(uid_of(placement), items):
         yield {
             "kind": str(group.items[0].effect),
@@ -78,13 +81,14 @@ def _entries(placement: JsonObject, items: Iterable[RemovalItem], verdict: Conte
             "verdict": verdict,
             "objects": sum(item.objects for item in group.items),
             "digest": group.digest,
+            "clusters": list(clusters),
         }
 
 
 def judged_deletion(placement: JsonObject, hub: Changed) -> DeletionJudgement:
     """Return the verdict on the content of a placement that is being deleted, or would be."""
     state, groups = hub.state, snapshot_groups(hub.state.resource_snapshots_of(placement))
-    policy, now, namespace = state.removal.of(placement), state.now, partial(_namespace, hub)
+    policy, now, namespace = state.removal.of(placement), state.now, partial(namespace_after, hub)
     exempt = not policy.is_off and Exemptions.of(placement, groups, policy, namespace, now).covers_all()
     home = namespace(namespace_of(placement)) if namespace_of(placement) and not policy.is_off else None
     return judge_deletion(
@@ -113,10 +117,10 @@ def placement_removals(placement: JsonObject, judgement: DeletionJudgement, hub:
         verdict = "Warned"
     group = placed_group(snapshot_groups(hub.state.resource_snapshots_of(placement)))
     objects = len(placed_objects(group)) if group else 0
-    return [{**entry, "objects": objects} for entry in _entries(placement, judgement.confirmable[:1], verdict)]
+    return [{**entry, "objects": objects} for entry in removal_entries(placement, judgement.confirmable[:1], verdict)]
 
 
-def _namespace(hub: Changed, name: str) -> JsonObject | None:
+def namespace_after(hub: Changed, name: str) -> JsonObject | None:
     """Return a Namespace after the changes. One that is not known counts as existing, without labels."""
     namespace = hub.objects.get(ObjectKey(*NAMESPACE.group_kind, name), _UNKNOWN)
     return {"metadata": {"name": name}} if namespace is _UNKNOWN else namespace

@@ -15,8 +15,6 @@ from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import (
     is_deleting,
     metadata_of,
-    name_of,
-    namespace_of,
     spec_of,
     text_at,
 )
@@ -102,9 +100,7 @@ class _Renderer:
     def __init__(self, state: HubState) -> None:
         self._state = state
         self._placeable = Placeable(state.kinds)
-        self._overrides = {
-            (namespace_of(snapshot), name_of(snapshot)): snapshot for snapshot in state.override_snapshots
-        }
+        self._overrides = state.override_snapshots_by_key
 
     def present(self, placement: JsonObject) -> Iterator[tuple[str, RenderedContent]]:
         """Yield the present content of each cluster."""
@@ -172,7 +168,7 @@ class _Renderer:
         if overrides == NO_OVERRIDES and key in contents:
             return contents[key]
         cluster = text_at(binding, "spec", "targetCluster")
-        member = member_document(self._state, cluster) or {"metadata": {"name": cluster}}
+        member = member_document(self._state.fleet, cluster) or {"metadata": {"name": cluster}}
         named_snapshots = [self._overrides[key] for key in overrides.keys if key in self._overrides]
         works = present.works if present is not None and present.problem is None else ()
         sources = ContentSources(binding, member, snapshots, named_snapshots)

@@ -80,8 +80,8 @@ class HubState:
         strategies: Their strategies.
         overrides: Overrides of both kinds.
         override_snapshots: Their snapshots.
-        overrides_complete: Whether these are all overrides and snapshots of the hub even if there are none. False: then
-            they are unknown, as in a dump without these kinds.
+        overrides_complete: Whether both are complete even if they are empty. False: unknown, as in a dump without these
+            kinds.
         content: Returns the known objects that placements may select.
         kinds: The kinds that the hub serves.
         windows: ClusterMaintenanceWindows.
@@ -143,6 +143,11 @@ class HubState:
     def waits(self) -> Waits:
         """Returns why a cluster may not be changed at an instant."""
         return window_waits(self.fleet, self.windows)
+
+    @cached_property
+    def override_snapshots_by_key(self) -> Mapping[tuple[str, str], JsonObject]:
+        """The override snapshots, by namespace and name."""
+        return {(namespace_of(snapshot), name_of(snapshot)): snapshot for snapshot in self.override_snapshots}
 
     @cached_property
     def _bindings(self) -> _ByParent:

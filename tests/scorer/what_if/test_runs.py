@@ -63,7 +63,7 @@ def entry(state, changes=None):
 
 def rolled_out(state):
     """Return a hub as it is after its run, with the resource snapshot that this has made."""
-    facts, _ = run_facts(state.runs[0], Changed(state, {}, {}, {}))
+    facts, _ = run_facts(state.runs[0], Changed(state, state.fleet))
     _, facts = initialize_run(state.runs[0], facts)
     bound = [binding("p", name) for name in ("t1", "v1", "v2")]
     documents = [document for group in facts.groups for document in group.documents]
@@ -248,7 +248,7 @@ class TestChanges:
     def begun(self):
         """Return a hub whose run has been initialised."""
         state = rolled_out(hub())
-        facts, _ = run_facts(state.runs[0], Changed(state, {}, {}, {}))
+        facts, _ = run_facts(state.runs[0], Changed(state, state.fleet))
         step = advance(state.runs[0], facts)
         return replace(state, runs=[{**state.runs[0], "status": step.status}])
 

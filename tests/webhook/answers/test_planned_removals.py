@@ -2,13 +2,14 @@
 
 from datetime import timedelta
 
-from scorer.api.kinds import BINDING, CONFIG_MAP, PLACEMENT
+from scorer.api.kinds import BINDING, CONFIG_MAP, OVERRIDE, PLACEMENT
 from scorer.api.meta import format_time
-from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.names import CONFIRM_REMOVAL, MEMBER_NAME
 from scorer.api.unstructured.documents import conditions_of, is_deleting, with_metadata, with_spec
 from tests.builders.placement import make_placement
 from tests.virtual_time import loop_now
 from tests.webhook.answers.dumps import plan_on_files
+from tests.webhook.controllers.override_rules import make_override
 from tests.webhook.controllers.world import make_config_map, make_member, running
 from tests.webhook.edits import edit
 from webhook.access.user import UserInfo
@@ -21,7 +22,7 @@ from webhook.settings.admission import AdmissionSettings
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
 MAPS = ("rates", "fees", "taxes", "tolls")
-KINDS = {"ClusterResourcePlacement": PLACEMENT, "ConfigMap": CONFIG_MAP}
+KINDS = {kind.kind: kind for kind in (PLACEMENT, CONFIG_MAP, OVERRIDE)}
 
 
 class Hub:
@@ -115,6 +116,28 @@ async def test_objects_remain_until_their_removal_is_confirmed():
         assert it.snapshots() == before
         same = await it.entry()
         assert (verdicts(same), digests(same), same["changed"]) == (verdicts(entry), digests(entry), False)
+
+
+async def test_objects_that_an_override_deletes_on_one_cluster_remain_until_confirmed(tmp_path):
+    selector = {"labelSelector": {"matchLabels": {MEMBER_NAME: "a"}}}
+    rule = {"clusterSelector": {"clusterSelectorTerms": [selector]}, "overrideType": "Delete"}
+    override = make_override("drops", rule, namespace="", placement="p")
+    async with hub() as it:
+        plan = await it.plan(override)
+        assert plan_on_files(it.world, tmp_path, override)["placements"] == plan["placements"]
+        (entry,) = plan["placements"]
+        assert verdicts(entry) == dict.fromkeys([*EFFECTS, "Namespace shop"], "Pending")
+        assert {tuple(item["clusters"]) for item in entry["rollout"]["contentRemovals"]} == {("a",)}
+        await it.world.add(override)
+        await it.world.until(lambda: all(digest in it.pending() for digest in digests(entry)))
+        assert await it.world.on_member("a", CONFIG_MAP, "rates", "shop")
+        assert (await it.entry())["rollout"]["contentRemovals"] == entry["rollout"]["contentRemovals"]
+        confirmed = await it.entry(it.confirmed(*digests(entry)))
+        assert set(verdicts(confirmed).values()) == {"Confirmed"}
+        await it.confirm(*digests(entry))
+        await it.world.until(lambda: not it.pending() and it.world.view("p")["state"] == "available")
+        assert await it.world.on_member("a", CONFIG_MAP, "rates", "shop") is None
+        assert await it.world.on_member("b", CONFIG_MAP, "rates", "shop")
 
 
 async def test_a_confirmation_removes_the_objects_that_its_digests_name(tmp_path):

@@ -231,7 +231,8 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
         yield f"keeps its content: {removal['cluster']}: {removal['message']}{digest}"
     for removal in rollout.get("contentRemovals", ()):
         digest = f" (digest {removal['digest']})" if removal["verdict"] == "Pending" else ""
-        yield f"{_REMOVALS[removal['verdict']]}: {removal['effect']}{digest}"
+        place = f" on {' '.join(removal['clusters'])}" if removal.get("clusters") else ""
+        yield f"{_REMOVALS[removal['verdict']]}: {removal['effect']}{place}{digest}"
     for failure in rollout.get("failures", ()):
         yield f"fails: {failure['cluster']}: {failure['message']}"
     if blockage := rollout["blocked"]:

@@ -242,3 +242,15 @@ def test_a_difference_cannot_end_its_block():
     text = with_differences(group("a", "+```", "+</details>"))
     assert "````diff\n" in text
     assert [token.type for token in GFM.parse(text) if token.type == "fence"] == ["fence", "fence"]
+
+
+def test_objects_that_leave_single_clusters_are_named_with_the_clusters():
+    removal = {"kind": "Object", "effect": "ConfigMap shop/rates", "objects": 1, "digest": "d1g3st"}
+    affected = entry("web", gained=())
+    affected["rollout"]["contentRemovals"] = [
+        {**removal, "verdict": "Pending", "clusters": ["dover", "faro"]},
+        {**removal, "verdict": "Warned", "clusters": []},
+    ]
+    text = comment(affected)
+    assert "remains until its removal is confirmed: ConfigMap shop/rates on dover faro (digest d1g3st)" in text
+    assert "removed without a confirmation: ConfigMap shop/rates\n" in text
