@@ -5,24 +5,31 @@ import pytest
 from scorer.api.kinds import (
     BINDING,
     MEMBER_CLUSTER,
+    NAMESPACED_ENVELOPE,
     NAMESPACED_OVERRIDE,
     NAMESPACED_OVERRIDE_SNAPSHOT,
     OVERRIDE,
     OVERRIDE_SNAPSHOT,
+    PLACEMENT,
+    STAGED_RUN,
     WORK,
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT
 from scorer.api.unstructured.documents import current_condition, label, name_of, with_metadata
 from scorer.rollout.bindings import Overrides
+from scorer.staged_update.phase import RunPhase, RunSituation
+from scorer.staged_update.undo import undo
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.override_rules import make_override, rule
-from tests.webhook.controllers.staged_world import approve, make_run, said, staged
-from tests.webhook.controllers.world import CONFIG_MAP, make_member, running
+from tests.webhook.controllers.staged_world import approve, make_run, make_stage, release, run_of, said, staged
+from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
 from tests.webhook.edits import edit
 from webhook.embedded.simulation.annotations import SIMULATE_APPLY
 from webhook.kube.ports import Key
 
 ONE_AT_A_TIME = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}
+HELD = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+CONFIG_MAP_SELECTOR = {"group": "", "version": "v1", "kind": "ConfigMap"}
 ADDS, ADDS_OTHER = rule("new", path="/data/zone"), rule("other", path="/data/zone")
 NAMESPACES = [pytest.param("", id="cluster-scoped"), pytest.param("shop", id="namespaced")]
 
@@ -31,13 +38,9 @@ def kinds_in(namespace):
     return (NAMESPACED_OVERRIDE, NAMESPACED_OVERRIDE_SNAPSHOT) if namespace else (OVERRIDE, OVERRIDE_SNAPSHOT)
 
 
-def make(namespace, *rules):
-    """Make an override that changes nothing but the ConfigMap."""
-    if namespace:
-        return make_override("own", *rules)
-    override = make_override("own", *rules, namespace="", placement="p")
-    override["spec"]["policy"]["overrideRules"] = [rule({"own": "yes"}, path="/metadata/annotations"), *rules]
-    return override
+def make(namespace):
+    """Make an override that annotates everything it selects."""
+    return make_override("own", rule({"own": "yes"}, path="/metadata/annotations"), namespace=namespace)
 
 
 async def placed(world, cluster, name="rates"):
@@ -70,11 +73,11 @@ async def simulate_refusals(world, cluster, behavior):
     )
 
 
-async def stop_at_the_first_cluster(world):
+async def stop_at_the_first_cluster(world, override=None, *content):
     """Roll out a release that fails on the first cluster, so that the others wait with what they have."""
-    await world.add(*map(make_member, "abc"))
-    await world.add(make_override("own", ADDS))
-    await world.until(lambda: snapshots(world) == {"own-0": True})
+    override = override or make_override("own", ADDS)
+    await world.add(*map(make_member, "abc"), override, *content)
+    await world.until(lambda: snapshots(world, override["metadata"].get("namespace", "")) == {"own-0": True})
     await world.add(make_placement("p", strategy=ONE_AT_A_TIME))
     await world.until(lambda: is_available(world) and len(contents(world)) == 3)
     await simulate_refusals(world, "a", "fail")
@@ -116,6 +119,49 @@ async def test_clusters_that_wait_keep_what_they_have_until_their_turn():
         assert [await placed(world, cluster) for cluster in "bc"] == [{"value": "1", "zone": "new"}] * 2
         await finish(world)
         assert [await placed(world, cluster) for cluster in "abc"] == [{"value": "3"}] * 3
+
+
+@pytest.mark.parametrize("namespace", NAMESPACES)
+async def test_objects_in_envelopes_keep_what_they_have(namespace):
+    kind = NAMESPACED_ENVELOPE
+    wrapped = make_config_map("wrapped", value="1")
+    metadata = {"name": "box", "namespace": "shop"}
+    envelope = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "data": {"a.yaml": wrapped}}
+    override = make(namespace)
+    if namespace:
+        override["spec"]["resourceSelectors"][0]["name"] = "wrapped"
+    async with running() as world:
+        await stop_at_the_first_cluster(world, override, envelope)
+        await delete_override(world, namespace)
+        await edit(world.store, MEMBER_CLUSTER, Key("b"), lambda it: with_metadata(it, labels={"requeues": "it"}))
+        await world.until(lambda: contents(world) == {"a": ("p-1-snapshot", []), **WAITING})
+        found = await world.on_member("b", CONFIG_MAP, "wrapped", "shop")
+        assert found["metadata"]["annotations"]["own"] == "yes"
+        await finish(world)
+        found = await world.on_member("b", CONFIG_MAP, "wrapped", "shop")
+        assert "own" not in found["metadata"].get("annotations", {})
+
+
+async def test_many_overrides_are_deleted_together():
+    overrides = [make_override(f"own-{number}", rule(str(number), path=f"/data/n{number}")) for number in range(101)]
+    for number, override in enumerate(overrides):
+        override["spec"]["resourceSelectors"].append({**CONFIG_MAP_SELECTOR, "name": f"other-{number}"})
+        del override["spec"]["resourceSelectors"][0]
+    async with running() as world:
+        await world.add(*map(make_member, "ab"), *(make_config_map(f"other-{n}", value="1") for n in range(101)))
+        await world.add(*overrides)
+        await world.until(lambda: len(snapshots(world)) == 101)
+        await world.add(make_placement("p", strategy=HELD))
+        await world.until(lambda: is_available(world) and len(contents(world)) == 2)
+        for override in overrides:
+            await world.store.delete(NAMESPACED_OVERRIDE, Key(name_of(override), "shop"))
+        await world.until(lambda: not world.cache.list(NAMESPACED_OVERRIDE))
+        assert set(snapshots(world).values()) == {False}
+        assert {len(names) for _, names in contents(world).values()} == {101}
+        assert {current_condition(one, "Overridden")["status"] for one in world.cache.list(BINDING)} == {"True"}
+        await world.change(PLACEMENT, "p", strategy=ONE_AT_A_TIME)
+        await world.until(lambda: snapshots(world) == {})
+        assert {len(names) for _, names in contents(world).values()} == {0}
 
 
 async def test_the_snapshots_are_deleted_once_the_last_cluster_has_moved_on():
@@ -173,7 +219,7 @@ async def test_an_override_that_loses_its_finalizer_has_no_latest_snapshot_eithe
     """As after a deletion while no controller was running, or from a backup that lacks the override."""
     async with running() as world:
         kind, _ = kinds_in(namespace)
-        await world.add(make(namespace, ADDS))
+        await world.add(make(namespace))
         await world.until(lambda: snapshots(world, namespace) == {"own-0": True})
         world.mortal.writes_left = 0
         free = {"finalizers": []}
@@ -197,3 +243,24 @@ async def test_a_run_applies_the_overrides_that_it_was_started_with():
         await world.until(lambda: said(world, "Succeeded") != "")
         assert [await placed(world, cluster) for cluster in ("t1", "v3")] == [{"value": "1", "zone": "new"}] * 2
         assert "own-0" in snapshots(world)
+
+
+async def test_a_run_that_is_undone_after_the_override_is_gone_does_without_it():
+    """Overrides are not rolled back: the older content is placed with those that exist now."""
+    async with staged(make_stage("test"), make_stage("live")) as world:
+        await world.add(make_override("own", ADDS))
+        await world.until(lambda: snapshots(world) == {"own-0": True})
+        await world.add(make_run("first"))
+        await world.until(lambda: said(world, "Succeeded", "first") != "")
+        await release(world, "2")
+        await world.add(make_run("second"))
+        await world.until(lambda: said(world, "Succeeded", "second") != "")
+        assert set(map(str, contents(world).values())) == {str(("p-1-snapshot", ["own-0"]))}
+        await delete_override(world)
+        assert snapshots(world) == {"own-0": False}
+        undone = undo(run_of(world, "second"), RunSituation(RunPhase.SUCCEEDED), world.cache.list(STAGED_RUN), [0, 1])
+        await world.store.create(STAGED_RUN, undone)
+        await world.until(lambda: said(world, "Succeeded", name_of(undone)) != "")
+        assert set(map(str, contents(world).values())) == {str(("p-0-snapshot", []))}
+        assert await placed(world, "v3") == {"value": "1"}
+        await world.until(lambda: snapshots(world) == {})
