@@ -8,7 +8,7 @@ from tests.virtual_time import loop_now
 from tests.webhook.controllers.world import World
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
-from webhook.cli.offline.plan import MemberOutages, plan_changes
+from webhook.cli.offline.plan import PlannedLosses, plan_changes
 
 
 def plan_on_files(world: World, folder: Path, *documents: JsonObject) -> JsonObject:
@@ -22,7 +22,7 @@ def plan_on_files(world: World, folder: Path, *documents: JsonObject) -> JsonObj
         load_known(Files((_file(folder / name, items),)))
         for name, items in (("hub.json", stored), ("changes.json", documents))
     )
-    return plan_changes(base, changes, MemberOutages(), now=loop_now(), clock=loop_now())
+    return plan_changes(base, changes, PlannedLosses(), now=loop_now(), clock=loop_now())
 
 
 def _file(path: Path, documents: list[JsonObject] | tuple[JsonObject, ...]) -> str:

@@ -146,6 +146,29 @@ def parse_reference(text: str) -> tuple[Kind, str, str]:
     raise UserError(f"{text!r} is not a placement: expected crp/NAME or rp/NAMESPACE/NAME{_of_runs(kind, names)}")
 
 
+def parse_object(text: str, namespace: str = "") -> tuple[Kind, str, str]:
+    """Return kind, namespace and name of ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``.
+
+    Args:
+        text: The text.
+        namespace: Namespace of ``KIND/NAME`` for a namespaced kind.
+
+    Raises:
+        UserError: *text* has neither form, or names an unknown kind.
+    """
+    word, *names = text.split("/")
+    if not names or not all(names) or len(names) > 2:
+        raise UserError(f"{text!r} is not an object: expected KIND/NAME or KIND/NAMESPACE/NAME")
+    kind = find_kind(word)
+    if kind is None:
+        raise unknown_kind(word)
+    if kind.namespaced:
+        return kind, names[0] if len(names) > 1 else namespace, names[-1]
+    if len(names) > 1:
+        raise UserError(f"{text!r}: {kind.kind} has no namespace: expected {word}/NAME")
+    return kind, "", names[0]
+
+
 def _of_runs(kind: Kind | None, names: Sequence[str]) -> str:
     """Return a hint at the command that shows a run, or an empty string for other kinds."""
     if kind == UPGRADE_RUN:

@@ -13,14 +13,14 @@ from scorer.api.unstructured.documents import status_of
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.what_if.state import UNJUDGED, ObjectKey
 from webhook.access.user import UserInfo
-from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Proposal, ProposalError, ProposedObject, plan
+from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Deleted, Proposal, ProposalError, ProposedObject, plan
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.admission import offline_context
 from webhook.cli.offline.stored_files import StoredFiles, store
 from webhook.settings.admission import AdmissionSettings
 
-_POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
+_POINTER: Final = re.compile(r"(?<= in )(/(?:objects|deleted|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
 """The pointer to the duplicate in the text of an error."""
 _MACHINE_WRITTEN: Final = frozenset(
     kind.group_kind for kind in (APPLIED_WORK, INTERNAL_MEMBER_CLUSTER, PLACEMENT_STATUS, UPGRADE_REQUEST, WORK)
@@ -31,21 +31,23 @@ ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters"
 
 
 @dataclass(frozen=True, slots=True)
-class MemberOutages:
-    """Member clusters that fail or are drained.
+class PlannedLosses:
+    """Member clusters that fail or are drained, and objects that are deleted.
 
     Args:
         lost: Members that are lost.
         drained: Members that are tainted and drained.
+        deleted: Identities of the deleted objects, with the option as their source.
     """
 
     lost: Sequence[str] = ()
     drained: Sequence[str] = ()
+    deleted: Sequence[Loaded] = ()
 
 
 def plan_files(
     objects: Sequence[Loaded],
-    fate: MemberOutages,
+    fate: PlannedLosses,
     *,
     now: datetime | None,
     clock: datetime,
@@ -92,7 +94,7 @@ def is_planned(item: Loaded) -> bool:
 def plan_changes(
     base: Sequence[Loaded],
     changed_objects: Sequence[Loaded],
-    fate: MemberOutages,
+    fate: PlannedLosses,
     *,
     now: datetime | None,
     clock: datetime,
@@ -106,7 +108,8 @@ def plan_changes(
     """
     stored_files = store(base, now=now, clock=clock)
     objects = [ProposedObject(item.kind, item.document) for item in changed_objects]
-    proposal = Proposal(objects, lost=fate.lost, drained=fate.drained, settles=settles)
+    deleted = [Deleted(item.kind.kind, item.name, item.namespace) for item in fate.deleted]
+    proposal = Proposal(objects, deleted=deleted, lost=fate.lost, drained=fate.drained, settles=settles)
     return _plan(stored_files, base, proposal, Places(changed_objects, fate, only), settings)
 
 
@@ -131,7 +134,7 @@ class Places(NamedTuple):
     """Translates the JSON Pointers of a proposal into the user's arguments and files."""
 
     given: Sequence[Loaded]
-    fate: MemberOutages = MemberOutages()
+    fate: PlannedLosses = PlannedLosses()
     named: ObjectKey | None = None
     clusters: Sequence[str] = ()
     placements: Sequence[str] = ()
@@ -149,6 +152,8 @@ class Places(NamedTuple):
             return ": ".join(filter(None, (str(self.given[at].source), ".".join(rest[1:]))))
         if member == "runs" and self.named is not None:
             return f"--run {self.named.name}"
+        if member == "deleted" and 0 <= at < len(self.fate.deleted):
+            return str(self.fate.deleted[at].source)
         option, names = {
             "lost": ("--lost", self.fate.lost),
             "drained": ("--drained", self.fate.drained),

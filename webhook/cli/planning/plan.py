@@ -2,32 +2,32 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from scorer.api.family import PLACEMENTS, family_in
-from scorer.api.kinds import NODE_POOL
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load
+from webhook.cli.files.parsing import DocumentSource
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.linting.reports import report_failures
-from webhook.cli.linting.sarif import findings, sarif_log
 from webhook.cli.options.base import grouped, output_option, repository_option, run, run_namespace_option, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
-from webhook.cli.options.verdicts import admission_warnings, check_admission, settled
-from webhook.cli.planning.markdown import markdown
-from webhook.cli.planning.node_pools import node_pool_effects, print_node_pools
-from webhook.cli.planning.output import changes_anything, coverage_lines, print_comparison, print_plan
+from webhook.cli.options.verdicts import check_admission, settled
+from webhook.cli.planning.node_pools import node_pool_effects
+from webhook.cli.planning.output import print_comparison
+from webhook.cli.planning.report import CHANGES, PlanReport, with_unused
 from webhook.cli.text.output import print_document
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ and snapshots, if any. A member that has never reported is simulated as in `harb
 evaluated at the time it was taken.
 
 With --on, or on a running hub (--hub, or an option that names one), -f holds the proposed changes: new or changed
-placements, overrides, runs, member clusters, budgets or other objects. Admission validates all of them first. Nothing
-is written.
+placements, overrides, runs, member clusters, budgets or other objects, and --delete names objects to delete. Admission
+validates all of them first. Nothing is written.
 
 An override is shown by the rollout that it causes. A cluster where it cannot be applied is shown as `fails`, with the
 path and the object.
@@ -67,6 +67,7 @@ Examples:
   harbormaster plan --hub -f payments.yaml                   # what would this change on the running hub?
   harbormaster plan --server https://hub:9443 --lost dover   # what if dover were lost?
   harbormaster plan --on dump.yaml --drained dover           # on a dump: what if dover were drained?
+  harbormaster plan --delete crp/payments                    # what would its deletion remove, and how is it confirmed?
   harbormaster plan --hub --run spring                       # what remains to be done in this run?
   harbormaster plan --compare a.yaml b.yaml -f examples/fleet
   kubectl get fleet -A -o yaml > dump.yaml                   # every kind of the hub that a plan depends on
@@ -82,7 +83,16 @@ Exit codes:
      disrupted, with --compare: a policy picks a cluster that the other does not
 """
 
-CHANGES = 2
+
+class _Losses(NamedTuple):
+    """See `webhook.cli.offline.plan.PlannedLosses`, which is imported only when it is used."""
+
+    lost: Sequence[str] = ()
+    drained: Sequence[str] = ()
+    deleted: Sequence[Loaded] = ()
+
+
+_NO_LOSSES: Final = _Losses()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +112,19 @@ class _Ground:
     def plan(
         self,
         objects: Sequence[Loaded],
+        losses: _Losses = _NO_LOSSES,
         *,
-        lost: Sequence[str] = (),
-        drained: Sequence[str] = (),
         only: Sequence[Loaded] | None = None,
         only_key: "ObjectKey | None" = None,
     ) -> JsonObject:
         """Return the plan of applying *objects*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
-            return run(_ask(self.connection, objects, lost, drained, _wanted_part(only, only_key)))
-        from webhook.cli.offline.plan import MemberOutages, plan_changes
+            return run(_ask(self.connection, objects, losses, _wanted_part(only, only_key)))
+        from webhook.cli.offline.plan import PlannedLosses, plan_changes
 
-        outages = MemberOutages(lost, drained)
-        document = plan_changes(self.base, objects, outages, now=self.now, clock=datetime.now(UTC), only=only_key)
+        document = plan_changes(
+            self.base, objects, PlannedLosses(*losses), now=self.now, clock=datetime.now(UTC), only=only_key
+        )
         if only is not None:
             selected = {(item.namespace, item.name) for item in only}
             placements = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in selected]
@@ -153,9 +163,10 @@ class _PlanOptions:
         live: Plan on the running hub.
         lost: Members that are lost.
         drained: Members that are tainted and drained.
+        deleted: Objects to delete, as KIND/NAME or KIND/NAMESPACE/NAME.
         pair: Two files whose policies are compared.
         named: The run to plan. None: unset, all placements and all unfinished runs.
-        namespace: Namespace of the run.
+        namespace: Namespace of the run, and of deleted objects.
         require_complete: Fail if the plan does not cover every change and everything that it depends on.
         prices: Instance types and their prices, for the cost of NodePools. None: unset.
         validation: How unknown fields in *files* are treated.
@@ -166,6 +177,7 @@ class _PlanOptions:
     live: bool
     lost: Sequence[str]
     drained: Sequence[str]
+    deleted: Sequence[str]
     pair: tuple[str, str] | None
     named: str | None
     namespace: str
@@ -182,6 +194,10 @@ class _PlanOptions:
 
         return ObjectKey(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
+    def losses(self, namespace: str) -> _Losses:
+        """Return the losses. *namespace* is that of the hub. Raises `UserError`."""
+        return _Losses(self.lost, self.drained, [*map(partial(_deletion, self.namespace or namespace), self.deleted)])
+
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
         """Return whether to plan on the running hub, which the user requests explicitly or by giving no files.
 
@@ -189,12 +205,12 @@ class _PlanOptions:
             click.UsageError: The options do not fit together.
         """
         live = self.live or bool(hub)
-        if self.namespace and self.named is None:
-            raise click.UsageError("-n requires --run: it is the namespace of that run")
+        if self.namespace and self.named is None and not self.deleted:
+            raise click.UsageError("-n requires --run or --delete: it is the namespace of that run or object")
         if self.prices is not None and not self.bases:
             raise click.UsageError("--prices requires --on FILE: the cost is that of the nodes in a dump")
-        if self.pair is not None and (self.lost or self.drained or self.named or self.require_complete):
-            given = {"--lost": self.lost, "--drained": self.drained, "--run": self.named}
+        given = {"--lost": self.lost, "--drained": self.drained, "--delete": self.deleted, "--run": self.named}
+        if self.pair is not None and (any(given.values()) or self.require_complete):
             option = next((option for option, value in given.items() if value), "--require-complete")
             raise click.UsageError(
                 f"--compare cannot be used with {option}: it compares two policies on an unchanged fleet: "
@@ -202,9 +218,13 @@ class _PlanOptions:
             )
         if live and self.bases:
             raise click.UsageError("--on cannot be used with a running hub: it reads the hub from files")
-        if not (live or self.files or self.bases or self.lost or self.drained or self.pair or self.named):
-            raise click.UsageError("specify what to plan: -f FILE, --run NAME, --lost CLUSTER or --drained CLUSTER")
+        if not (live or self.files or self.bases or self.pair or any(given.values())):
+            raise click.UsageError(
+                "specify what to plan: -f FILE, --run NAME, --delete KIND/NAME, --lost CLUSTER or --drained CLUSTER"
+            )
         live = live or not (self.files or self.bases)
+        if self.deleted and not (live or self.bases):
+            raise click.UsageError("--delete requires a hub to delete from: --on FILE or --hub")
         if live and now is not None:
             raise click.UsageError("--now requires files: the running hub uses its own clock")
         return live
@@ -236,6 +256,13 @@ class _PlanOptions:
         metavar="CLUSTER",
         shell_complete=tab("clusters"),
         help="Assume that this member cluster is tainted and drained. Repeatable.",
+    ),
+    click.option(
+        "--delete",
+        "deleted",
+        multiple=True,
+        metavar="KIND/NAME",
+        help="Assume that this object is deleted, such as crp/payments, or rp/NAMESPACE/NAME. Repeatable.",
     ),
     click.option(
         "--compare",
@@ -276,7 +303,7 @@ def command(options: _PlanOptions, output: str, now: datetime | None, hub: HubOp
 
 def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
     live = options.is_of_hub(hub, now)
-    files, bases, lost, drained = options.files, options.bases, options.lost, options.drained
+    files, bases = options.files, options.bases
     connection, texts, unused = hub.find() if live else None, dict[str, str](), Counter[str]()
     objects: list[Loaded] = []
     if options.pair is not None:
@@ -293,7 +320,7 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         if called_by_kubectl():
             complain("planning on these files alone. To plan on the hub of the current context, give --hub")
         objects = load_known(files, texts=texts, unused=unused)
-        return _plan_files(objects, unused, options, _Report(output, texts, options.require_complete), now)
+        return _plan_files(objects, unused, options, PlanReport(output, texts, options.require_complete), now)
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     read_only: tuple[list[JsonObject], list[JsonObject]] = ([], [])
     used = read_only[1] if bases else None  # a running hub is not simulated, so that classes are noted as skipped
@@ -302,7 +329,8 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
         objects = load_known(files, namespace=namespace, texts=texts, read_only=used, unused=unused, hub=stored)
     fields = FieldCheck.of(options.validation, objects)
     ground = _Ground(connection, stored, now)
-    document = ground.plan(objects, lost=lost, drained=drained, only_key=options.run)
+    losses = options.losses(namespace)
+    document = ground.plan(objects, losses, only_key=options.run)
     document = settled(document, objects, fields, of_hub=connection is not None)
     if bases and not any(verdict["errors"] for verdict in document["admission"]):
         effects = node_pool_effects(
@@ -312,39 +340,35 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
     if "nodePools" not in document:
         unused += Counter(str(one["kind"]) for one in read_only[1])
     document = with_unused(document, unused)
-    if output == "markdown" and not (lost or drained):
+    if output == "markdown" and not any(losses):
         document = {**document, "rendered": ground.rendered(objects, document)}
-    return _Report(output, texts, options.require_complete).show(document, objects, everything=options.run is not None)
+    report = PlanReport(output, texts, options.require_complete)
+    return report.show(document, [*objects, *losses.deleted], everything=options.run is not None)
+
+
+def _deletion(namespace: str, text: str) -> Loaded:
+    """Return the identity of a deleted object. Raises `UserError`."""
+    from webhook.cli.hub.resource_arguments import parse_object
+
+    kind, home, name = parse_object(text, namespace)
+    metadata = {"name": name, **({"namespace": home} if home else {})}
+    document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    return Loaded(document, kind, DocumentSource(f"--delete {text}", 0))
 
 
 def _plan_files(
-    objects: Sequence[Loaded], unused: Counter[str], options: _PlanOptions, report: "_Report", now: datetime | None
+    objects: Sequence[Loaded], unused: Counter[str], options: _PlanOptions, report: PlanReport, now: datetime | None
 ) -> int:
     """Plan on files that are both the hub and the proposed changes."""
-    from webhook.cli.offline.plan import MemberOutages, is_planned, plan_files
+    from webhook.cli.offline.plan import PlannedLosses, is_planned, plan_files
 
-    outages = MemberOutages(options.lost, options.drained)
+    outages = PlannedLosses(options.lost, options.drained)
     fields = FieldCheck.of(options.validation, objects)
     fields.check(item for item in objects if not is_planned(item))
     document, planned = plan_files(objects, outages, now=now, clock=datetime.now(UTC), only=options.run)
     document = with_unused(settled(document, planned, fields, of_hub=False), unused)
     everything = options.run is not None or not (options.lost or options.drained)
     return report.show(document, planned, everything=everything)
-
-
-def with_unused(document: JsonObject, unused: Counter[str]) -> JsonObject:
-    """Return a plan that also counts objects that it does not use as not judged, by kind.
-
-    NodePools that were simulated count as judged.
-    """
-    if "complete" not in document:  # an older server
-        return document
-    counts = unused + Counter({entry["kind"]: entry["count"] for entry in document["notJudged"]})
-    if "nodePools" in document:
-        del counts[NODE_POOL.kind]
-    complete = not (counts or document["hidden"] or document["unread"])
-    not_judged = [{"kind": kind, "count": count} for kind, count in sorted(counts.items())]
-    return {**document, "complete": complete, "notJudged": not_judged}
 
 
 class _Part(NamedTuple):
@@ -371,71 +395,29 @@ def _wanted_part(only: Sequence[Loaded] | None, only_key: "ObjectKey | None") ->
 async def _ask(
     connection: HubConnection,
     objects: Sequence[Loaded],
-    lost: Sequence[str],
-    drained: Sequence[str],
+    losses: _Losses,
     part: "_Part",
 ) -> JsonObject:
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 
-    changes: JsonObject = {"objects": [item.document for item in objects], "lost": list(lost), "drained": list(drained)}
+    changes: JsonObject = {
+        "objects": [item.document for item in objects],
+        "lost": list(losses.lost),
+        "drained": list(losses.drained),
+        "deleted": [{"kind": item.kind.kind, "name": item.name, **_place(item)} for item in losses.deleted],
+    }
     try:
         async with hub_answers(connection) as hub:
             return await hub.plan(changes | part.members)
     except HubRefusedError as error:
         if not error.mistakes:
             raise UserError(error.message) from error
-        from webhook.cli.offline.plan import MemberOutages, Places
+        from webhook.cli.offline.plan import Places, PlannedLosses
 
-        places = Places(objects, MemberOutages(lost, drained), part.named)
+        places = Places(objects, PlannedLosses(*losses), part.named)
         mistakes = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
         raise UserError(mistakes) from error
-
-
-class _Report(NamedTuple):
-    """Output of a plan.
-
-    Args:
-        output: The format.
-        texts: Texts of the planned files, for formats with line numbers.
-        require_complete: Exit with 1 if the plan is incomplete.
-    """
-
-    output: str
-    texts: Mapping[str, str]
-    require_complete: bool = False
-
-    def show(self, document: JsonObject, objects: Sequence[Loaded], *, everything: bool) -> int:
-        """Print a plan, unless admission refuses part of it. Return the exit code."""
-        if self.output == "sarif":
-            from webhook.admission.catalogue import rule_texts
-
-            results = list(findings(document["admission"], objects, self.texts))
-            print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
-            return self._code(document)
-        check_admission(document["admission"], objects)
-        if self.output == "markdown":
-            warnings = [
-                f"{item.source}: {warning}" for item, warning in admission_warnings(document["admission"], objects)
-            ]
-            click.echo(markdown(document, warnings), nl=False)
-        elif self.output == "table":
-            print_plan(document, everything=everything)
-            if "nodePools" in document:
-                print_node_pools(document["nodePools"])
-        else:
-            print_document(document, self.output)
-        return self._code(document)
-
-    def _code(self, document: JsonObject) -> int:
-        if any(verdict["errors"] for verdict in document["admission"]):
-            return 1
-        if self.require_complete and not document.get("complete", False):
-            reasons = "; ".join(coverage_lines(document)) or "the server does not report whether it is"
-            complain(f"error: the plan is not complete: {reasons}")
-            return 1
-        has_node_changes = bool(document.get("nodePools", {}).get("pools"))
-        return CHANGES if has_node_changes or changes_anything(document) else 0
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:

@@ -31,7 +31,7 @@ from webhook.cli.offline.admission import (
     offline_context,
     refusing_rules,
 )
-from webhook.cli.offline.plan import MemberOutages, plan_changes, plan_files
+from webhook.cli.offline.plan import PlannedLosses, plan_changes, plan_files
 from webhook.cli.offline.pools import gate_answer, offline_pools
 from webhook.cli.offline.stored_files import store
 from webhook.cli.planning.output import reference
@@ -164,7 +164,7 @@ class Scene:
         return now
 
     def _plan(self, case: PlacementCase) -> JsonObject:
-        now, outages = self._now(case), MemberOutages(tuple(case.lost), tuple(case.drained))
+        now, outages = self._now(case), PlannedLosses(tuple(case.lost), tuple(case.drained))
         key = (now, outages)
         if key not in self._plans:
             instants = {"now": now, "clock": self.clock}

@@ -167,6 +167,40 @@ class TestOnFiles:
             f"error: the plan is not complete: {'; '.join(counts)}",
         )
 
+    def test_a_deleted_placement_is_shown_with_the_content_that_it_removes(self, cli, base, tmp_path):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+        hub = write(tmp_path / "more.yaml", namespace, make_config_map("rates", "shop", value="1"))
+        words = ["plan", "--on", base, "--on", hub, "--delete", "crp/web"]
+        result = cli(*words, "-o", "json")
+        assert result.exit_code == 2, result.stderr
+        (entry,) = json.loads(result.stdout)["placements"]
+        assert (entry["rollout"]["type"], entry["changed"]) == ("Deletion", True)
+        (removal,) = entry["rollout"]["contentRemovals"]
+        assert removal["verdict"] == "Pending"
+        assert removal["digest"] in cli(*words).stdout
+        assert removal["digest"] in cli(*words, "-o", "markdown").stdout
+        by_kind = cli("plan", "--on", base, "--delete", "clusterresourceplacement/web", "-o", "json")
+        assert by_kind.exit_code == 2
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            pytest.param(["crp/nowhere"], "error: --delete crp/nowhere: there is no", id="unknown"),
+            pytest.param(["rp/web", "-n", "shop"], "error: --delete rp/web: there is no", id="namespace"),
+            pytest.param(["web"], "error: 'web' is not an object: expected KIND/NAME", id="form"),
+            pytest.param(["crp/a/b"], "error: 'crp/a/b': ClusterResourcePlacement has no namespace", id="scope"),
+            pytest.param(["cpr/web"], "error: 'cpr' is not a known kind", id="kind"),
+        ],
+    )
+    def test_a_deletion_that_names_no_object_is_an_error(self, cli, base, words, message):
+        result = cli("plan", "--on", base, "--delete", *words)
+        assert result.exit_code == 1
+        assert message in result.stderr
+
+    def test_a_deletion_needs_a_hub(self, cli, base):
+        result = cli("plan", "-f", base, "--delete", "crp/web")
+        assert "--delete requires a hub to delete from: --on FILE or --hub" in result.stderr
+
     def test_what_changes_nothing_ends_with_0(self, cli, base, tmp_path):
         result = cli("plan", "--on", base, "-f", write(tmp_path / "same.yaml", more(2)))
         assert (result.exit_code, result.stdout) == (0, "1 placement does not change.\n")
@@ -512,6 +546,7 @@ class TestTheRunningHub:
             pytest.param(["-f", "pool.yaml"], id="a-kind-that-nothing-depends-on"),
             pytest.param(["-f", "run.yaml"], id="a-run"),
             pytest.param(["-f", "run.yaml", "--run", "spring"], id="a-run-alone"),
+            pytest.param(["--delete", "crp/web"], id="a-deletion"),
         ],
     )
     def test_a_dump_of_it_gives_the_same_document(self, cli, hub, dump, tmp_path, words):

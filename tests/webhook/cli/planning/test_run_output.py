@@ -142,7 +142,10 @@ class TestOnFiles:
     @pytest.mark.parametrize(
         ("words", "mistake"),
         [
-            (["-n", "shop", "--lost", "dover"], "-n requires --run: it is the namespace of that run"),
+            (
+                ["-n", "shop", "--lost", "dover"],
+                "-n requires --run or --delete: it is the namespace of that run or object",
+            ),
             (["--run", "r", "--compare", "a", "b"], "--compare cannot be used with --run"),
         ],
     )
