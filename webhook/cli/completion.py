@@ -14,9 +14,10 @@ _FILES: Final = 0
 
 HELP = """Print the completion script of a shell.
 
-Completes commands, options, kinds, reservation ids, and the names of objects, clusters, pools, namespaces, runs, gates
-and contexts. Names are omitted if the hub does not answer within 2 seconds. For the plugin `kubectl harbormaster`,
-kubectl's own completion script calls kubectl_complete-harbormaster, which is installed with this program.
+Completes commands, options, kinds, formats, conditions, reservation IDs, rule IDs, and the names of objects, clusters,
+pools, namespaces, runs, stages, gates and contexts. Names are omitted if the hub does not answer within 2 seconds. For
+the plugin `kubectl harbormaster`, kubectl's own completion script calls kubectl_complete-harbormaster, which is
+installed with this program.
 
 \b
 Examples:

@@ -51,6 +51,7 @@ def request_options(command: _Command) -> _Command:
             default="",
             callback=not_empty,
             metavar="STAGE",
+            shell_complete=tab("waiting_stages"),
             help="Stage of the approval.  [default: the waiting stage]",
         ),
     )(command)

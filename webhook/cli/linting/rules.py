@@ -11,7 +11,7 @@ from scorer.api.kinds import Kind, find_kind
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.admission.catalogue import CatalogueEntry, Layer, RuleEnforcement, catalogue
 from webhook.cli.errors import UserError, complain
-from webhook.cli.options.base import output_option
+from webhook.cli.options.base import output_option, tab
 from webhook.cli.text.links import url_of
 from webhook.cli.text.output import print_document, print_table
 
@@ -50,7 +50,7 @@ _LONGEST_KINDS: Final = 32
 
 
 @click.command("rules", help=HELP, short_help="Print the admission rules.")
-@click.argument("words", nargs=-1, metavar="[RULE|GROUP|KIND]...")
+@click.argument("words", nargs=-1, metavar="[RULE|GROUP|KIND]...", shell_complete=tab("rules"))
 @output_option("table", "wide", "json", "yaml")
 def command(words: Sequence[str], output: str) -> int:
     """Print the catalog, or the part of it that *words* name."""

@@ -91,7 +91,13 @@ class _HistoryFilter:
         type=click.Choice([str(entry_type) for entry_type in EntryType], case_sensitive=False),
         help="Show only entries of this type. Repeatable.",
     ),
-    click.option("--reason", default="", metavar="WORD", help="Show only entries with this reason or admission rule."),
+    click.option(
+        "--reason",
+        default="",
+        metavar="WORD",
+        shell_complete=tab("rules"),
+        help="Show only entries with this reason or admission rule.",
+    ),
     click.option("--by", default="", metavar="USER", help="Show only entries caused by this user."),
     click.option("--since", type=Duration(), help="Show only entries newer than this, such as 24h or 30m."),
     click.option(

@@ -11,6 +11,7 @@ import click
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
+from webhook.cli.options.base import tab
 from webhook.cli.text.jsonpath import JsonPathError, go_text, parse_path, parse_template
 from webhook.cli.text.output import print_document, print_plain, print_text
 from webhook.runtime.files import read_bounded
@@ -108,7 +109,14 @@ _EXAMPLES: Final = {
 
 def format_option(command: Any) -> Any:
     """Add the option ``-o`` with all formats of objects to a command, as a `Format` named ``output``."""
-    return click.option("-o", "--output", type=FormatType(), default="table", help="Format.  [default: table]")(command)
+    return click.option(
+        "-o",
+        "--output",
+        type=FormatType(),
+        default="table",
+        shell_complete=tab("formats"),
+        help="Format.  [default: table]",
+    )(command)
 
 
 def _content(file: str) -> str:

@@ -162,7 +162,15 @@ class Which:
 
 @click.command("wait", help=HELP, short_help="Wait for a condition on one or more objects.")
 @click.argument("words", nargs=-1, metavar="[KIND/NAME | KIND NAME]...", shell_complete=tab("objects"))
-@click.option("--for", "goal", type=GoalType(), required=True, metavar="GOAL", help="Condition to wait for.")
+@click.option(
+    "--for",
+    "goal",
+    type=GoalType(),
+    required=True,
+    metavar="GOAL",
+    shell_complete=tab("goals"),
+    help="Condition to wait for.",
+)
 @click.option(
     "--timeout", type=Patience(), default="30s", show_default=True, help="Maximum time to wait. 0: check once."
 )

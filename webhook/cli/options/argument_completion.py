@@ -9,7 +9,7 @@ import io
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -27,11 +27,21 @@ from scorer.api.kinds import (
     Kind,
     find_kind,
 )
-from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of, text_at
-from webhook.cli.hub.client import Client, ResourcePath
+from scorer.api.unstructured.documents import (
+    conditions_of,
+    dicts_at,
+    has_current_status,
+    name_of,
+    namespace_of,
+    status_of,
+    text_at,
+)
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.resource_arguments import ALL, MOST, object_names
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.process import KUBECTL
+
+_Item = TypeVar("_Item")
 
 SECONDS: Final = 2.0
 _OPTIONS: Final = ("data", "server", "token_file", "ca_file", "kubeconfig", "context")
@@ -85,14 +95,101 @@ complete_updated: Final = complete_of_family(lambda family: family.placement)
 
 
 def complete_answerable(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return all objects that can be approved or rejected: runs, approval requests, and gates of upgrade runs."""
-    family, space = _family(ctx), ctx.params.get("namespace") or None
-    kinds = [family.run, family.approval_request, *(() if space else (UPGRADE_RUN, UPGRADE_GATE))]
+    """Return all names that can be approved or rejected: runs that wait, their approval requests and their gates."""
+    waiting = _waiting(ctx)
+    return _items((*(item.run for item in waiting), *(item.name for item in waiting)), incomplete)
+
+
+def complete_waiting_stages(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the stages that wait for an approval, of the named run if one is named."""
+    name = _positional(ctx, "name")[:1]
+    stages = (item.stage for item in _waiting(ctx) if not name or name[0] in (item.run, item.name))
+    return _items(stages, incomplete)
+
+
+def complete_upgrade_stages(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the stages of the named upgrade run."""
+    name = "".join(_positional(ctx, "name")[:1])
 
     async def ask(client: Client) -> list[str]:
-        return [name for kind in kinds for name in await object_names(client, ResourcePath(kind, space))]
+        upgrade_run = await client.get(ResourcePath(UPGRADE_RUN, name=name))
+        return [text_at(stage, "name") for stage in dicts_at(status_of(upgrade_run), "stages")]
 
     return _items(_asked(ctx, ask), incomplete)
+
+
+class _Waiting(NamedTuple):
+    """An approval request or a gate that is not answered yet."""
+
+    run: str
+    stage: str
+    name: str
+
+
+def _waiting(ctx: click.Context) -> list[_Waiting]:
+    family, space = _family(ctx), ctx.params.get("namespace") or None
+
+    async def ask(client: Client) -> list[_Waiting]:
+        requests = dicts_at(await client.list(ResourcePath(family.approval_request, space)), "items")
+        waiting = [
+            _Waiting(
+                text_at(request, "spec", "parentStageRollout"),
+                text_at(request, "spec", "targetStage"),
+                name_of(request),
+            )
+            for request in requests
+            if not has_current_status(request, "Approved", "True")
+        ]
+        if space is None:
+            with contextlib.suppress(HubRefusedError):  # a hub may have no definitions of upgrades
+                gates = dicts_at(await client.list(ResourcePath(UPGRADE_GATE)), "items")
+                waiting += (
+                    _Waiting(text_at(gate, "spec", "runName"), text_at(gate, "spec", "stage"), name_of(gate))
+                    for gate in gates
+                    if text_at(gate, "status", "state") in ("", "Pending")
+                )
+        return waiting
+
+    return _asked(ctx, ask)
+
+
+def complete_goals(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the goals of ``wait``, with the conditions that the objects have."""
+    goals = ["condition=", "jsonpath=", "create", "delete"]
+    if incomplete.startswith("condition="):
+        goals = [f"condition={condition}" for condition in _conditions(ctx)]
+    return _items(goals, incomplete)
+
+
+def _conditions(ctx: click.Context) -> list[str]:
+    """Return the types of the conditions of the objects that a command names, or of all objects of its kind."""
+    words = _positional(ctx, "words")
+    word, _, name = words[0].partition("/") if words else ("", "", "")
+    kind, name = find_kind(word), name or (words[1] if len(words) > 1 else "")
+    if kind is None:
+        return []
+
+    async def ask(client: Client) -> list[str]:
+        space = (ctx.params.get("namespace") or client.namespace) if kind.namespaced else None
+        place = ResourcePath(kind, space, name)
+        objects = [await client.get(place)] if name else dicts_at(await client.list(place), "items")
+        return sorted({text_at(condition, "type") for item in objects for condition in conditions_of(item)})
+
+    return _asked(ctx, ask)
+
+
+def complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the formats of objects."""
+    from webhook.cli.objects.output_formats import WITH_ARGUMENT, WORDS
+
+    return _items((*WORDS, *(f"{word}=" for word in WITH_ARGUMENT)), incomplete)
+
+
+def complete_rules(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids of admission rules."""
+    from webhook.admission.catalogue import rule_texts
+
+    return _items(sorted(rule_texts()), incomplete)
 
 
 def complete_reservations(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -103,7 +200,8 @@ def complete_reservations(ctx: click.Context, _param: click.Parameter, incomplet
         async with answers_of(client) as answers:
             return [text_at(item, "id") for item in dicts_at(await answers.reservations(), "items")]
 
-    return _items(filter(None, _asked(ctx, ask)), incomplete)
+    identifiers: list[str] = _asked(ctx, ask)
+    return _items(filter(None, identifiers), incomplete)
 
 
 def complete_placements(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -127,6 +225,12 @@ def _kind_words() -> list[str]:
 
 def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(word) for word in dict.fromkeys(words) if word.startswith(incomplete)]
+
+
+def _positional(ctx: click.Context, parameter: str) -> list[str]:
+    """Return the words of an argument. If an option without its value follows, click leaves them in ``ctx.args``."""
+    value = ctx.params.get(parameter) or ctx.args
+    return [value] if isinstance(value, str) else [*value]
 
 
 def _family(ctx: click.Context) -> Family:
@@ -155,11 +259,11 @@ async def _placements(client: Client) -> list[str]:
     return placements
 
 
-def _asked(ctx: click.Context, ask: Callable[[Client], Coroutine[Any, Any, list[str]]]) -> list[str]:
+def _asked(ctx: click.Context, ask: Callable[[Client], Coroutine[Any, Any, list[_Item]]]) -> list[_Item]:
     """Return the completions from the hub, or nothing if there is no hub or it times out."""
     plugin = (ctx.find_root().info_name or "").startswith(KUBECTL)
 
-    async def work() -> list[str]:
+    async def work() -> list[_Item]:
         async with asyncio.timeout(SECONDS), Client(hub.find(plugin=plugin)) as client:
             return await ask(client)
 

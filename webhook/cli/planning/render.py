@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from scorer.api.unstructured.documents import name_of, namespace_of
 from scorer.api.unstructured.json_object import JsonObject
@@ -175,6 +176,9 @@ class _RenderOptions:
     default="yaml",
     show_default=True,
     metavar="yaml|json|diff|dir=FOLDER",
+    shell_complete=lambda _ctx, _param, incomplete: [
+        CompletionItem(word) for word in (*_OutputType.formats, _FOLDER) if word.startswith(incomplete)
+    ],
     help="Format, or the folder to write.",
 )
 @now_option

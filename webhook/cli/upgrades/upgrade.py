@@ -281,11 +281,30 @@ def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
 
 @command.command("skip", help=SKIP_HELP, short_help="Skip members, groups, stages or waits.")
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
-@click.option("--member", "members", multiple=True, metavar="NAME", help="Member to skip. Repeatable.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="Group to skip. Repeatable.")
-@click.option("--stage", "stages", multiple=True, metavar="NAME", help="Stage to skip. Repeatable.")
 @click.option(
-    "--wait-after", "waits", multiple=True, metavar="STAGE", help="Stage after which to skip the wait. Repeatable."
+    "--member",
+    "members",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=tab("clusters"),
+    help="Member to skip. Repeatable.",
+)
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Group to skip. Repeatable.")
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=tab("upgrade_stages"),
+    help="Stage to skip. Repeatable.",
+)
+@click.option(
+    "--wait-after",
+    "waits",
+    multiple=True,
+    metavar="STAGE",
+    shell_complete=tab("upgrade_stages"),
+    help="Stage after which to skip the wait. Repeatable.",
 )
 @hub_options
 def skip(

@@ -9,6 +9,7 @@ from scorer.api.kinds import (
     APPROVAL_REQUEST,
     KINDS,
     MEMBER_CLUSTER,
+    NAMESPACED_APPROVAL_REQUEST,
     NAMESPACED_STAGED_RUN,
     NODE_POOL,
     PLACEMENT,
@@ -24,10 +25,20 @@ from tests.webhook.cli.terminal import program
 from webhook.cli.completion import print_for_kubectl
 
 
+def request(of, stage):
+    return {"spec": {"parentStageRollout": of, "targetStage": stage}}
+
+
+def gate(of, stage, state):
+    return {"spec": {"runName": of, "stage": stage, "type": "Approval"}, "status": {"state": state}}
+
+
 @pytest.fixture
 def fleet(hub):
     def create(kind, document):
-        hub.run(hub.store.create(kind, document))
+        created = hub.run(hub.store.create(kind, document))
+        if "status" in document:
+            hub.run(hub.store.replace_status(kind, {**created, "status": document["status"]}))
 
     for name in ("web", "wiki"):
         create(PLACEMENT, placement(name))
@@ -35,16 +46,22 @@ def fleet(hub):
     create(RESOURCE_PLACEMENT, {**spec, "kind": "ResourcePlacement", "metadata": {"name": "site", "namespace": "shop"}})
     create(MEMBER_CLUSTER, member("dover", 1))
     create(NODE_POOL, {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "spot"}, "spec": {}})
-    for kind, name in (
-        (STAGED_RUN, "web-1"),
-        (STAGED_STRATEGY, "careful"),
-        (APPROVAL_REQUEST, "web-1-after-canary"),
-        (UPGRADE_RUN, "kubernetes-1-31"),
-        (UPGRADE_GATE, "kubernetes-1-31-canary"),
-        (NAMESPACED_STAGED_RUN, "site-1"),
+    approved = {"type": "Approved", "status": "True", "observedGeneration": 1}
+    for kind, name, parts in (
+        (STAGED_RUN, "web-1", {}),
+        (STAGED_RUN, "web-2", {}),
+        (STAGED_STRATEGY, "careful", {}),
+        (APPROVAL_REQUEST, "web-1-after-canary", request("web-1", "canary")),
+        (APPROVAL_REQUEST, "web-2-after-canary", request("web-2", "canary") | {"status": {"conditions": [approved]}}),
+        (UPGRADE_RUN, "kubernetes-1-31", {"status": {"stages": [{"name": "first"}, {"name": "rest"}]}}),
+        (UPGRADE_RUN, "kubernetes-1-30", {}),
+        (UPGRADE_GATE, "kubernetes-1-31-first", gate("kubernetes-1-31", "first", "Pending")),
+        (UPGRADE_GATE, "kubernetes-1-30-first", gate("kubernetes-1-30", "first", "Completed")),
+        (NAMESPACED_STAGED_RUN, "site-1", {}),
+        (NAMESPACED_APPROVAL_REQUEST, "site-1-before-all", request("site-1", "all")),
     ):
         metadata = {"name": name, "namespace": "shop"} if kind.namespaced else {"name": name}
-        create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}})
+        create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}, **parts})
     boat = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "boat", "namespace": "shop"}}
     create(KINDS["", "ConfigMap"], boat)
     return hub
@@ -58,7 +75,7 @@ def offered(capsys, *words):
 
 VERBS = (
     *("run", "approve", "reject", "undo", "upgrade", "leave", "plan", "history", "explain", "cordon", "budgets"),
-    *("gate", "describe", "delete", "ap", "--kube", "tree"),
+    *("gate", "describe", "delete", "ap", "--kube", "tree", "wait", "render", "lint", "rules"),
 )
 
 
@@ -84,20 +101,34 @@ VERBS = (
         (["cordon", ""], ["dover"]),
         (["budgets", "list", ""], ["spot"]),
         (["gate", "disruption", ""], ["spot"]),
-        (["run", "status", ""], ["web-1"]),
+        (["run", "status", ""], ["web-1", "web-2"]),
         (["run", "stop", "-n", "shop", ""], ["site-1"]),
         (["run", "start", "x", "--placement", "wi"], ["wiki"]),
         (["run", "start", "x", "--strategy", ""], ["careful"]),
         (["run", "status", "-n", "sh"], ["shop"]),
-        (["approve", ""], ["web-1", "web-1-after-canary", "kubernetes-1-31", "kubernetes-1-31-canary"]),
-        (["reject", "-n", "shop", ""], ["site-1"]),
-        (["undo", "w"], ["web-1"]),
-        (["upgrade", "status", ""], ["kubernetes-1-31"]),
-        (["upgrade", "plan", "k"], ["kubernetes-1-31"]),
-        (["gate", "cluster-update", "dover", "--run", ""], ["kubernetes-1-31"]),
+        (["approve", ""], ["web-1", "kubernetes-1-31", "web-1-after-canary", "kubernetes-1-31-first"]),
+        (["approve", "web-1", "--stage", ""], ["canary"]),
+        (["approve", "web-2", "--stage", ""], []),
+        (["reject", "-n", "shop", ""], ["site-1", "site-1-before-all"]),
+        (["reject", "-n", "shop", "site-1", "--stage", ""], ["all"]),
+        (["undo", "w"], ["web-1", "web-2"]),
+        (["upgrade", "status", ""], ["kubernetes-1-30", "kubernetes-1-31"]),
+        (["upgrade", "plan", "k"], ["kubernetes-1-30", "kubernetes-1-31"]),
+        (["upgrade", "skip", "kubernetes-1-31", "--stage", ""], ["first", "rest"]),
+        (["upgrade", "skip", "kubernetes-1-31", "--wait-after", "r"], ["rest"]),
+        (["upgrade", "skip", "kubernetes-1-31", "--member", ""], ["dover"]),
+        (["wait", "crp/web", "--for", ""], ["condition=", "jsonpath=", "create", "delete"]),
+        (["wait", "clusterapprovalrequest", "--for", "condition="], ["condition=Approved"]),
+        (["wait", "crp", "web", "--for", "condition="], []),
+        (["crp", "-o", "j"], ["json", "jsonpath=", "jsonpath-as-json=", "jsonpath-file="]),
+        (["render", "-o", "d"], ["diff", "dir="]),
+        (["lint", "-o", "s"], ["sarif"]),
+        (["rules", "X-1"], [f"X-{number}" for number in range(10, 20)]),
+        (["history", "--reason", "C-0"], [f"C-0{number}" for number in range(1, 10)]),
+        (["gate", "cluster-update", "dover", "--run", ""], ["kubernetes-1-30", "kubernetes-1-31"]),
         (["leave", ""], ["dover"]),
         (["plan", "--lost", ""], ["dover"]),
-        (["plan", "--run", ""], ["web-1"]),
+        (["plan", "--run", ""], ["web-1", "web-2"]),
         (["history", "crp", "we"], ["web"]),
         (["ap"], ["apply", "api-resources", "approve"]),
     ],
