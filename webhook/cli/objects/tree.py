@@ -33,12 +33,13 @@ SECONDS_BETWEEN: Final = 0.25
 """Minimum time between two redraws on a terminal. It is longer for a large fleet, so that drawing takes at most a fifth
 of the time."""
 RETRY_SECONDS: Final = 2.0
+_FORBIDDEN: Final = 403
 
 HELP = """Show a placement as a tree of clusters, bindings, Works and objects.
 
 PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst problems come first. Healthy clusters and objects are counted in
-one line (--all shows each). With a kubeconfig, you need the rights to get, list and watch the placement, its bindings,
-resource snapshots and Works.
+one line (--all shows each). With a kubeconfig, you need the right to get the placement. The tree omits bindings,
+resource snapshots and Works that you may not list, and a message names their kinds.
 
 \b
 Examples:
@@ -64,6 +65,7 @@ States of an object:  failed, not yet (available), waiting (for the agent), diff
               finalizers[] objects[]
   objects[]   ordinal group version kind namespace name state tracked reason message drifts[] diffs[] envelope
   missing[]   reason message: clusters that are wanted and were not found
+  unread[]    kinds that you may not list, as plural.group
   A condition is type status reason message current, an envelope type namespace name, a drift or diff its path.
   wanted is null for PickAll. resourceIndex, upToDate, reportedGeneration, rollout, condition, envelope and
   binding are null if absent.
@@ -168,9 +170,24 @@ async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[C
 async def _read(hub: HubConnection, branches: Branches) -> JsonObject:
     """Return the current tree."""
     async with _open(hub, branches) as (reader, placement):
-        lists = await asyncio.gather(*(_items(reader, part) for part in branches.parts[1:]))
-    bindings, works, snapshots = (items for items, _ in lists)
-    return placement_tree(Sources(placement, bindings, works, snapshots))
+        lists = await asyncio.gather(*(_allowed_items(reader, part) for part in branches.parts[1:]))
+    unread = [part for part, items in zip(branches.parts[1:], lists, strict=True) if items is None]
+    bindings, works, snapshots = (items or [] for items in lists)
+    return _tree(Sources(placement, bindings, works, snapshots), unread)
+
+
+def _tree(sources: Sources, unread: Iterable[Branch]) -> JsonObject:
+    return {**placement_tree(sources), "unread": sorted(branch.place.kind.resource for branch in unread)}
+
+
+async def _allowed_items(reader: Client, branch: Branch) -> list[JsonObject] | None:
+    """Return the documents of a branch, or None if the user may not list them."""
+    try:
+        return (await _items(reader, branch))[0]
+    except HubRefusedError as error:
+        if error.code != _FORBIDDEN:
+            raise
+        return None
 
 
 async def _items(reader: Client, branch: Branch) -> tuple[list[JsonObject], str]:
@@ -192,6 +209,7 @@ class Follower:
     Attributes:
         changed: Set on every change.
         trouble: Reason why the hub cannot be watched now, empty if it can.
+        unread: Branches that the user may not list.
 
     Args:
         reader: The hub.
@@ -204,6 +222,7 @@ class Follower:
         self._objects: dict[Branch, dict[str, JsonObject]] = {}
         self.changed = asyncio.Event()
         self.trouble = ""
+        self.unread: set[Branch] = set()
 
     async def run(self) -> None:
         """Watch until cancelled. Failed reads are retried."""
@@ -221,7 +240,7 @@ class Follower:
         placements, bindings, works, snapshots = (
             tuple(self._objects.get(part, {}).values()) for part in self._branches.parts
         )
-        return placement_tree(Sources(placements[0], bindings, works, snapshots)) if placements else None
+        return _tree(Sources(placements[0], bindings, works, snapshots), self.unread) if placements else None
 
     async def _keep(self, branch: Branch) -> None:
         while True:
@@ -229,7 +248,12 @@ class Follower:
                 await self._watch(branch)
                 pause = SECONDS_BETWEEN  # back off from a hub that ends every watch immediately
             except (HubRefusedError, UserError) as error:
-                self.trouble, pause = error.message, RETRY_SECONDS
+                pause = RETRY_SECONDS
+                if getattr(error, "code", 0) == _FORBIDDEN and branch is not self._branches.parts[0]:
+                    self._objects.setdefault(branch, {})
+                    self.unread.add(branch)
+                else:
+                    self.trouble = error.message
                 self.changed.set()
             await asyncio.sleep(pause)
 
@@ -238,6 +262,7 @@ class Follower:
         items, since = await _items(self._reader, branch)
         items_by_name = self._objects[branch] = {_name(item): item for item in items}
         self.trouble = ""
+        self.unread.discard(branch)
         self.changed.set()
         async for event in self._reader.watch(branch.place, since, branch.selector, branch.fields):
             if event.type == "ERROR":
@@ -298,7 +323,9 @@ class _Show:
         self._everything = everything
 
     def once(self, tree: JsonObject) -> None:
-        """Print one tree."""
+        """Print one tree, and on standard error the kinds that it omits."""
+        for line in _omissions(tree):
+            complain(line)
         if self._output != "text":
             print_document(tree, self._output)
         elif is_terminal():
@@ -322,7 +349,8 @@ class _Show:
         with Live(console=Console(highlight=False), auto_refresh=False) as live:
 
             def redraw(tree: JsonObject, trouble: str) -> None:
-                below = [Text(_lost(trouble), style="red")] if trouble else []
+                below = [Text(line, style="yellow") for line in _omissions(tree)]
+                below += [Text(_lost(trouble), style="red")] if trouble else []
                 live.update(Group(rich_tree(make_nodes(tree, everything=self._everything)), *below), refresh=True)
 
             yield _only_news(redraw)
@@ -370,6 +398,10 @@ def _only_news(draw: Draw) -> Draw:
             draw(tree, trouble)
 
     return once
+
+
+def _omissions(tree: JsonObject) -> list[str]:
+    return [f"the tree omits {kind}: you may not list them" for kind in tree["unread"]]
 
 
 def _lost(trouble: str) -> str:

@@ -1,5 +1,6 @@
 """``harbormaster tree`` against a running hub."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -14,6 +15,8 @@ from tests.builders.condition import condition
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.conftest import kubeconfig
 from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
+from webhook.cli.hub.client import Client, HubRefusedError
+from webhook.cli.objects.tree import Branches, Follower
 from webhook.kube.ports import Key
 
 
@@ -69,6 +72,50 @@ def test_json_has_the_documented_shape(cli, placed):
     states = {"failed", "applying", "waiting", "removing", "removal pending", "reported", "available"}
     assert found - states <= words
     assert yaml.safe_load(cli("tree", "crp/web", "-o", "yaml").stdout) == tree
+
+
+def test_kinds_that_the_user_may_not_list_are_omitted_and_named(cli, placed, monkeypatch):
+    """As with the Role of docs/teams.md."""
+    allowed = Client.list
+
+    async def refuse(self, place, *selectors):
+        if place.kind == WORK:
+            raise HubRefusedError({"code": 403, "reason": "Forbidden", "message": "works is forbidden"})
+        return await allowed(self, place, *selectors)
+
+    monkeypatch.setattr(Client, "list", refuse)
+    result = cli("tree", "crp/web")
+    assert (result.exit_code, result.stderr) == (0, f"the tree omits {WORK.resource}: you may not list them\n")
+    assert result.stdout.splitlines()[-1] == "└── 1 cluster available (dover)"
+    assert json.loads(cli("tree", "crp/web", "-o", "json").stdout)["unread"] == [WORK.resource]
+
+
+class RefusesWorks:
+    """A hub with one placement, on which the user may not list Works. Its watches report no change."""
+
+    async def list(self, place, *_selectors):
+        if place.kind == WORK:
+            raise HubRefusedError({"code": 403, "reason": "Forbidden", "message": "works is forbidden"})
+        items = [make_placement()] if place.kind == PLACEMENT else []
+        return {"items": items, "metadata": {"resourceVersion": "1"}}
+
+    async def watch(self, *_arguments):
+        await asyncio.Event().wait()
+        yield
+
+
+def test_a_watch_continues_without_kinds_that_the_user_may_not_list():
+    async def follow():
+        follower = Follower(RefusesWorks(), Branches.of("crp/web"))
+        task = asyncio.create_task(follower.run())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not follower.complete:
+                await follower.changed.wait()
+                follower.changed.clear()
+        task.cancel()
+        return follower.tree()["unread"], follower.trouble
+
+    assert asyncio.run(follow()) == ([WORK.resource], "")
 
 
 def test_a_resource_placement_has_its_own_works(cli, placed):
