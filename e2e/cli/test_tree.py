@@ -3,17 +3,21 @@
 import contextlib
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e.controlplane.cluster import ApiError, Cluster, JsonObject
 from e2e.controlplane.process import PATIENCE
 from e2e.controlplane.service import HARBORMASTER
+from tests.docs.pages import DOCS, manifests_of
 from tests.webhook.placed import condition, entry, make_binding, make_placement, make_snapshot, make_work
 
 GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
 MEMBER = "fleet-member-dover"
+TEAM = "kiosk"
 MANY = 600
 """Works of one placement: more than come in one page of a list."""
 
@@ -63,7 +67,11 @@ def placed(twin: Cluster, space: str) -> Iterator[Cluster]:
 
 
 def tree(hub: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [HARBORMASTER, "tree", *words, "--kubeconfig", str(hub.kubeconfig)]
+    return tree_by(hub.kubeconfig, *words)
+
+
+def tree_by(kubeconfig: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [HARBORMASTER, "tree", *words, "--kubeconfig", str(kubeconfig)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
@@ -110,3 +118,42 @@ def test_it_follows_until_the_placement_is_gone(placed):
         finally:
             process.kill()
     assert (process.returncode, complaint) == (0, "crp/web deleted\n")
+
+
+@pytest.fixture
+def team(placed: Cluster) -> Iterator[Mapping[str, Path]]:
+    """Kubeconfigs of two ServiceAccounts: one with exactly the Role of docs/teams.md, one of another team."""
+    documents = [document for block in manifests_of(DOCS / "teams.md") for document in yaml.safe_load_all(block)]
+    role = next(document for document in documents if document["kind"] == "Role")
+    placed.kubectl("create", "namespace", TEAM)
+    rights = "/apis/rbac.authorization.k8s.io/v1/namespaces/" + TEAM
+    placed.request("POST", f"{rights}/roles", role)
+    subject = {"kind": "ServiceAccount", "name": "own", "namespace": TEAM}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role["metadata"]["name"]}
+    bound = {"metadata": {"name": "own"}, "roleRef": reference, "subjects": [subject]}
+    placed.request("POST", f"{rights}/rolebindings", bound)
+    placement, binding = make_placement(namespace=TEAM), make_binding("dover", namespace=TEAM)
+    placement["spec"]["resourceSelectors"] = [{"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}]
+    binding["spec"]["clusterDecision"] = {"clusterName": "dover", "selected": True, "reason": "picked"}
+    put(placed, f"namespaces/{TEAM}/resourceplacements", {**placement, "kind": "ResourcePlacement"})
+    put(placed, f"namespaces/{TEAM}/resourcebindings", {**binding, "kind": "ResourceBinding"})
+    files = {}
+    for name in ("own", "other"):
+        accounts = f"/api/v1/namespaces/{TEAM}/serviceaccounts"
+        placed.request("POST", accounts, {"metadata": {"name": name}})
+        token = placed.request("POST", f"{accounts}/{name}/token", {"spec": {}})[0]["status"]["token"]
+        files[name] = placed.write_kubeconfig(f"{TEAM}-{name}", token)
+    yield files
+    placed.request("DELETE", f"/api/v1/namespaces/{TEAM}")
+
+
+def test_a_team_sees_its_clusters_and_nothing_of_others(team):
+    shown = tree_by(team["own"], f"rp/{TEAM}/web", "-o", "json")
+    found = json.loads(shown.stdout)
+    assert [cluster["cluster"] for cluster in found["clusters"]] == ["dover"]
+    assert (found["clusters"][0]["works"], found["unread"]) == ([], ["works.placement.kubernetes-fleet.io"])
+    assert shown.stderr == "the tree omits works.placement.kubernetes-fleet.io: you may not list them\n"
+    for who, ref in (("other", f"rp/{TEAM}/web"), ("own", "crp/web")):
+        refused = tree_by(team[who], ref)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "Forbidden" in refused.stderr
