@@ -59,7 +59,7 @@ SECTIONS: Final = {
         _LazyCommand("dashboard", "operating.dashboard", "Serve the web page for a hub from this machine."),
     ),
     "Update a fleet in stages": (
-        _LazyCommand("run", "staged_updates.run", "Start, stop, resume and watch staged updates."),
+        _LazyCommand("run", "staged_updates.run", "Start, stop, resume, list and watch staged updates."),
         _LazyCommand("approve", "approvals.approve", "Approve a pending approval request or upgrade gate."),
         _LazyCommand(
             "reject", "approvals.reject", "Reject a pending approval request or upgrade gate, and stop the run."
@@ -68,7 +68,7 @@ SECTIONS: Final = {
     ),
     "Upgrade member clusters": (
         _LazyCommand("upgrade", "upgrades.upgrade", "Start, stop and watch upgrades of member clusters."),
-        _LazyCommand("windows", "members.windows", "Show the maintenance windows of members."),
+        _LazyCommand("windows", "members.windows", "Show maintenance windows, and those of each member."),
         _LazyCommand("cordon", "members.cordon", "Mark a member unschedulable."),
         _LazyCommand("uncordon", "members.uncordon", "Mark a member schedulable again."),
         _LazyCommand("drain", "members.drain", "Evict all placements from a member."),

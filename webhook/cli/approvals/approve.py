@@ -8,7 +8,7 @@ from scorer.api.unstructured.documents import name_of
 from scorer.staged_update.orders import RunOrderRefusedError, approved_request, open_approval
 from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import run, run_namespace_option
+from webhook.cli.options.base import run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.run_client import RunView, approver
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
@@ -40,7 +40,6 @@ Exit codes:
 @click.command("approve", help=HELP, short_help="Approve a pending approval request or upgrade gate.")
 @request_options
 @click.option("-m", "--message", default="", metavar="TEXT", help="Reason, recorded with the approval.")
-@run_namespace_option
 @hub_options
 def command(options: RequestOptions, message: str, namespace: str, hub: HubOptions) -> int:
     """Approve a request."""

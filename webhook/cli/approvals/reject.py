@@ -9,7 +9,7 @@ from scorer.staged_update.orders import open_approval, rejection_patch
 from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import run, run_namespace_option
+from webhook.cli.options.base import run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.text.output import print_line
@@ -38,7 +38,6 @@ Exit codes:
 @click.command("reject", help=HELP, short_help="Reject a pending approval request or upgrade gate, and stop the run.")
 @request_options
 @click.option("--reason", required=True, metavar="TEXT", help="Reason, recorded on the run.")
-@run_namespace_option
 @hub_options
 def command(options: RequestOptions, reason: str, namespace: str, hub: HubOptions) -> int:
     """Reject a request."""

@@ -8,7 +8,7 @@ import click
 
 from webhook.cli.approvals.upgrade_gates import resolve_gate
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import grouped, not_empty, tab
+from webhook.cli.options.base import grouped, not_empty, run_argument
 from webhook.cli.staged_updates.run_client import Runs, RunView
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -41,11 +41,10 @@ class RequestOptions:
 
 
 def request_options(command: _Command) -> _Command:
-    """Give a command the options of `RequestOptions` as ``options``."""
-    return grouped(
+    """Give a command the options of `RequestOptions` as ``options``, and ``namespace``."""
+    with_stage = grouped(
         "options",
         RequestOptions,
-        click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty, shell_complete=tab("answerable")),
         click.option(
             "--stage",
             default="",
@@ -54,4 +53,5 @@ def request_options(command: _Command) -> _Command:
             shell_complete=tab("waiting_stages"),
             help="Stage of the approval.  [default: the waiting stage]",
         ),
-    )(command)
+    )
+    return run_argument("answerable")(with_stage(command))

@@ -22,8 +22,8 @@ from webhook.cli.errors import UserError
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.options.base import grouped, output_option, repository_option, run, tab
+from webhook.cli.hub.resource_arguments import take_reference
+from webhook.cli.options.base import grouped, output_option, placement_namespace_option, repository_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
 from webhook.cli.text.links import hyperlink, linked, url_of
@@ -76,7 +76,7 @@ Examples:
 {_CODES}"""
 ROLLOUT_HELP: Final = f"""Check whether a placement may be changed on a member cluster.
 
-PLACEMENT is crp/NAME or rp/NAMESPACE/NAME, CLUSTER a member cluster.
+PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME, and NAME with -n a ResourcePlacement. CLUSTER is a member cluster.
 
 \b
 Examples:
@@ -212,20 +212,29 @@ def disruption(
 
 @command.command("rollout", help=ROLLOUT_HELP, short_help="Check whether a placement may be changed on a cluster.")
 @click.argument("placement", shell_complete=tab("placements"))
-@click.argument("cluster", shell_complete=tab("clusters"))
+@click.argument("clusters", nargs=-1, required=True, metavar="CLUSTER", shell_complete=tab("clusters"))
+@placement_namespace_option
 @reservation_options
 @zone_option
 @output_option("text", "wide", "json", "yaml")
 @hub_options
 def rollout(
-    placement: str, cluster: str, reservation: _ReservationOptions, zone: str | None, output: str, hub: HubOptions
+    placement: str,
+    clusters: Sequence[str],
+    namespace: str | None,
+    reservation: _ReservationOptions,
+    zone: str | None,
+    output: str,
+    hub: HubOptions,
 ) -> int:
     """Ask about a rollout."""
-    kind, namespace, name = parse_reference(placement)
-    reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
-    question = {"placement": {"ref": reference}, "cluster": cluster}
-    reservation.check()
     display_zone, connection = read_zone(zone), hub.find()
+    ref, names = take_reference([placement, *clusters], namespace, default=connection.namespace)
+    if len(names) != 1:
+        raise click.UsageError(f"expected one CLUSTER, not {' '.join(names) or 'none'}")
+    reference = {"kind": ref.kind.kind, "name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+    question = {"placement": {"ref": reference}, "cluster": names[0]}
+    reservation.check()
     return _show(run(_of_hub(connection, "rollout", question, reservation)), output, display_zone)
 
 

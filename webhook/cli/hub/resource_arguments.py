@@ -1,19 +1,22 @@
 """Resource arguments: ``crp``, ``crp/payments``, ``crp payments``, ``crp,rp``, ``all``, ``rp/NAMESPACE/NAME``.
 
+A placement or a run is also named without its kind.
+
 Suggests the nearest kind or name when the user mistypes one.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, NamedTuple
 
-from scorer.api.family import FAMILIES
-from scorer.api.kinds import CATEGORIES, KINDS, PLACEMENT, RESOURCE_PLACEMENT, UPGRADE_RUN, Kind, find_kind
+from scorer.api.family import FAMILIES, PLACEMENTS
+from scorer.api.kinds import CATEGORIES, KINDS, UPGRADE_RUN, Kind, find_kind
 from scorer.api.kinds import EVENT as EVENT
 from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
+from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 
 ALL: Final = "all"
@@ -37,6 +40,22 @@ class ResourceArgument:
     definition: JsonObject | None = None
     namespace: str = ""
 
+    def place(self, namespace: str | None, default: str, *, everywhere: bool = False) -> ResourcePath:
+        """Return the path of the object, or of the collection.
+
+        Args:
+            namespace: Namespace of ``-n``. None: unset.
+            default: Namespace if the user names none.
+            everywhere: Whether to use the collection of all namespaces.
+
+        Raises:
+            UserError: The argument and ``-n`` name different namespaces.
+        """
+        if self.namespace and namespace not in (None, "", self.namespace):
+            raise UserError(f"{self.namespace}/{self.name}: is not in the namespace of --namespace, {namespace!r}")
+        space = self.namespace or (None if everywhere else namespace or default)
+        return ResourcePath(self.kind, space if self.kind.namespaced else None, self.name)
+
 
 async def parse_resources(words: Sequence[str], client: Client) -> list[ResourceArgument]:
     """Return the resources that *words* name. Unknown kinds are looked up in the discovery of the hub.
@@ -45,15 +64,7 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
         UserError: A word is not a kind, or the words do not fit together.
     """
     if any("/" in word for word in words):
-        resources = []
-        for word in words:
-            kind, slash, name = word.partition("/")
-            if not slash or not kind or not name or "/" in name:
-                raise UserError(f"{word!r}: expected KIND/NAME, like the other arguments")
-            if "," in kind:
-                raise UserError(f"{word!r}: names can be given for one kind at a time")
-            resources += await _arguments_of(kind, name, client)
-        return resources
+        return [argument for word in words for argument in await _arguments_of_path(word, client)]
     kinds, *names = words
     if not names:
         kind_words = [kind for kind in kinds.split(",") if kind]
@@ -63,6 +74,22 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
     if "," in kinds:
         raise UserError(f"{kinds!r}: names can be given for one kind at a time")
     return [argument for name in names for argument in await _arguments_of(kinds, name, client)]
+
+
+async def _arguments_of_path(text: str, client: Client) -> list[ResourceArgument]:
+    """Return the object of ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``."""
+    word, *names = text.split("/")
+    if not word or not 0 < len(names) <= 2 or not all(names):
+        raise UserError(f"{text!r}: expected KIND/NAME, like the other arguments")
+    if "," in word:
+        raise UserError(f"{text!r}: names can be given for one kind at a time")
+    arguments = await _arguments_of(word, names[-1], client)
+    if len(names) == 1:
+        return arguments
+    for argument in arguments:
+        if not argument.kind.namespaced:
+            raise UserError(f"{text!r}: expected KIND/NAME, because a {argument.kind.kind} has no namespace")
+    return [replace(argument, namespace=names[0]) for argument in arguments]
 
 
 async def _arguments_of(word: str, name: str, client: Client) -> list[ResourceArgument]:
@@ -131,19 +158,73 @@ async def suggestion(client: Client, place: ResourcePath) -> str:
     return f". Did you mean {close[0]}?" if close else ""
 
 
-def parse_reference(text: str) -> tuple[Kind, str, str]:
-    """Return kind, namespace and name of ``crp/NAME`` or ``rp/NAMESPACE/NAME``.
+class ObjectReference(NamedTuple):
+    """A placement or a run that a user names.
+
+    Args:
+        kind: The kind.
+        namespace: The namespace, empty for a cluster-scoped kind.
+        name: The name.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (_prefix(self.kind), self.namespace, self.name)))
+
+
+def parse_reference(
+    words: str | Sequence[str],
+    namespace: str | None = None,
+    *,
+    kinds: Sequence[Kind] = PLACEMENTS,
+    default: str = DEFAULT_NAMESPACE,
+) -> ObjectReference:
+    """Return the object that *words* name: ``NAME``, ``KIND NAME``, ``KIND/NAME`` or ``KIND/NAMESPACE/NAME``.
+
+    A name alone means the namespaced kind if *namespace* is given, and the cluster-scoped kind otherwise.
+
+    Args:
+        words: The arguments.
+        namespace: Namespace of ``-n``. None or empty: unset.
+        kinds: The possible kinds, the cluster-scoped one first.
+        default: Namespace of a namespaced kind if the user names none.
 
     Raises:
-        UserError: *text* has neither form.
+        UserError: The words have none of these forms.
     """
-    word, *names = text.split("/")
-    kind = find_kind(word)
-    if kind == PLACEMENT and len(names) == 1 and all(names):
-        return kind, "", names[0]
-    if kind == RESOURCE_PLACEMENT and len(names) == 2 and all(names):
-        return kind, names[0], names[1]
-    raise UserError(f"{text!r} is not a placement: expected crp/NAME or rp/NAMESPACE/NAME{_of_runs(kind, names)}")
+    words = (words,) if isinstance(words, str) else words
+    parts = [part for word in words for part in word.split("/")]
+    kind = find_kind(parts[0])
+    if all(parts) and not (len(parts) == 1 and kind in kinds):
+        match parts:
+            case [name]:
+                kind = next((kind for kind in kinds if kind.namespaced == bool(namespace)), kinds[0])
+                return ObjectReference(kind, (namespace or "") if kind.namespaced else "", name)
+            case [_, name] if kind is not None and kind in kinds:
+                return ObjectReference(kind, (namespace or default) if kind.namespaced else "", name)
+            case [_, space, name] if kind is not None and kind in kinds and kind.namespaced:
+                if namespace not in (None, "", space):
+                    raise UserError(f"{'/'.join(parts)!r} is not in the namespace of --namespace, {namespace!r}")
+                return ObjectReference(kind, space, name)
+    forms = " or ".join(f"{_prefix(kind)}/{'NAMESPACE/' if kind.namespaced else ''}NAME" for kind in kinds)
+    noun = "a placement" if kinds == PLACEMENTS else "a run"
+    hint = _of_runs(kind, parts[1:]) if kinds == PLACEMENTS else ""
+    raise UserError(f"{' '.join(words)[:320]!r} is not {noun}: expected NAME, {forms}{hint}")
+
+
+def _prefix(kind: Kind) -> str:
+    return next(iter(kind.short_names), kind.plural)
+
+
+def take_reference(
+    words: Sequence[str], namespace: str | None = None, *, default: str = DEFAULT_NAMESPACE
+) -> tuple[ObjectReference, tuple[str, ...]]:
+    """Return the placement that the first one or two of *words* name, and the remaining words."""
+    count = 2 if len(words) > 1 and "/" not in words[0] and find_kind(words[0]) in PLACEMENTS else 1
+    return parse_reference(words[:count], namespace, default=default), tuple(words[count:])
 
 
 def parse_object(text: str, namespace: str = "") -> tuple[Kind, str, str]:

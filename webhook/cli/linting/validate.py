@@ -24,6 +24,9 @@ from webhook.cli.text.output import print_document, print_table
 
 HELP = """Validate objects as admission would, without a hub.
 
+Prints the verdict of admission on every object, those that would be admitted included. `harbormaster lint` applies the
+same rules, adds further checks, and prints only findings, with line and column. Use it in CI.
+
 Applies defaults and validates every object by the rules of the webhook and of `harbormaster up`, as if an administrator
 created it. Reports every error with its field path. For kinds without rules, only the metadata is checked. An unknown
 field of a foreign kind, such as NodePool, is a warning unless the definition of the kind is among the files.

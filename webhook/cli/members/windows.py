@@ -1,4 +1,4 @@
-"""``harbormaster windows``: maintenance windows of members, open or closed, and until when."""
+"""``harbormaster windows``: maintenance windows, and those of members, open or closed, and until when."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,23 +9,25 @@ import click
 
 from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER, Kind
 from scorer.api.unstructured.documents import dicts_at, name_of
-from scorer.api.unstructured.json_object import JsonObject, format_time
+from scorer.api.unstructured.json_object import JsonObject, format_time, parse_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.values.duration import format_duration
 from scorer.upgrade.members.windows import targets_of
 from scorer.windows.maintenance import WindowState, window_state
 from scorer.windows.member_windows import OF_UPDATES, MemberWindows, WindowDefinition, windows_of
-from webhook.cli.errors import UserError
+from scorer.windows.overview import WindowOverview, window_overviews
+from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, ResourcePath
 from webhook.cli.options.base import output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document, print_table
 from webhook.runtime.clock import utc_now
 
-HELP: Final = """Show the maintenance windows of members.
+HELP: Final = """Show maintenance windows, and those of each member.
 
 \b
 Examples:
+  harbormaster windows list
   harbormaster windows next
   harbormaster windows next east west
 
@@ -33,6 +35,25 @@ Examples:
 Exit codes:
   0  shown
   1  an error
+"""
+LIST_HELP: Final = """List maintenance windows: open or closed, until when, and their number of members.
+
+The windows that open or close first come first. FOR shows the disruptions that wait for a window. A window that cannot
+be read counts as closed. `harbormaster windows next` shows the result for each member.
+
+\b
+Examples:
+  harbormaster windows list
+  harbormaster windows list -o json
+
+\b
+-o json (yaml: the same):
+  items[]  name target open until members unreadable
+
+\b
+Exit codes:
+  0  shown (even if there are no windows)
+  1  an error, such as an unreachable hub
 """
 NEXT_HELP: Final = """Show the maintenance windows of members: open or closed, and until when.
 
@@ -57,6 +78,7 @@ Exit codes:
   1  an error: no such member, or an unreachable hub
 """
 HEADERS: Final = ("MEMBER", "FOR", "NOW", "UNTIL", "IN", "WINDOWS")
+LIST_HEADERS: Final = ("WINDOW", "FOR", "NOW", "UNTIL", "IN", "MEMBERS")
 UPDATES: Final = "Updates"
 """Changes to the content of a member, as opposed to upgrades of the member itself."""
 PURPOSES: Final = (UPDATES, *(upgrade_type.value for upgrade_type in UpgradeType))
@@ -88,9 +110,44 @@ class MemberWindowState:
         return self.found is None or self.found.is_open
 
 
-@click.group("windows", help=HELP, short_help="Show the maintenance windows of members.")
+@click.group("windows", help=HELP, short_help="Show maintenance windows, and those of each member.")
 def command() -> None:
     """Hold the commands."""
+
+
+@command.command("list", help=LIST_HELP, short_help="List maintenance windows.")
+@output_option("table", "json", "yaml")
+@hub_options
+def every(output: str, hub: HubOptions) -> int:
+    """List windows."""
+    return run(_every(hub, output))
+
+
+async def _every(hub: HubOptions, output: str) -> int:
+    async with Client(hub.find()) as client:
+        members = await _all(client, MEMBER_CLUSTER)
+        definitions = await _definitions(client)
+    now = utc_now().replace(microsecond=0)
+    windows = window_overviews(members, definitions, now)
+    if output != "table":
+        print_document({"items": windows}, output)
+    elif windows:
+        print_table(LIST_HEADERS, [_window_row(window, now) for window in windows])
+    else:
+        complain("No maintenance windows found: members may be changed at any time")
+    return 0
+
+
+def _window_row(window: WindowOverview, now: datetime) -> tuple[str, ...]:
+    until = parse_time(window["until"]) if window["until"] else None
+    return (
+        window["name"],
+        window.get("target", "(cannot be read)"),
+        "open" if window["open"] else "closed",
+        window["until"] or _NO_WINDOWS,
+        format_duration(until - now) if until is not None and until > now else _NO_WINDOWS,
+        str(window["members"]),
+    )
 
 
 @command.command("next", help=NEXT_HELP, short_help="Show when the windows of members open and close.")
@@ -111,9 +168,7 @@ def following(members: tuple[str, ...], purpose: str | None, output: str, hub: H
 async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | None, output: str) -> int:
     async with Client(hub.find()) as client:
         documents = {name_of(cluster): cluster for cluster in await _all(client, MEMBER_CLUSTER)}
-        definitions = {
-            name_of(window): WindowDefinition.of(window) for window in await _all(client, MAINTENANCE_WINDOW)
-        }
+        definitions = await _definitions(client)
     for name in members:
         if name not in documents:
             raise UserError(f"there is no {MEMBER_CLUSTER.kind} {name}")
@@ -126,6 +181,10 @@ async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | N
     else:
         print_document({"items": [_window_document(state) for state in states]}, output)
     return 0
+
+
+async def _definitions(client: Client) -> dict[str, WindowDefinition]:
+    return {name_of(window): WindowDefinition.of(window) for window in await _all(client, MAINTENANCE_WINDOW)}
 
 
 async def _all(client: Client, kind: Kind) -> list[JsonObject]:

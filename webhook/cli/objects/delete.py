@@ -13,7 +13,7 @@ from webhook.cli.files.documents import in_order_of_dependence, title_of
 from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources, suggestion
+from webhook.cli.hub.resource_arguments import parse_resources, suggestion
 from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
 from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
 from webhook.cli.options.hub import HubOptions, hub_options
@@ -146,13 +146,13 @@ async def _places(client: Client, words: Sequence[str], namespace: str | None, m
         raise UserError("--all-namespaces cannot be used with object names")
     places: list[ResourcePath] = []
     for argument in arguments:
-        space = (namespace or client.namespace) if argument.kind.namespaced and not manner.everywhere else None
+        place = argument.place(namespace, client.namespace, everywhere=manner.everywhere)
         if selected and argument.name:
             raise UserError("--selector and --all cannot be used with object names")
         if selected:
-            places += await _selected(client, argument, space, manner.selector)
+            places += await _selected(client, place, manner.selector)
         elif argument.name:
-            places.append(ResourcePath(argument.kind, space, argument.name))
+            places.append(place)
         else:
             raise UserError(
                 f"{argument.kind.kind}: name the object: {argument.kind.kind.lower()}/NAME, -l LABELS or --all"
@@ -162,10 +162,10 @@ async def _places(client: Client, words: Sequence[str], namespace: str | None, m
     return places
 
 
-async def _selected(client: Client, argument: ResourceArgument, space: str | None, selector: str) -> list[ResourcePath]:
-    listing = await client.list(ResourcePath(argument.kind, space), selector)
+async def _selected(client: Client, place: ResourcePath, selector: str) -> list[ResourcePath]:
+    listing = await client.list(place, selector)
     metadata_items = [item["metadata"] for item in listing.get("items") or ()]
-    return [ResourcePath(argument.kind, metadata.get("namespace"), metadata["name"]) for metadata in metadata_items]
+    return [ResourcePath(place.kind, metadata.get("namespace"), metadata["name"]) for metadata in metadata_items]
 
 
 def _why_held(namespace: JsonObject) -> str:

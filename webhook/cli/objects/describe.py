@@ -15,7 +15,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_resources, suggestion
+from webhook.cli.hub.resource_arguments import EVENT, parse_resources, suggestion
 from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_line
@@ -76,15 +76,13 @@ async def _describe(
         missing: list[str] = []
         first = True
         for argument in arguments:
-            space = None if everywhere else namespace or client.namespace
+            place = argument.place(namespace, client.namespace, everywhere=everywhere)
             try:
-                objects = await _read(client, argument, space, selector)
+                objects = await _read(client, place, selector)
             except HubRefusedError as error:
                 if error.code != 404 or not argument.name:
                     raise
-                hint = await suggestion(
-                    client, ResourcePath(argument.kind, space if argument.kind.namespaced else None, argument.name)
-                )
+                hint = await suggestion(client, place)
                 missing += [line + hint for line in error.lines()]
                 continue
             for document in objects:
@@ -101,10 +99,9 @@ async def _describe(
         return 1 if missing else 0
 
 
-async def _read(client: Client, argument: ResourceArgument, space: str | None, selector: str) -> list[JsonObject]:
-    place = ResourcePath(argument.kind, space if argument.kind.namespaced else None, argument.name)
-    own = {"apiVersion": argument.kind.api_version, "kind": argument.kind.kind}
-    if argument.name:
+async def _read(client: Client, place: ResourcePath, selector: str) -> list[JsonObject]:
+    own = {"apiVersion": place.kind.api_version, "kind": place.kind.kind}
+    if place.name:
         return [{**own, **await client.get(place)}]
     return [{**own, **item} for item in (await client.list(place, selector)).get("items") or ()]
 

@@ -14,7 +14,7 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
-from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, place_of
+from webhook.cli.hub.client import Client, HubRefusedError, place_of
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_resources
 from webhook.cli.objects.patcher import two_way_patch
@@ -70,9 +70,7 @@ async def _edit(connection: HubConnection, words: list[str], namespace: str | No
         resource = (await parse_resources(words, client))[0]
         if not resource.name:
             raise UserError(f"{words[0]!r}: name the object: {resource.kind.kind.lower()}/NAME")
-        place = ResourcePath(
-            resource.kind, (namespace or client.namespace) if resource.kind.namespaced else None, resource.name
-        )
+        place = resource.place(namespace, client.namespace)
         try:
             live = await client.get(place)
         except HubRefusedError as error:

@@ -171,8 +171,7 @@ async def _of_files(
 
 
 def _place(argument: ResourceArgument, client: Client, view: _ViewOptions) -> ResourcePath:
-    namespace = argument.namespace or (None if view.everywhere else view.namespace or client.namespace)
-    return ResourcePath(argument.kind, namespace if argument.kind.namespaced else None, argument.name)
+    return argument.place(view.namespace, client.namespace, everywhere=view.everywhere)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,10 @@ async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter
     own = choice.installed_in or NamespaceSettings.read(os.environ).namespace
     async with Client(hub.find()) as client:
         argument = await _one(words, client)
-        namespace = choice.namespace or (client.namespace if argument and argument.name else "")
+        if argument is not None and argument.name:
+            namespace = argument.place(choice.namespace, client.namespace).namespace or ""
+        else:
+            namespace = choice.namespace or ""
         documents = dicts_at(await client.list(ResourcePath(CONFIG_MAP, own), f"{LABEL}={LABELS[LABEL]}"), "items")
     kind: Kind | None = argument.kind if argument else None
     query = Query(

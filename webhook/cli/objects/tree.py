@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +20,9 @@ from scorer.rollout.views.tree import Sources, essentials, placement_tree
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import parse_reference
+from webhook.cli.hub.resource_arguments import ObjectReference, parse_reference
 from webhook.cli.objects.tree_output import TreeChangeLog, make_nodes, plain_lines, rich_tree
-from webhook.cli.options.base import output_option, run, tab
+from webhook.cli.options.base import output_option, placement_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import is_terminal, print_document, print_line
 
@@ -37,9 +37,10 @@ _FORBIDDEN: Final = 403
 
 HELP = """Show a placement as a tree of clusters, bindings, Works and objects.
 
-PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. The worst problems come first. Healthy clusters and objects are counted in
-one line (--all shows each). With a kubeconfig, you need the right to get the placement. The tree omits bindings,
-resource snapshots and Works that you may not list, and a message names their kinds.
+PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME, and NAME with -n a ResourcePlacement. The worst problems come first.
+Healthy clusters and objects are counted in one line (--all shows each). With a kubeconfig, you need the right to get
+the placement. The tree omits bindings, resource snapshots and Works that you may not list, and a message names their
+kinds.
 
 \b
 Examples:
@@ -78,21 +79,23 @@ Exit codes:
 
 
 @click.command("tree", help=HELP, short_help="Show a placement with its clusters, bindings, Works and objects.")
-@click.argument("placement", shell_complete=tab("placements"))
+@click.argument("placement", nargs=-1, required=True, metavar="PLACEMENT", shell_complete=tab("placements"))
 @click.option("-w", "--watch", is_flag=True, help="Keep running and show every change.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Show every cluster and every object on its own line.")
 @output_option("text", "json", "yaml")
+@placement_namespace_option
 @hub_options
 def command(
-    placement: str,
+    placement: Sequence[str],
     watch: bool,
     everything: bool,
     output: str,
+    namespace: str | None,
     hub: HubOptions,
 ) -> int:
     """Show a placement."""
-    branches = Branches.of(placement)
     connection = hub.find()
+    branches = Branches.of(parse_reference(placement, namespace, default=connection.namespace))
     show = _Show(output, everything=everything)
     if not watch:
         show.once(run(_read(connection, branches)))
@@ -122,7 +125,7 @@ class Branches:
     """The collections with everything about one placement.
 
     Args:
-        ref: Reference as the user wrote it.
+        ref: Its reference.
         placement: The placement itself.
         parts: The placement as a collection of one, its bindings, Works and latest resource snapshots.
     """
@@ -132,9 +135,9 @@ class Branches:
     parts: tuple[Branch, Branch, Branch, Branch]
 
     @classmethod
-    def of(cls, ref: str) -> "Branches":
-        """Parse ``crp/NAME`` or ``rp/NAMESPACE/NAME``. Raises `UserError`."""
-        kind, namespace, name = parse_reference(ref)
+    def of(cls, ref: ObjectReference) -> "Branches":
+        """Return the collections of a placement."""
+        kind, namespace, name = ref
         family, space = FAMILY_OF[kind.kind], namespace or None
         ours = f"{PARENT_PLACEMENT}={name}"
         home = f"{PARENT_PLACEMENT_NAMESPACE}={namespace}" if namespace else f"!{PARENT_PLACEMENT_NAMESPACE}"
@@ -144,7 +147,7 @@ class Branches:
             Branch(ResourcePath(WORK), f"{ours},{home}"),
             Branch(ResourcePath(family.resource_snapshot, space), f"{ours},{IS_LATEST_SNAPSHOT}=true"),
         )
-        return cls(ref, ResourcePath(kind, space, name), parts)
+        return cls(str(ref), ResourcePath(kind, space, name), parts)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from scorer.api.family import PLACEMENTS
 from scorer.api.unstructured.documents import conditions_of, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.duration import parse_go_duration
@@ -28,7 +29,8 @@ HELP = """Wait for a condition on one or more objects.
 
 \b
 --for selects the condition:
-  condition=Available           the condition is True (condition=Available=False: it is False)
+  condition=Available           the condition is True (condition=Available=False: it is False). The kind may be
+                                omitted: Available is ClusterResourcePlacementAvailable for a placement
   jsonpath={.status.state}=Completed      a field has a value (without a value: it exists)
   create                        the object exists
   delete                        the object is deleted
@@ -37,7 +39,7 @@ A condition of an older generation of the object does not count.
 
 \b
 Examples:
-  harbormaster wait crp/payments --for=condition=ClusterResourcePlacementAvailable --timeout=5m
+  harbormaster wait crp/payments --for=condition=Available --timeout=5m
   harbormaster wait cuprun --all --for=jsonpath={.status.state}=Completed --timeout=2h
   harbormaster wait crp/payments --for=delete
 
@@ -49,6 +51,8 @@ Exit codes:
 LONGEST: Final = timedelta(days=7)
 _PAUSE_SECONDS: Final = 1.0
 _DELETE: Final = "delete"
+_PLACEMENT_KINDS: Final = tuple(kind.kind for kind in PLACEMENTS)
+"""Prefixes of the conditions of placements, also for objects of a list, which lack their kind."""
 
 Test = Callable[[JsonObject | None], bool]
 
@@ -61,11 +65,13 @@ class Goal:
         words: The condition as the user wrote it.
         met: Whether an object meets it. The argument is None for a missing object.
         may_be_missing: Whether a missing object is awaited, or is the condition itself.
+        condition: Type of the condition, empty for another goal.
     """
 
     words: str
     met: Test
     may_be_missing: bool = False
+    condition: str = ""
 
 
 class GoalType(click.ParamType[Goal]):
@@ -85,7 +91,7 @@ class GoalType(click.ParamType[Goal]):
             return Goal("create", lambda live: live is not None, may_be_missing=True)
         if word == "condition" and rest:
             kind, _, status = rest.partition("=")
-            return Goal(text, _condition(kind, status or "true"))
+            return Goal(text, _condition(kind, status or "true"), condition=kind)
         if word == "jsonpath" and rest:
             try:
                 return Goal(text, _field(rest))
@@ -95,16 +101,40 @@ class GoalType(click.ParamType[Goal]):
         raise click.BadParameter(f"{printable(text)[:64]!r} is not one of {goals}", ctx, param)
 
 
-def _condition(kind: str, status: str) -> Test:
+def _condition(word: str, status: str) -> Test:
     def met(live: JsonObject | None) -> bool:
+        matches = _matching_types(live or {}, word)
+        if len(matches) > 1:
+            raise AmbiguousConditionError(f"{word!r} matches several conditions: {', '.join(matches)}")
         for condition in conditions_of(live or {}):
-            if str(condition.get("type", "")).lower() == kind.lower():
+            if [condition.get("type")] == matches:
                 about, now = condition.get("observedGeneration"), (live or {}).get("metadata", {}).get("generation")
                 is_old = isinstance(about, int) and isinstance(now, int) and about < now
                 return not is_old and str(condition.get("status", "")).lower() == status.lower()
         return False
 
     return met
+
+
+class AmbiguousConditionError(Exception):
+    """A short name fits several conditions of an object."""
+
+
+def _matching_types(live: JsonObject, word: str) -> list[str]:
+    """Return the types of conditions that *word* names: in full, else without the kind of the object or the domain.
+
+    ``Available`` names ``ClusterResourcePlacementAvailable``, and ``SchedulerFailed`` names
+    ``harbormaster.dev/SchedulerFailed``.
+    """
+    types, word = [str(condition.get("type", "")) for condition in conditions_of(live)], word.lower()
+    in_full = [name for name in types if name.lower() == word]
+    kinds = tuple(kind.lower() for kind in (text_at(live, "kind"), *_PLACEMENT_KINDS) if kind)
+    short = [
+        name
+        for name in types
+        if name.lower().rpartition("/")[2] == word or name.lower() in [f"{kind}{word}" for kind in kinds]
+    ]
+    return in_full or sorted(set(short))
 
 
 def _field(text: str) -> Test:
@@ -222,13 +252,15 @@ async def _wait(
                     is_met = await _until(client, place, goal, once=not remaining_time)
             except TimeoutError:
                 is_met = False
+            except AmbiguousConditionError as error:
+                raise UserError(f"--for {goal.words}: {title}: {error}") from error
             except JsonPathError as error:
                 raise UserError(f"--for {goal.words}: {title}: {error}") from error
             if is_met:
                 click.echo(f"{title} condition met")
             else:
                 late += 1
-                complain(f"error: timed out waiting for {goal.words} on {title}")
+                complain(f"error: timed out waiting for {goal.words} on {title}{await _present(client, place, goal)}")
         return 1 if late else 0
 
 
@@ -257,6 +289,15 @@ async def _until(client: Client, place: ResourcePath, goal: Goal, *, once: bool)
                 break
 
 
+async def _present(client: Client, place: ResourcePath, goal: Goal) -> str:
+    """Return the conditions of an object that lacks the awaited one, as the end of a message, else an empty string."""
+    live = await find(client, place) if goal.condition else None
+    if live is None or _matching_types(live, goal.condition):
+        return ""
+    types = sorted(str(condition.get("type", "")) for condition in conditions_of(live))
+    return f", which has no such condition. Its conditions: {', '.join(types) or 'none'}"
+
+
 async def _places(
     client: Client, words: Sequence[str], documents: Sequence[SourceDocument], namespace: str | None, selection: Which
 ) -> list[ResourcePath]:
@@ -267,18 +308,18 @@ async def _places(
         return [ResourcePath(item.kind, item.namespace or None, item.name) for item in objects]
     places = []
     for resource in await parse_resources(words, client):
-        space = (namespace or client.namespace) if resource.kind.namespaced and not selection.everywhere else None
+        place = resource.place(namespace, client.namespace, everywhere=selection.everywhere)
         if resource.name:
             if selection.everywhere and resource.kind.namespaced:
                 raise UserError("--all-namespaces cannot be used with object names")
-            places.append(ResourcePath(resource.kind, space, resource.name))
+            places.append(place)
             continue
         if not selection.selector and not selection.everything:
             raise UserError(
                 f"{resource.kind.kind}: name the object: {resource.kind.kind.lower()}/NAME, -l LABELS or --all"
             )
         try:
-            listing = await client.list(ResourcePath(resource.kind, space), selection.selector)
+            listing = await client.list(place, selection.selector)
         except HubRefusedError as error:
             raise UserError(error.lines()) from error
         items = [item["metadata"] for item in listing.get("items") or ()]

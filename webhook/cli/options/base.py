@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, Final, TypeVar
@@ -11,6 +11,8 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from scorer.api.family import FAMILIES
+from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.search import Files, UnknownKinds
 from webhook.cli.process import end_in_order
@@ -45,6 +47,14 @@ hub_namespace_option = click.option(
     metavar="NS",
     shell_complete=tab("namespaces"),
     help='Namespace.  [default: that of the kubeconfig\'s context, or "default"]',
+)
+placement_namespace_option = click.option(
+    "-n",
+    "--namespace",
+    default=None,
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help="Namespace of a ResourcePlacement.  [default: none, NAME is a ClusterResourcePlacement]",
 )
 
 
@@ -181,6 +191,47 @@ def not_empty(context: click.Context, param: click.Parameter, value: str | None)
     if value == "" and context.get_parameter_source(param.name or "") is not ParameterSource.DEFAULT:
         raise click.BadParameter("'' is empty", context, param)
     return value
+
+
+_RUN_KINDS: Final = tuple(family.run for family in FAMILIES)
+_RUNS: Final = {
+    "updates": _RUN_KINDS,
+    "upgrades": (UPGRADE_RUN,),
+    "answerable": (*_RUN_KINDS, *(family.approval_request for family in FAMILIES), UPGRADE_RUN, UPGRADE_GATE),
+}
+"""Kinds that the argument of a command may name, by its completion."""
+
+
+def run_argument(source: str = "updates", *, required: bool = True) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds the run and its namespace to a command, as arguments ``name`` and ``namespace``.
+
+    The run is NAME, KIND NAME, KIND/NAME or KIND/NAMESPACE/NAME.
+
+    Args:
+        source: Completion of the name, and the possible kinds. Upgrade runs have no namespace.
+        required: Whether the command needs a run. Otherwise ``name`` is empty without one.
+    """
+    metavar = "RUN|REQUEST|GATE" if source == "answerable" else "RUN" if required else "[RUN]"
+
+    def give(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def parsed(*arguments: Any, words: Sequence[str], **parameters: Any) -> Any:
+            from webhook.cli.hub.resource_arguments import parse_reference
+
+            if not all(words):
+                raise click.BadParameter("'' is empty", param_hint=f"'{metavar.strip('[]')}'")
+            if words:
+                _, namespace, name = parse_reference(words, parameters.get("namespace"), kinds=_RUNS[source])
+                parameters |= {"name": name} | ({"namespace": namespace} if source != "upgrades" else {})
+            return command(*arguments, **{"name": "", **parameters})
+
+        function: Any = parsed
+        if source != "upgrades":
+            function = run_namespace_option(function)
+        argument = click.argument("words", nargs=-1, required=required, metavar=metavar, shell_complete=tab(source))
+        return argument(function)  # type: ignore[no-any-return]  # the command still, as far as click can see
+
+    return give
 
 
 def run_namespace_option(command: _Command) -> _Command:

@@ -10,11 +10,12 @@ from scorer.api.family import PlacementRef, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
+from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.options.base import output_option, repository_option, run, tab
+from webhook.cli.hub.resource_arguments import take_reference
+from webhook.cli.options.base import output_option, placement_namespace_option, repository_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.planning.explanation import advice, details, heading, history, limits, overview, ranges
@@ -23,9 +24,10 @@ from webhook.cli.text.output import print_document, print_line, print_table, wit
 
 HELP = """Explain why a placement got its clusters.
 
-PLACEMENT is crp/NAME or rp/NAMESPACE/NAME. With -f, the files are the hub, as for `harbormaster plan`. Otherwise the
-running hub answers. Without CLUSTER, prints one line per cluster of the fleet. With one or more clusters, prints every
-check and every score with its numbers, and the changes that would alter the result.
+PLACEMENT is NAME, crp/NAME or rp/NAMESPACE/NAME, and NAME with -n a ResourcePlacement. With -f, the files are the hub,
+as for `harbormaster plan`. Otherwise the running hub answers. Without CLUSTER, prints one line per cluster of the
+fleet. With one or more clusters, prints every check and every score with its numbers, and the changes that would alter
+the result.
 
 \b
 Examples:
@@ -47,6 +49,7 @@ Exit codes:
 @click.argument("placement", shell_complete=tab("placements"))
 @click.argument("clusters", nargs=-1, metavar="[CLUSTER]...", shell_complete=tab("clusters"))
 @repository_option
+@placement_namespace_option
 @output_option("text", "wide", "json", "yaml")
 @click.option("--runs", is_flag=True, help="Show the last decisions, each compared with the one before it.")
 @now_option
@@ -55,34 +58,36 @@ def command(
     placement: str,
     clusters: Sequence[str],
     files: Files,
+    namespace: str | None,
     output: str,
     runs: bool,
     now: datetime | None,
     hub: HubOptions,
 ) -> int:
     """Explain a decision."""
-    kind, namespace, name = parse_reference(placement)
+    words = (placement, *clusters)
+    if runs and (files or take_reference(words, namespace)[1] or now is not None):
+        raise click.UsageError("--runs cannot be used with -f, CLUSTER or --now")
+    if files:
+        hub.refuse_with_files()
+    elif now is not None:
+        raise click.UsageError("--now requires -f: the running hub uses its own clock")
+    connection = None if files else hub.find()
+    default = connection.namespace if connection else DEFAULT_NAMESPACE
+    reference, clusters = take_reference(words, namespace, default=default)
+    ref = placement_ref(reference.name, reference.namespace)
     if runs:
-        if files or clusters or now is not None:
-            raise click.UsageError("--runs cannot be used with -f, CLUSTER or --now")
-        connection = hub.find()
-        past = run(_ask(connection, placement_ref(name, namespace), runs=True))
+        assert connection is not None
+        past = run(_ask(connection, ref, runs=True))
         if output in ("text", "wide"):
             _echo(list(history(past)))
         else:
             print_document(past, output)
         return 0
-    if files:
-        hub.refuse_with_files()
-        answer = _from_files(files, kind, namespace, name, now)
-    elif now is not None:
-        raise click.UsageError("--now requires -f: the running hub uses its own clock")
-    else:
-        connection = hub.find()
-        answer = run(_ask(connection, placement_ref(name, namespace), runs=False))
+    answer = _from_files(files, *reference, now) if connection is None else run(_ask(connection, ref, runs=False))
     answer = _only(answer, clusters)
     if output in ("text", "wide"):
-        _print(placement, answer, in_detail=bool(clusters), wide=output == "wide")
+        _print(str(reference), answer, in_detail=bool(clusters), wide=output == "wide")
     else:
         print_document(answer, output)
     return 0

@@ -18,7 +18,7 @@ from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files, reads_below
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.options.base import grouped, repository_option, run, tab
+from webhook.cli.options.base import grouped, placement_namespace_option, repository_option, run, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
@@ -155,7 +155,7 @@ class _RenderOptions:
         multiple=True,
         metavar="PLACEMENT",
         shell_complete=tab("placements"),
-        help="Only this placement: crp/NAME or rp/NAMESPACE/NAME. Repeatable.",
+        help="Only this placement: NAME, crp/NAME or rp/NAMESPACE/NAME. Repeatable.",
     ),
     click.option(
         "--base",
@@ -181,14 +181,15 @@ class _RenderOptions:
     ],
     help="Format, or the folder to write.",
 )
+@placement_namespace_option
 @now_option
 @hub_options
-def command(options: _RenderOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
+def command(options: _RenderOptions, output: str, namespace: str | None, now: datetime | None, hub: HubOptions) -> int:
     """Render."""
     live = options.is_of_hub(hub, output, now)
     if output.startswith(_FOLDER):
         options.check_output(Path(output.removeprefix(_FOLDER)))
-    references = [parse_reference(text) for text in options.placements]
+    references = [parse_reference(text, namespace) for text in options.placements]
     document = _Question(
         tuple(dict.fromkeys(options.clusters)),
         tuple(dict.fromkeys((kind.kind, namespace, name) for kind, namespace, name in references)),

@@ -1,14 +1,15 @@
 """``harbormaster confirm``: confirm removals of content from members."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
 import click
 
-from scorer.api.kinds import NODE_POOL, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.family import PLACEMENTS
+from scorer.api.kinds import NODE_POOL, find_kind
 from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import is_deleting, metadata_of
 from scorer.api.unstructured.json_object import format_time
@@ -26,10 +27,10 @@ from webhook.runtime.clock import utc_now
 
 HELP: Final = """Confirm the removal of content from members.
 
-For a placement (crp/NAME, rp/NAMESPACE/NAME), confirms its pending removals, or its deletion if none are pending. For
-any other object, confirms the removals that its deletion would cause. The confirmation is stored in the placements, and
-you then delete the object. Shows the effect and asks first. With --digest, confirms the removal that a refusal has
-named.
+For a placement (NAME, crp/NAME, rp/NAMESPACE/NAME), confirms its pending removals, or its deletion if none are
+pending. For any other object, confirms the removals that its deletion would cause. The confirmation is stored in the
+placements, and you then delete the object. Shows the effect and asks first. With --digest, confirms the removal that a
+refusal has named.
 
 A confirmation is valid for 24 h, and only for the effect that is shown. It requires the verb confirmremoval on the
 placement, or delete and place on the namespace. Removing a namespace also deletes its volume claims and the objects of
@@ -51,7 +52,7 @@ Exit codes:
 
 
 @click.command("confirm", help=HELP, short_help="Confirm the removal of content from members.")
-@click.argument("resource", metavar="KIND/NAME", callback=not_empty, shell_complete=tab("objects"))
+@click.argument("words", nargs=-1, required=True, metavar="PLACEMENT|KIND/NAME", shell_complete=tab("objects"))
 @click.option(
     "--digest",
     "digests",
@@ -64,19 +65,23 @@ Exit codes:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @hub_namespace_option
 @hub_options
-def command(resource: str, digests: str, namespace: str | None, hub: HubOptions, *, abandon: bool, yes: bool) -> int:
+def command(
+    words: Sequence[str], digests: str, namespace: str | None, hub: HubOptions, *, abandon: bool, yes: bool
+) -> int:
     """Confirm removals."""
+    if not all(words):
+        raise click.UsageError("'' is empty")
     if abandon and digests:
         raise click.UsageError("--abandon cannot be used with --digest")
-    return run(_confirm(hub, resource, digests, namespace, abandon=abandon, yes=yes))
+    return run(_confirm(hub, words, digests, namespace, abandon=abandon, yes=yes))
 
 
 async def _confirm(
-    hub: HubOptions, resource: str, digests: str, namespace: str | None, *, abandon: bool, yes: bool
+    hub: HubOptions, words: Sequence[str], digests: str, namespace: str | None, *, abandon: bool, yes: bool
 ) -> int:
     async with Client(hub.find()) as client:
-        place = await _place(client, resource, namespace)
-        is_placement = place.kind in (PLACEMENT, RESOURCE_PLACEMENT)
+        place, resource = await _place(client, words, namespace)
+        is_placement = place.kind in PLACEMENTS
         if abandon:
             return await _abandon(client, place, resource, yes=yes)
         if digests and not is_placement and place.kind != NODE_POOL:
@@ -111,13 +116,16 @@ def _pending(ref: str, removal: UnconfirmedRemoval) -> PendingGroup:
     return PendingGroup(ref, removal["digest"], effect)
 
 
-async def _place(client: Client, resource: str, namespace: str | None) -> ResourcePath:
-    if resource.startswith(("crp/", "rp/")):
-        kind, space, name = parse_reference(resource)
-        return ResourcePath(kind, space or None, name)
-    [target] = await parse_resources([resource], client)
-    home = (namespace or client.namespace) if target.kind.namespaced else None
-    return ResourcePath(target.kind, home, target.name)
+async def _place(client: Client, words: Sequence[str], namespace: str | None) -> tuple[ResourcePath, str]:
+    """Return the path of the object that the user names, and its name for messages. A name alone is a placement."""
+    kind = find_kind(words[0].partition("/")[0])
+    if (len(words) == 1 and "/" not in words[0]) or kind in PLACEMENTS:
+        reference = parse_reference(words, namespace, default=client.namespace)
+        return ResourcePath(reference.kind, reference.namespace or None, reference.name), str(reference)
+    targets = await parse_resources(words, client)
+    if len(targets) != 1 or not targets[0].name:
+        raise UserError(f"{' '.join(words)}: expected one object, as KIND/NAME")
+    return targets[0].place(namespace, client.namespace), "/".join(words)
 
 
 def _parsed(digests: str) -> frozenset[str]:
@@ -129,7 +137,7 @@ def _parsed(digests: str) -> frozenset[str]:
 
 async def _abandon(client: Client, place: ResourcePath, resource: str, *, yes: bool) -> int:
     document = await client.get(place)
-    if place.kind not in (PLACEMENT, RESOURCE_PLACEMENT) or not is_deleting(document):
+    if place.kind not in PLACEMENTS or not is_deleting(document):
         raise UserError(f"--abandon: {resource} is not a placement that is being deleted")
     print_line(f"{resource}: its content remains on the members, unmanaged")
     if not is_agreed("Finish the deletion?", yes=yes):
@@ -142,7 +150,7 @@ async def _abandon(client: Client, place: ResourcePath, resource: str, *, yes: b
 
 async def _write(client: Client, by_ref: Mapping[str, set[str]]) -> None:
     for ref, digests in sorted(by_ref.items()):
-        place = await _place(client, ref, None)
+        place = (await _place(client, (ref,), None))[0]
         expiry = await retry_on_conflict(partial(_annotate, client, place, frozenset(digests)))
         print_line(f"{ref} confirmed until {expiry}")
 

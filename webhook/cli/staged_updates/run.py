@@ -20,10 +20,11 @@ from scorer.staged_update.orders import (
 from scorer.staged_update.phase import RunSituation
 from webhook.cli.hub.client import Client
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.options.base import grouped, not_empty, output_option, run, run_namespace_option, tab
+from webhook.cli.options.base import grouped, not_empty, output_option, run, run_argument, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.output import news, print_run, run_document, wait_lines
 from webhook.cli.staged_updates.run_client import Runs, RunView
+from webhook.cli.staged_updates.run_list import list_runs
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.staged_updates.view import RunRenderer, Shown, show_status
 from webhook.cli.staged_updates.wait import (
@@ -35,12 +36,12 @@ from webhook.cli.staged_updates.wait import (
     waiting_options,
 )
 
-SHORT: Final = "Start, stop, resume and watch staged updates."
+SHORT: Final = "Start, stop, resume, list and watch staged updates."
 _WAITING_CODES: Final = """  1  an error (with --wait also: the run could not be initialized, or was aborted)
   2  with --wait: action required, standard output shows what the run waits for
   3  with --wait: timed out
 """
-HELP: Final = """Start, stop, resume and watch staged updates.
+HELP: Final = """Start, stop, resume, list and watch staged updates.
 
 A run takes a placement with strategy type External through the stages of a strategy. `harbormaster approve` and
 `harbormaster reject` answer its approval requests. `harbormaster undo` rolls it back.
@@ -48,6 +49,7 @@ A run takes a placement with strategy type External through the stages of a stra
 \b
 Examples:
   harbormaster run start spring --placement payments --strategy careful
+  harbormaster run list
   harbormaster run status spring
   harbormaster run stop spring --wait
 
@@ -103,10 +105,11 @@ Exit codes:
 STATUS_HELP: Final = f"""Show the progress of a staged update.
 
 Shows stages and clusters, pending waits, and the commands that answer them. -w shows every change until the run is
-finished.
+finished. Without RUN, lists the unfinished runs. RUN is NAME, csur/NAME or sur/NAMESPACE/NAME.
 
 \b
 Examples:
+  harbormaster run status
   harbormaster run status spring
   harbormaster run status spring -w
   harbormaster run status web-7 -n team-a -o json
@@ -126,11 +129,32 @@ States of a cluster:  pending, held (must not be changed now), updating, done, f
               message command
   stages[]    stage state startTime endTime message clusters[]
   clusters[]  cluster state since finished message
+  Without RUN: items[] as /v1/runs has them
 
 \b
 Exit codes:
   0  shown (with --wait: succeeded)
 {_WAITING_CODES}"""
+
+
+LIST_HELP: Final = """List staged updates, the latest first.
+
+Shows cluster-scoped runs and those of all namespaces.
+
+\b
+Examples:
+  harbormaster run list
+  harbormaster run list -n team-a -o json
+
+\b
+-o json (yaml: the same):
+  items[]     as /v1/runs has them
+
+\b
+Exit codes:
+  0  shown (even if there are no runs)
+  1  an error, such as an unreachable hub
+"""
 
 
 VIEW: Final = RunRenderer(run_document, print_run, news, wait_lines)
@@ -164,7 +188,7 @@ def command() -> None:
 
 
 @command.command("start", help=START_HELP, short_help="Start a staged update.")
-@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
+@run_argument()
 @grouped(
     "content",
     _NewRunOptions,
@@ -190,7 +214,6 @@ def command() -> None:
     ),
     click.option("--initialize-only", is_flag=True, help="Only plan the run. Nothing changes until it is started."),
 )
-@run_namespace_option
 @waiting_options
 @hub_options
 def start(name: str, content: _NewRunOptions, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
@@ -232,8 +255,7 @@ async def _order(runs: Runs, document: JsonObject, state: RunState | None, uncha
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop a staged update.")
-@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
-@run_namespace_option
+@run_argument()
 @stopping_options
 @hub_options
 def stop(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
@@ -243,8 +265,7 @@ def stop(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) 
 
 
 @command.command("resume", help=RESUME_HELP, short_help="Resume a stopped staged update.")
-@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
-@run_namespace_option
+@run_argument()
 @waiting_options
 @hub_options
 def resume(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
@@ -270,16 +291,36 @@ async def _change(
         return await wait_for(runs, name, wait_options, stopped if order is order_stop else wait_options.finished, hub)
 
 
+@command.command("list", help=LIST_HELP, short_help="List staged updates.")
+@output_option("table", "json", "yaml")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    callback=not_empty,
+    metavar="NS",
+    shell_complete=tab("namespaces"),
+    help="Only StagedUpdateRuns of this namespace.  [default: all runs]",
+)
+@hub_options
+def every(output: str, namespace: str, hub: HubOptions) -> int:
+    """List runs."""
+    return run(list_runs(hub, namespace, output))
+
+
 @command.command("status", help=STATUS_HELP, short_help="Show the progress of a staged update.")
-@click.argument("name", callback=not_empty, shell_complete=tab("updates"))
+@run_argument(required=False)
 @click.option("-w", "--watch", is_flag=True, help="Show every change until the run is finished, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
-@run_namespace_option
 @waiting_options
 @hub_options
 def status(name: str, watch: bool, output: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Show a run."""
     wait_options.check()
+    if not name:
+        if watch or wait_options.wait:
+            raise click.UsageError("specify the run to watch")
+        return run(list_runs(hub, namespace, output, unfinished=True))
     with suppress(KeyboardInterrupt):
         return run(_status(name, namespace, wait_options, Shown(VIEW, output, hub, watch=watch)))
     return 0

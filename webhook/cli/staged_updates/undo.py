@@ -7,7 +7,7 @@ import click
 from scorer.api.unstructured.documents import name_of, text_at
 from scorer.staged_update.undo import undo
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
+from webhook.cli.options.base import run, run_argument
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.run_client import Runs
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
@@ -36,9 +36,8 @@ Exit codes:
 
 
 @click.command("undo", help=HELP, short_help="Roll back a staged update.")
-@click.argument("name", metavar="RUN", callback=not_empty, shell_complete=tab("updates"))
+@run_argument()
 @click.option("--force", is_flag=True, help="Roll back even if newer runs have changed the placement.")
-@run_namespace_option
 @waiting_options
 @hub_options
 def command(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions, *, force: bool) -> int:

@@ -14,7 +14,7 @@ from scorer.upgrade.patches import order_skip, order_start, order_stop, retry_ru
 from scorer.upgrade.views.situation import UpgradeWaitKind
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import not_empty, output_option, run, tab
+from webhook.cli.options.base import output_option, run, run_argument
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.staged_updates.view import RunRenderer, Shown, show_status
@@ -194,7 +194,7 @@ def _stopped(view: UpgradeRunView) -> int | None:
 
 
 @command.command("start", help=START_HELP, short_help="Start or restart an upgrade run.")
-@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@run_argument("upgrades")
 @waiting_options
 @hub_options
 def start(name: str, wait_options: WaitOptions, hub: HubOptions) -> int:
@@ -235,7 +235,7 @@ async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, wait_options: Wai
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop an upgrade run.")
-@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@run_argument("upgrades")
 @stopping_options
 @hub_options
 def stop(name: str, wait_options: WaitOptions, hub: HubOptions) -> int:
@@ -280,7 +280,7 @@ def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
 
 
 @command.command("skip", help=SKIP_HELP, short_help="Skip members, groups, stages or waits.")
-@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@run_argument("upgrades")
 @click.option(
     "--member",
     "members",
@@ -354,7 +354,7 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
 
 
 @command.command("retry", help=RETRY_HELP, short_help="Create a run for the members that another run has not upgraded.")
-@click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
+@run_argument("upgrades")
 @click.option(
     "--name", "new", default="", metavar="NAME", help="Name of the new run.  [default: the old name with -retry]"
 )
@@ -391,7 +391,7 @@ def _is_left(view: UpgradeRunView) -> bool:
 
 
 @command.command("status", help=STATUS_HELP, short_help="Show the progress of upgrade runs.")
-@click.argument("name", default="", callback=not_empty, shell_complete=tab("upgrades"))
+@run_argument("upgrades", required=False)
 @click.option("-w", "--watch", is_flag=True, help="Show every change until the run is finished, or until Ctrl-C.")
 @output_option("table", "json", "yaml")
 @waiting_options

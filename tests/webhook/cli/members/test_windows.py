@@ -100,3 +100,12 @@ def test_a_member_that_is_not_there_is_named(cli, hub):
     result = cli("windows", "next", "nobody")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "there is no MemberCluster nobody" in result.stderr
+
+
+def test_windows_are_listed_with_their_members(cli, hub):
+    header, *lines = cli("windows", "list").stdout.splitlines()
+    assert header.split() == ["WINDOW", "FOR", "NOW", "UNTIL", "IN", "MEMBERS"]
+    found = {line.split()[0]: (line.split()[1], line.split()[2], line.split()[-1]) for line in lines}
+    assert found == {"now": ("All", "open", "1"), "later": ("All", "closed", "1"), "images": ("NodeImage", "open", "4")}
+    items = json.loads(cli("windows", "list", "-o", "json").stdout)["items"]
+    assert [item["name"] for item in items] == [line.split()[0] for line in lines]

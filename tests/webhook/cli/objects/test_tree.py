@@ -172,11 +172,11 @@ def test_what_does_not_exist_is_named(cli, placed, tmp_path, by_kubeconfig):
     assert (result.exit_code, result.stderr) == (1, "error: there is no placement crp/nope\n")
 
 
-@pytest.mark.parametrize("word", ["web", "crp", "crp/", "rp/web", "deploy/web", "crp/a/b"])
+@pytest.mark.parametrize("word", ["crp", "crp/", "deploy/web", "crp/a/b"])
 def test_what_is_no_placement(cli, placed, word):
     result = cli("tree", word)
     assert result.exit_code == 1
-    assert "expected crp/NAME or rp/NAMESPACE/NAME" in result.stderr
+    assert "expected NAME, crp/NAME or rp/NAMESPACE/NAME" in result.stderr
 
 
 @contextmanager

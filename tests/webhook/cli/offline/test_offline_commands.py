@@ -322,18 +322,19 @@ class TestExplain:
     @pytest.mark.parametrize(
         ("words", "mistake"),
         [
-            (["web"], "'web' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME"),
-            (["rp/web"], "'rp/web' is not a placement"),
-            (["pod/web"], "'pod/web' is not a placement"),
+            (["nope"], "there is no ClusterResourcePlacement 'nope' in the files, available: crp/web"),
+            (["rp/web"], "there is no ResourcePlacement"),
+            (["nope", "-n", "shop"], "there is no ResourcePlacement"),
+            (["pod/web"], "'pod/web' is not a placement: expected NAME, crp/NAME or rp/NAMESPACE/NAME"),
             (
                 ["cuprun/spring"],
-                "'cuprun/spring' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME. For an upgrade run: "
+                "'cuprun/spring' is not a placement: expected NAME, crp/NAME or rp/NAMESPACE/NAME. For an upgrade run: "
                 "harbormaster upgrade status spring, harbormaster upgrade plan spring",
             ),
             (
                 ["sur/shop/web-7"],
-                "'sur/shop/web-7' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME. For a staged update: "
-                "harbormaster run status web-7 -n shop",
+                "'sur/shop/web-7' is not a placement: expected NAME, crp/NAME or rp/NAMESPACE/NAME. For a staged "
+                "update: harbormaster run status web-7 -n shop",
             ),
             (["crp/nope"], "there is no ClusterResourcePlacement 'nope' in the files, available: crp/web"),
             (["crp/web", "atlantis"], "there is no member cluster 'atlantis'. The fleet: dover, faro, genoa, oslo"),

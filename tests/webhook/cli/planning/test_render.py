@@ -286,7 +286,7 @@ class TestProblems:
                 '--placement crp/none: there is no ClusterResourcePlacement "none". Known: web',
                 id="placement",
             ),
-            pytest.param(["--placement", "web"], "'web' is not a placement: expected crp/NAME", id="reference"),
+            pytest.param(["--placement", "pod/web"], "'pod/web' is not a placement: expected NAME", id="reference"),
             pytest.param(["-o", "table"], "'table' is not one of 'yaml', 'json', 'diff', 'dir=FOLDER'", id="format"),
             pytest.param(["-o", "dir="], "'dir=' is not one of", id="no-folder"),
             pytest.param(["--base", "x.yaml"], "--base cannot be used with -o yaml: use diff or json", id="base"),

@@ -223,7 +223,7 @@ def test_settings_are_those_of_admission(cli, fleet):
     ("case", "mistake"),
     [
         pytest.param({**PLACED, "placement": "crp/wbe"}, "there is no crp/wbe", id="placement"),
-        pytest.param({**PLACED, "placement": "web"}, "is not a placement", id="reference"),
+        pytest.param({**PLACED, "placement": "pod/web"}, "is not a placement", id="reference"),
         pytest.param({**PLACED, "lost": ["oslo"]}, "--lost oslo: there is no member cluster", id="member"),
         pytest.param({**WRITTEN, "admission": {"object": "crp/wbe"}}, "there is no crp/wbe", id="object"),
         pytest.param({**WRITTEN, "admission": {"object": "x"}}, "neither the path of a file nor KIND/NAME", id="word"),

@@ -289,7 +289,7 @@ def test_watching_shows_every_change_until_the_run_is_over(cli, opened):
         (["approve", "spring", "-n", ""], "'-n' / '--namespace'"),
         (["approve", ""], "'RUN|REQUEST|GATE'"),
         (["reject", "spring", "--stage", "", "--reason", "no"], "'--stage'"),
-        (["run", "status", ""], "'NAME'"),
+        (["run", "status", ""], "'RUN'"),
         (["run", "start", "summer", "--placement", "p", "--strategy", "careful", "--snapshot", ""], "'--snapshot'"),
         (["undo", ""], "'RUN'"),
     ],
@@ -469,3 +469,18 @@ def test_a_run_that_is_deleted_while_it_is_waited_for_is_gone(cli, opened, monke
     result = cli("run", "status", "spring", "--wait", "--through-approvals", "--timeout", "2m")
     assert result.exit_code == 1
     assert "was deleted" in result.stderr
+
+
+def test_runs_are_listed_and_named_by_reference(cli, opened):
+    assert cli("run", "list").stderr == "No runs found\n"
+    ok(cli(*START, "--wait", "--timeout", "2m"), 2)
+    for words in (("run", "list"), ("run", "status")):
+        header, row = ok(cli(*words)).splitlines()
+        assert header.split()[:3] == ["RUN", "STATE", "STAGE"]
+        assert row.split()[:3] == ["csur/spring", "waiting", "test"]
+    (item,) = json.loads(ok(cli("run", "list", "-o", "json")))["items"]
+    assert item["waits"][0]["command"] == "harbormaster approve spring --stage test"
+    for words in (["csur/spring"], ["csur", "spring"], ["spring"]):
+        assert ok(cli("run", "status", *words)).startswith("spring: Waiting")
+    assert cli("run", "list", "-n", "shop").stderr == "No runs found\n"
+    assert "approved" in ok(cli("approve", "csur/spring"))
