@@ -30,6 +30,7 @@ from scorer.api.values.field_path import FieldPath
 from scorer.membership.heartbeats import Heartbeats, agents_of
 from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED
 from scorer.membership.missed_heartbeats import REPORTING, silence
+from scorer.membership.refused_content import CONTENT_APPLIED, content_condition
 
 JOINED: Final = "Joined"
 READY_TO_JOIN: Final = "ReadyToJoin"
@@ -37,6 +38,8 @@ EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
 """Types of agents that every member must have."""
 
 _REPORTS: Final = ("properties", "resourceUsage", "namespaces", "namespaceContents")
+_WARNED: Final = frozenset({REPORTING, CONTENT_APPLIED})
+"""Conditions whose first occurrence as False is reported as a warning."""
 _TROUBLES: Final = frozenset({IDENTITY_ACCEPTED, DISCOVERED_WORKS})
 """Conditions that an agent reports only after the first trouble."""
 
@@ -91,6 +94,7 @@ def member_status(
     problem: str = "",
     expected: Iterable[str] = EXPECTED_AGENTS,
     since: datetime | None = None,
+    works: Iterable[JsonObject] = (),
 ) -> MemberReport:
     """Return the status of a member.
 
@@ -102,6 +106,7 @@ def member_status(
         problem: Reason why the hub cannot give the agent access. Empty: it can.
         expected: Types of agents that the member must have.
         since: Time at which this process started to watch. None: disabled, silence is not evaluated.
+        works: Works of the member.
     """
     old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
@@ -127,6 +132,9 @@ def member_status(
             identity=_identity(member),
         )
         own += [] if condition is None else [condition]
+    if is_joined:
+        content = content_condition(works, _conditions(old), generation, now)
+        own += [] if content is None else [content]
     names = {entry["type"] for entry in own}
     arrival = heartbeats[MEMBER_AGENT].received if MEMBER_AGENT in heartbeats else now
     extra = [entry for entry in _conditions(report) if entry.get("type") not in names]
@@ -231,13 +239,13 @@ def _events(old_conditions: Iterable[Mapping[str, Any]], own: Iterable[JsonObjec
     previous = {entry.get("type"): entry.get("status") for entry in old_conditions}
     for entry in own:
         old_state, new_state = previous.get(entry["type"]), entry["status"]
-        if old_state == new_state or (new_state == FALSE and entry["type"] != REPORTING):
+        if old_state == new_state or (new_state == FALSE and entry["type"] not in _WARNED):
             continue
         if entry["type"] == REPORTING and UNKNOWN in (old_state, new_state) and new_state != FALSE:
             continue  # missed heartbeats are not reported as an event
         if new_state == TRUE:
             yield MemberEvent(entry["reason"], entry["message"])
-        elif old_state is not None or entry["type"] == REPORTING:
+        elif old_state is not None or entry["type"] in _WARNED:
             yield MemberEvent(entry["reason"], entry["message"], warning=True)
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.cluster.scores import read_score, score_names
+from scorer.api.conditions import FALSE, Condition
 from scorer.api.family import FAMILIES
 from scorer.api.meta import format_time
 from scorer.api.names import MEMBER_AGENT
@@ -20,6 +21,7 @@ from scorer.api.values.quantity import read_quantity
 from scorer.fleet import Fleet
 from scorer.framework.status import Category, FilterRejection
 from scorer.member_gate.holds import MemberDisruption
+from scorer.membership.refused_content import CONTENT_APPLIED
 from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.properties import NODE_COUNT, observation_time, read_property
 from webhook.answers.upkeep import ClusterUpkeep
@@ -33,6 +35,10 @@ _STATES = {
     Category.HEALTH_UNKNOWN: "health unknown",
     Category.CLUSTER_UNHEALTHY: "unhealthy",
 }
+
+
+REFUSING: Final = "refusing"
+"""State of an eligible cluster that refuses all content."""
 
 
 class ClusterTaint(TypedDict):
@@ -83,10 +89,12 @@ class Cluster(TypedDict):
     """One member cluster as the engine sees it."""
 
     name: str
-    state: Annotated[str, one_of("eligible", *_STATES.values())]
-    """State in one or two words."""
+    state: Annotated[str, one_of("eligible", REFUSING, *_STATES.values())]
+    """State in one or two words. Refusing: eligible, but none of the objects placed there could be applied."""
     stateDetail: str
-    """Human-readable reason, empty for eligible clusters."""
+    """Human-readable reason, empty in state `eligible`."""
+    refusingSince: NotRequired[Instant]
+    """Only in state `refusing`."""
     eligible: bool
     reason: Annotated[str, one_of("", *_STATES)]
     """The reason as a category, empty for eligible clusters."""
@@ -126,13 +134,14 @@ def _placements_by_cluster(cache: Cache) -> dict[str, list[str]]:
 def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Cluster:
     member = fleet.members[row]
     rejection = ineligibility(fleet, row, now)
+    refusal = next(filter(_is_refusal, member.status.conditions), None)
     agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
     heartbeat = agent.last_received_heartbeat if agent else None
     nodes = read_property(member, NODE_COUNT)
-    return {
+    view: Cluster = {
         "name": member.metadata.name,
-        "state": _STATES[rejection.category] if rejection else "eligible",
-        "stateDetail": _detail(fleet, rejection) if rejection else "",
+        "state": _STATES[rejection.category] if rejection else REFUSING if refusal else "eligible",
+        "stateDetail": _detail(fleet, rejection) if rejection else refusal.message if refusal else "",
         "eligible": rejection is None,
         "reason": str(rejection.category) if rejection else "",
         "labels": member.metadata.labels,
@@ -144,6 +153,13 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Cl
         "memory": _capacity(member, "memory"),
         "placements": placements,
     }
+    if view["state"] == REFUSING and refusal is not None and refusal.last_transition_time is not None:
+        view["refusingSince"] = format_time(refusal.last_transition_time)
+    return view
+
+
+def _is_refusal(condition: Condition) -> bool:
+    return condition.type == CONTENT_APPLIED and condition.status == FALSE
 
 
 def _detail(fleet: Fleet, rejection: FilterRejection) -> str:

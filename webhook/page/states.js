@@ -4,10 +4,10 @@ const TONES = {
   eligible: "good", available: "good", picked: "good", kept: "good",
   "rolling out": "busy", applying: "busy", upgrading: "busy", succeeded: "good", initializing: "busy", running: "busy",
   empty: "warn", "removal pending": "warn", short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", stopping: "warn", stopped: "warn",
-  stuck: "bad", aborted: "bad", stalled: "bad", silent: "bad", "not reporting": "bad", failing: "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
+  stuck: "bad", aborted: "bad", stalled: "bad", silent: "bad", "not reporting": "bad", failing: "bad", refusing: "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
 };
 
-export const CLUSTER_STATES = ["eligible", "leaving", "silent", "not reporting", "unhealthy", "failing", "health unknown", "not joined"];
+export const CLUSTER_STATES = ["eligible", "leaving", "silent", "not reporting", "unhealthy", "failing", "refusing", "health unknown", "not joined"];
 export const PLACEMENT_STATES = ["available", "empty", "removal pending", "rolling out", "stalled", "external", "pending", "being reevaluated", "removing", "short", "failed", "invalid"];
 export const ROLLOUT_STATES = ["available", "applying", "waiting", "failed", "removing", "removal pending"];
 

@@ -123,7 +123,8 @@ class MemberClusterStatus(ApiModel):
     """``status`` of a MemberCluster. Absent and empty ``namespaces`` differ."""
 
     conditions: Conditions = ()
-    """The hub's conditions of the member: ReadyToJoin, Joined, and whether properties could be collected."""
+    """The hub's conditions of the member: ReadyToJoin, Joined, whether properties could be collected, and Reporting and
+    ContentApplied after the first trouble."""
     properties: dict[str, PropertyValue] = Field(default_factory=dict)
     """Properties that the agent reports, by name. Placements can select and sort by them."""
     resource_usage: ResourceUsage = Field(default_factory=ResourceUsage)

@@ -99,6 +99,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Available-Memory", _USAGE + "available.memory"),
         Column("Allocatable-CPU", _USAGE + "allocatable.cpu", wide=True),
         Column("Allocatable-Memory", _USAGE + "allocatable.memory", wide=True),
+        _condition("Content-Applied", "ContentApplied"),
     ),
     kinds.INTERNAL_MEMBER_CLUSTER: (AGE,),
     kinds.NODE_POOL: (

@@ -112,6 +112,8 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("UnreadableReport", WARNING, "a report of the agent was ignored, because it cannot be read"),
         Told("MemberClusterSilent", WARNING, "the agent has not reported for five minutes"),
         Told("MemberClusterReporting", NORMAL, "the agent reports"),
+        Told("AllContentRefused", WARNING, "no object of any Work could be applied"),
+        Told("ContentAccepted", NORMAL, "objects of its Works are applied again"),
         Told("NamespaceCreated", NORMAL, "its namespace on the hub was created"),
         Told("NamespacePatched", NORMAL, "its namespace on the hub was repaired"),
         Told("RoleCreated", NORMAL, "the Role of its agent was created"),
@@ -249,6 +251,10 @@ def _row(told: Told) -> tuple[str, str, str]:
     return f"[{code(told.reason)}]({_TROUBLESHOOTING}#{told.section or _anchor(told.reason)})", told.type, told.when
 
 
+_KINDS: Final = ("initialized", "progressing", "succeeded", "reporting", "approved", "contentapplied")
+"""Conditions whose sections also explain Events."""
+
+
 def _anchor(reason: str) -> str:
     """Return where an Event is explained: by itself, or with the condition that says the same."""
     anchors = read_page(DOCS / "troubleshooting.md").anchors
@@ -257,4 +263,4 @@ def _anchor(reason: str) -> str:
 
 def _anchors(reason: str) -> Iterator[str]:
     yield f"event-{reason}"
-    yield from (f"{kind}-{reason}" for kind in ("initialized", "progressing", "succeeded", "reporting", "approved"))
+    yield from (f"{kind}-{reason}" for kind in _KINDS)

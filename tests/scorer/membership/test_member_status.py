@@ -220,3 +220,19 @@ def test_a_report_that_cannot_be_read_is_not_copied(reports, field):
     (event,) = hub.events
     assert (event.reason, event.warning) == ("UnreadableReport", True)
     assert field in event.message
+
+
+def test_a_joined_member_that_refuses_everything_is_reported_once():
+    hub = Hub()
+    refused = {"conditions": [make_condition("Applied", "False", "RefusedByAgent", "no", generation=1, now=NOW)]}
+    works = [{"metadata": {"name": "w"}, "status": {"manifestConditions": [refused]}}]
+    hub.take(internal(agent()), works=works)
+    assert condition(hub.stored, "ContentApplied")["status"] == "False"
+    assert next(event for event in hub.events if event.reason == "AllContentRefused").warning
+    hub.take(internal(agent()), works=works)
+    assert hub.events == ()
+    hub.take(internal(agent()))
+    assert [event.reason for event in hub.events] == ["ContentAccepted"]
+    joining = Hub()
+    joining.take(internal(agent(joined="False")), works=works)
+    assert "ContentApplied" not in {entry["type"] for entry in joining.stored["conditions"]}

@@ -206,7 +206,7 @@ def _is_failing(cluster: Cluster) -> bool:
 
 def _failing_cluster(cluster: Cluster) -> StatusItem:
     ref = f"cluster/{cluster['name']}"
-    since = None if cluster["eligible"] else cluster["lastHeartbeat"]
+    since = cluster.get("refusingSince") if cluster["eligible"] else cluster["lastHeartbeat"]
     return _item(ref, cluster["state"], cluster["stateDetail"], since, _command("describe", ref))
 
 

@@ -244,7 +244,8 @@ class MemberController:
             _status(internal), _status(member), heartbeats if last_report == uid else {}, now
         )
         self._heartbeats[cluster] = uid, heartbeats
-        report = member_status(member, internal, heartbeats, now, problem=problem, since=since)
+        works = self._hub.cache.of_kind(WORK).namespaces.get(member_namespace(cluster), {}).values()
+        report = member_status(member, internal, heartbeats, now, problem=problem, since=since, works=works)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
         is_waiting = not is_deleting(member) and is_silent(report.status)  # a member that leaves does not need action
         self._observer.needs_action(MEMBER_CLUSTER, cluster, still=is_waiting)

@@ -441,7 +441,7 @@ COLUMNS = {  # placement-api.md 1, of the upgrade kinds our own choice; * = wide
     "ApprovalRequest": "Update-Run Stage Approved ApprovalAccepted Age",
     "ClusterResourcePlacementEviction": "Valid Executed Age",
     "MemberCluster": "Joined Age Member-Agent-Last-Seen Node-Count Available-CPU Available-Memory Allocatable-CPU* "
-    "Allocatable-Memory*",
+    "Allocatable-Memory* Content-Applied",
     "InternalMemberCluster": "Age",
     "Work": "",
     "ClusterResourceOverride": "",

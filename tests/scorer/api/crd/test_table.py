@@ -74,7 +74,7 @@ def test_ages_are_written_as_kubectl_does(seconds, text):
 
 def test_a_member_shows_the_columns_of_its_definition():
     columns = columns_of(MEMBER_CLUSTER, wide=False)
-    assert cells(MEMBER, columns, NOW) == ["True", "120m", "37s", "4", "2", "4Gi"]
+    assert cells(MEMBER, columns, NOW) == ["True", "120m", "37s", "4", "2", "4Gi", ""]
     assert len(columns_of(MEMBER_CLUSTER, wide=True)) > len(columns)
 
 
@@ -98,7 +98,7 @@ def test_a_run_shows_the_snapshot_that_it_uses():
 
 def test_what_is_missing_is_empty():
     """As in the tables of an API server, also where a date is missing."""
-    assert cells({"metadata": {}}, columns_of(MEMBER_CLUSTER, wide=False), NOW) == [""] * 6
+    assert cells({"metadata": {}}, columns_of(MEMBER_CLUSTER, wide=False), NOW) == [""] * 7
 
 
 def test_kinds_of_others_show_the_columns_of_their_definition_and_an_age():

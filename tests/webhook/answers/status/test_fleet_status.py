@@ -126,3 +126,18 @@ async def test_a_section_counts_all_and_names_those_that_wait_longest(cache):
     stuck = (await status_of(cache))["stuck"]
     assert (stuck["total"], len(stuck["items"])) == (MOST_ITEMS + 5, MOST_ITEMS)
     assert stuck["items"][0]["ref"] == "crp/p00"
+
+
+async def test_a_cluster_that_refuses_everything_fails_although_it_is_eligible(cache):
+    refusal = condition(
+        "ContentApplied", "False", "AllContentRefused", "refuses all content", since="2026-11-20T11:00:00Z"
+    )
+    document = cluster_document("east")
+    conditions = [*document["status"].get("conditions", ()), refusal]
+    put(cache, MEMBER_CLUSTER, {**document, "status": {**document["status"], "conditions": conditions}})
+    (cluster,) = HubAdvisor(cache, lambda: NOW).clusters(["east"])
+    assert (cluster["state"], cluster["stateDetail"], cluster["eligible"]) == ("refusing", "refuses all content", True)
+    command = "harbormaster describe cluster/east"
+    assert entries((await status_of(cache))["failing"]) == [
+        ("cluster/east", "refusing", "2026-11-20T11:00:00Z", command)
+    ]

@@ -1,15 +1,16 @@
-"""Members that are not heard of any more: told once, and once again when they are back."""
+"""Members that are not heard of any more, or refuse all content: told once, and once again when they are back."""
 
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER
+from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, WORK
 from scorer.api.unstructured.documents import with_metadata
 from scorer.membership.missed_heartbeats import LIMIT
+from tests.builders.condition import condition
 from tests.waiting import until
-from tests.webhook.controllers.members.member_stage import INTERNAL, staged
+from tests.webhook.controllers.members.member_stage import INTERNAL, SPACE, SPEC, staged
 from tests.webhook.edits import edit
 from webhook.kube.cache import informer
 
@@ -162,3 +163,16 @@ async def test_a_member_that_has_missed_heartbeats_is_silent_after_the_usual_tim
             it.time += result.requeue_after
             result = await it.reconcile()
         assert (it.events, await it.condition("Reporting")) == ([SILENT], ("False", "MemberClusterSilent"))
+
+
+async def test_a_member_that_refuses_everything_is_told_of_with_the_next_heartbeat():
+    async with joined() as (it, _):
+        metadata = {"name": "web-work", "namespace": SPACE}
+        work = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": SPEC}
+        stored = await it.store.create(WORK, work)
+        refused = {"identifier": {"ordinal": 0}, "conditions": [condition("Applied", "False", "RefusedByAgent", "no")]}
+        await it.store.replace_status(WORK, {**stored, "status": {"manifestConditions": [refused]}})
+        await it.beat()
+        await it.reconcile()
+        assert it.events == [("Warning", "AllContentRefused")]
+        assert await it.condition("ContentApplied") == ("False", "AllContentRefused")
