@@ -21,6 +21,12 @@ NOT_NEEDED: Final = frozenset({APPLIED_WORK.resource, NODE_POOL.resource})
 ADVICE: Final = "harbormaster crds | kubectl apply --server-side -f -    (with Helm: crds.*.install)"
 
 
+def has_definitions(definitions: Iterable[JsonObject]) -> bool:
+    """Return whether any definition that harbormaster needs on a hub exists."""
+    desired = {name_of(definition) for definition in custom_resource_definitions()} - NOT_NEEDED
+    return not desired.isdisjoint(map(name_of, definitions))
+
+
 def judge_definitions(definitions: Iterable[JsonObject]) -> Finding:
     """Compare all definitions of a hub with those that this release prints."""
     by_name = {name_of(definition): definition for definition in definitions}

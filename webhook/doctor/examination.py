@@ -45,7 +45,7 @@ from webhook.doctor.certificate_report import CertificateState
 from webhook.doctor.certificates import CHECK as CERTIFICATES
 from webhook.doctor.certificates import judge_authority, judge_bundles
 from webhook.doctor.definitions import CHECK as DEFINITIONS
-from webhook.doctor.definitions import judge_definitions
+from webhook.doctor.definitions import has_definitions, judge_definitions
 from webhook.doctor.dry_runs import CHECK as ADMISSION
 from webhook.doctor.dry_runs import RIGHT_NAMESPACE, WRONG_NAMESPACE, DryRuns, judge_dry_runs, placement
 from webhook.doctor.extender import CHECK as EXTENDER
@@ -115,6 +115,11 @@ CHECKS: Final = (
 )
 """All checks on the hub, in the order of the output."""
 
+INSTALL: Final = (
+    "helm install harbormaster charts/harbormaster -n harbormaster-system --create-namespace --wait "
+    "-f charts/harbormaster/new-installation.yaml --set crds.fleet.install=true "
+    "--set image.repository=REGISTRY/harbormaster"
+)
 LARGEST_OFFSET: Final = timedelta(seconds=10)
 ANSWER_SECONDS: Final = 10.0
 _DEPLOYMENT: Final = KINDS["apps", "Deployment"]
@@ -163,7 +168,7 @@ class Examination:
         self.results: list[Timed] = []
 
     async def run(self, options: InstallationOptions, environment: Mapping[str, str]) -> None:
-        """Run all checks.
+        """Run all checks. On a hub without harbormaster, the only finding is how to install it.
 
         Args:
             options: Options that select the installation.
@@ -179,6 +184,11 @@ class Examination:
         start = time.monotonic()
         installation, finding = await self._find(options, environment)
         self.installation = installation
+        if not installation.deployments and await self._is_bare():
+            problem = f"harbormaster is not installed on this hub. To install it: {INSTALL}"
+            self.results.clear()
+            self._add(judged(INSTALLATION, [problem], ""), start)
+            return
         self._add(finding, start)
         await self._check(DEFINITIONS, self._definitions)
         await self._check_admission(installation)
@@ -245,6 +255,13 @@ class Examination:
         problems = problems_of(installation, self._release)
         advice = f"kubectl get pods -n {installation.namespace}"
         return installation, judged(INSTALLATION, problems, described(installation), advice)
+
+    async def _is_bare(self) -> bool:
+        """Return whether the hub has none of the definitions. False: unknown, the caller may not read them."""
+        try:
+            return not has_definitions((await self._store.list(CUSTOM_RESOURCE_DEFINITION)).items)
+        except StoreError:
+            return False
 
     async def _definitions(self) -> Finding:
         return judge_definitions((await self._store.list(CUSTOM_RESOURCE_DEFINITION)).items)

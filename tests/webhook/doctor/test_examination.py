@@ -1,12 +1,13 @@
 """What becomes of answers that a healthy hub does not give; `e2e/cli/test_doctor.py` examines real ones."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.webhook.doctor.empty_hub import DATE, EmptyHub
 from webhook.doctor.agent_account import CHECK as MEMBER_RIGHTS
-from webhook.doctor.examination import CHECKS, Examination, document_of
+from webhook.doctor.examination import CHECKS, INSTALL, Examination, document_of
 from webhook.doctor.finding import State
 from webhook.doctor.installation import InstallationOptions, UnclearInstallationError
 from webhook.kube.ports import ForbiddenError, NotServedError, UnavailableError
@@ -21,7 +22,24 @@ async def examine(hub, now=NOW, **wanted):
     return {each.finding.check: each.finding for each in examination.results}
 
 
-async def test_a_hub_on_which_nothing_is_installed():
+async def test_a_hub_without_harbormaster_gets_one_line_with_the_command_that_installs_it():
+    nothing = {"metadata": {"resourceVersion": "1"}, "items": []}
+    examination = Examination(EmptyHub(customresourcedefinitions=nothing), "1.2.0", lambda: NOW)
+    await examination.run(InstallationOptions(), {})
+    (result,) = examination.results
+    (problem,) = result.finding.problems
+    assert problem == f"harbormaster is not installed on this hub. To install it: {INSTALL}"
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    assert " ".join(INSTALL.split()) in " ".join(readme.replace("\\\n", " ").split())
+    assert document_of(examination, "1.2.0", NOW)["well"] is False
+
+
+async def test_a_caller_who_may_not_read_definitions_gets_all_checks():
+    found = await examine(EmptyHub(customresourcedefinitions=ForbiddenError("no")))
+    assert found["definitions"].state is State.UNCHECKED
+
+
+async def test_a_hub_with_one_of_the_definitions():
     found = await examine(EmptyHub())
     wrong = {name for name, finding in found.items() if finding.state is State.WRONG}
     assert wrong == {"definitions", "webhooks", "server-rights", "loop-rights", "policies", "leader"}

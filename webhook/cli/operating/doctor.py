@@ -24,7 +24,8 @@ HELP: Final = """Check an installation of harbormaster on a hub, and suggest fix
 Checks the CustomResourceDefinitions, the webhook configurations, the certificates, whether the API server reaches the
 webhooks (by dry runs of a valid and an invalid placement), the rights of all accounts, the leader, and the agents of
 the members. Nothing is changed. A check that you lack the rights for is reported as not checked, and the others
-continue. To check the rights of an agent in its member as well, name a context of that member.
+continue. To check the rights of an agent in its member as well, name a context of that member. On a hub
+without harbormaster, prints one line with the command that installs it.
 
 A Helm installation is found by its labels, and its settings are read from the hub. If there are several, name one. For
 other installations, give the settings of the processes in the environment, as for `rbac` and `webhook-configuration`.
