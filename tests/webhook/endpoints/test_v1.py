@@ -421,3 +421,28 @@ async def test_questions_to_the_engine_are_counted_with_what_each_filter_turned_
         assert port.sample("harbormaster_filter_rejections_total", plugin="ClusterAffinity") == 2 * len(
             port.harbour.closed
         )
+
+
+async def test_the_detail_names_every_mistake(port):
+    body = {"placement": {"ref": {"kind": "Placement", "name": ""}}, "limit": "3", "colour": "red"}
+    answer = await ask(port, "/v1/score", body)
+    assert_problem(answer, "validation-failed", 422)
+    assert len(answer.json["errors"]) > 2
+    for mistake in answer.json["errors"]:
+        assert f"{mistake['pointer']}: {mistake['detail']}" in answer.json["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/score", {"placement": {"ref": {"kind": "Placement", "name": "web"}}}),
+        ("POST", "/v1/gate/rollout", {"placement": {"ref": {"kind": "Placement", "name": "web"}}, "cluster": "a"}),
+        ("POST", "/v1/gate/disruption", {"nodePool": "a", "reason": "Boredom", "nodes": ["n"]}),
+        ("POST", "/v1/gate/reservations", {"gate": "tollgate", "question": {}, "holder": "me", "ttlSeconds": 60}),
+        ("GET", "/v1/budgets?reason=Boredom", None),
+        ("GET", "/v1/history?type=rumour", None),
+    ],
+)
+async def test_a_value_that_is_none_of_the_possible_ones_has_one_status(port, method, path, body):
+    answer = await (get(port, path) if body is None else ask(port, path, body))
+    assert_problem(answer, "validation-failed", 422)

@@ -242,7 +242,7 @@ class RenewalModel(RequestModel):
 
 def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
     """Return the refusal of a question that cannot be answered."""
-    return ProblemError.of_mistakes(mistakes, Problem.MALFORMED_REQUEST)
+    return ProblemError.of_mistakes(mistakes)
 
 
 def _not_among(words: Sequence[str], value: str, at: Sequence[str | int]) -> Iterator[Mistake]:

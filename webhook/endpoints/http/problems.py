@@ -16,6 +16,8 @@ from scorer.member_gate.answer import MemberGateAnswer
 from scorer.node_budgets.answer import GateAnswer
 
 PROBLEM_JSON: Final = "application/problem+json"
+MOST_NAMED: Final = 20
+"""Maximum number of errors that a detail names. The member `errors` has all."""
 
 
 class Problem(Enum):
@@ -67,7 +69,7 @@ class ProblemDetails(TypedDict):
     status: int
     """HTTP status of the response."""
     detail: str
-    """Explanation of this occurrence."""
+    """Explanation of this occurrence, with every error in the request."""
     instance: str
     """`urn:uuid:<request id>`, as in the log of the server."""
     errors: NotRequired[list[RequestMistake]]
@@ -127,7 +129,7 @@ class ProblemError(Exception):
 
     @classmethod
     def of_mistakes(cls, mistakes: Sequence[Mistake], problem: Problem = Problem.VALIDATION_FAILED) -> Self:
-        """Return the problem of a request with errors. Its detail shows the first."""
-        first = mistakes[0]
-        detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
-        return cls(problem, detail, mistakes=mistakes)
+        """Return the problem of a request with errors. Its detail names them, and counts those beyond `MOST_NAMED`."""
+        texts = [f"{mistake.pointer}: {mistake.detail}" if mistake.pointer else mistake.detail for mistake in mistakes]
+        more = [f"and {len(texts) - MOST_NAMED} more"] if len(texts) > MOST_NAMED else []
+        return cls(problem, "; ".join((*texts[:MOST_NAMED], *more)), mistakes=mistakes)

@@ -186,11 +186,11 @@ async def test_a_question_reserves_when_it_says_so(caller):
 )
 async def test_a_question_that_makes_no_sense_is_refused(caller, question, pointer):
     """Invalid input is a 400, never an answer; alone, in a batch, and in a reservation."""
-    assert of(await caller.ask("POST", GATE, question)) == (400, "malformed-request", [pointer])
+    assert of(await caller.ask("POST", GATE, question)) == (422, "validation-failed", [pointer])
     batch = await caller.ask("POST", GATE, {"questions": [asked(), question]})
-    assert of(batch) == (400, "malformed-request", [f"/questions/1{pointer}"])
+    assert of(batch) == (422, "validation-failed", [f"/questions/1{pointer}"])
     reservation = await caller.ask("POST", RESERVE, wanted(question))
-    assert of(reservation)[:2] == (400, "malformed-request")
+    assert of(reservation)[:2] == (422, "validation-failed")
     assert all(each.startswith("/question/") for each in of(reservation)[2])
 
 
@@ -255,7 +255,7 @@ async def test_the_shape_of_a_reservation_is_judged_too(caller, body, pointer):
 
 async def test_nobody_else_takes_the_name_by_which_admission_knows_what_it_has_let_through(caller):
     answer = await caller.ask("POST", RESERVE, wanted(holder="admission"))
-    assert of(answer) == (400, "malformed-request", ["/holder"])
+    assert of(answer) == (422, "validation-failed", ["/holder"])
     assert (await caller.ask("POST", RESERVE, wanted(holder="admission-team"))).status == 201
 
 
@@ -292,7 +292,7 @@ async def test_what_the_gate_refuses_is_a_conflict_that_tells_all(caller):
 
 async def test_a_reservation_says_for_how_long_itself(caller):
     answer = await caller.ask("POST", RESERVE, wanted(asked(reserveSeconds=60)))
-    assert of(answer) == (400, "malformed-request", ["/question/reserveSeconds"])
+    assert of(answer) == (422, "validation-failed", ["/question/reserveSeconds"])
 
 
 async def test_somebody_elses_is_neither_renewed_nor_given_back(caller):

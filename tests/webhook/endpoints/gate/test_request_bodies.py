@@ -56,7 +56,7 @@ def test_a_mistake_stands_where_its_question_stands(code, shown):
     for place, pointer in (((), "/nodes/0"), ((lambda at: f"/questions/{at}",), "/questions/3/nodes/0")):
         found = told(error, *place)
         (mistake,) = found.mistakes
-        assert (found.problem, found.detail) == (Problem.MALFORMED_REQUEST, f"{pointer}: says why")
+        assert (found.problem, found.detail) == (Problem.VALIDATION_FAILED, f"{pointer}: says why")
         assert (mistake.pointer, mistake.code) == (pointer, shown)
 
 
