@@ -236,7 +236,8 @@ def test_a_kind_that_the_hub_does_not_serve_is_named(ours: Run, words: list[str]
     claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "a"}, "spec": {}}
     done = ours(*words, given=yaml.safe_dump(claim))
     said = (
-        "NotFound: the hub serves no nodeclaims of karpenter.sh/v1: their CustomResourceDefinition is not installed\n"
+        "Error from server (NotFound): the hub serves no nodeclaims of karpenter.sh/v1: their CustomResourceDefinition "
+        "is not installed\n"
     )
     assert (done.returncode, done.stderr.endswith(said)) == (1, True), done.stderr
 

@@ -40,7 +40,7 @@ def undo(
     """
     name, other_runs = name_of(run), list(runs)
     if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):
-        raise RunOrderRefusedError(f"run {name} has changed no cluster: nothing to undo")
+        raise RunOrderRefusedError(f"run {name} has changed no cluster ({situation.phase}): nothing to undo")
     if not situation.is_over and situation.phase is not RunPhase.STOPPED:
         raise RunOrderRefusedError(f"run {name} is not finished ({situation.phase}). Stop it first")
     if existing_undo := _find_undo(run, other_runs):
@@ -48,6 +48,10 @@ def undo(
     if not force:
         _check_newest(run, other_runs)
     index = undo_index(run, retained_indices)
+    if index == index_used(run):
+        raise RunOrderRefusedError(
+            f"run {name} rolled out resource snapshot {index}, which its clusters already had: nothing to undo"
+        )
     return rollback_run(run, free_name(name, "undo", {name_of(other) for other in other_runs}), index)
 
 

@@ -37,7 +37,7 @@ ELSEWHERE = {"join", "leave", "unregister", "drain", "certs", "webhook-configura
 WAITS = {"-w", "--watch", "--wait", "-"}
 ANOTHER_HUB = {"--server", "--kubeconfig", "--context"}
 OF_THE_READER = re.compile(
-    r"no such (file|folder)|there is no \w|NotFound: |is also in|has no (stage|Member|AfterStageWait)"
+    r"no such (file|folder)|there is no \w|\(NotFound\): |is also in|has no (stage|Member|AfterStageWait)"
     r"|is finished \(|is not waiting for an approval|does not wait for|nothing to undo"
     r"|run \S+ is (Pending|Running|Stopped|Completed)|without confirmation"
     r"|not confirmed: standard input is not a terminal"

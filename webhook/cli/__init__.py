@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 def complete() -> None:
     """Print what can follow the words that kubectl hands to ``kubectl_complete-harbormaster``, and exit."""
-    from webhook.cli.process import exit_on_signal, leave_none
+    from webhook.cli.process import exit_on_signal, leave_none, open_closed_streams
 
     leave_none()
     exit_on_signal()
+    open_closed_streams()
     from webhook.cli.completion import print_for_kubectl
 
     print_for_kubectl()
@@ -19,10 +20,11 @@ def complete() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program and exit; *arguments* default to those of the process."""
-    from webhook.cli.process import exit_on_signal, leave_none
+    from webhook.cli.process import exit_on_signal, leave_none, open_closed_streams
 
     leave_none()
     exit_on_signal()
+    open_closed_streams()
     from webhook.cli.root import root
 
     root.main(arguments)

@@ -17,8 +17,11 @@ Source: serving.md 1.14; serving.md 8, "CA key theft"; Linux ``fs/coredump.c``.
 import os
 import resource
 import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Final
+from typing import IO, Final
 
 KUBECTL: Final = "kubectl "
 """Prefix of the program's name when users call it through kubectl."""
@@ -35,10 +38,41 @@ def exit_on_signal() -> None:
         signal.signal(signal.SIGTERM, _end)
 
 
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` on Ctrl-C within the block. Afterwards, Ctrl-C terminates the process again."""
+    ends = signal.getsignal(signal.SIGINT) is _end
+    end_in_order()
+    try:
+        yield
+    finally:
+        if ends:
+            signal.signal(signal.SIGINT, _end)
+
+
 def end_in_order() -> None:
     """Raise `KeyboardInterrupt` on Ctrl-C from now on, so that the command can close its connections."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def open_closed_streams() -> None:
+    """Open ``/dev/null`` for each standard stream that the caller has closed.
+
+    Otherwise the first file or socket that the program opens would get its descriptor, and receive the output.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8")  # the lowest free descriptor
+            setattr(sys, name, stream)
+
+
+def discard(*streams: IO[str]) -> None:
+    """Discard the unwritten output of streams that cannot be written to. Otherwise the exit would report it."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        with suppress(OSError, ValueError, AttributeError):
+            os.dup2(null, stream.fileno())
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

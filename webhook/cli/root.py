@@ -5,10 +5,13 @@ Exit codes: 0 for success, 1 for any error, including usage errors. 2 from ``pla
 for a staged update action required. 3 from such a wait means timed out.
 """
 
+import copy
+import errno
 import io
-import os
+import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
@@ -17,13 +20,16 @@ import click
 from click.shell_completion import CompletionItem
 
 from webhook.cli.errors import UserError, complain
-from webhook.cli.process import INTERRUPTED, KUBECTL
+from webhook.cli.process import INTERRUPTED, KUBECTL, discard
 from webhook.processes.garbage import collect_rarely
 from webhook.runtime.distribution import DISTRIBUTION
 
 PLUGIN: Final = "kubectl-"
 """Prefix of the file name of a kubectl plugin. Users type the rest."""
+PROGRAM: Final = "harbormaster"
+"""The program's name in texts."""
 BROKEN_PIPE: Final = 141
+_EXAMPLE: Final = re.compile(rf"^( +(?:\S+ \| )?){PROGRAM} ", re.MULTILINE)
 
 
 class _LazyCommand(NamedTuple):
@@ -109,6 +115,7 @@ SECTIONS: Final = {
         _LazyCommand("mcp", "assistants.command", "Serve read-only tools for editors and assistants (MCP)."),
         _LazyCommand("crds", "operating.crds", "Print the CustomResourceDefinitions, or write JSON Schemas."),
         _LazyCommand("rules", "linting.rules", "Print the admission rules."),
+        _LazyCommand("help", "help", "Show the help of a command."),
         _LazyCommand("completion", "completion", "Print the completion script of a shell."),
         _LazyCommand("version", "operating.version", "Print the versions of the program, the hub and the agents."),
     ),
@@ -148,7 +155,7 @@ class Root(click.Group):
         """Return the names of all commands."""
         return [entry.name for entries in SECTIONS.values() for entry in entries]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command."""
         module = next(
             (entry.module for entries in SECTIONS.values() for entry in entries if entry.name == cmd_name), ""
@@ -157,7 +164,13 @@ class Root(click.Group):
             return None
         collect_rarely()
         command: click.Command = import_module(f"webhook.cli.{module}").command
-        return command
+        program = ctx.find_root().info_name or PROGRAM
+        return command if program == PROGRAM else _with_examples_of(command, program)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help, with examples that begin with the name of the program."""
+        program = ctx.find_root().info_name or PROGRAM
+        click.Group(help=_examples_of(self.help or "", program)).format_help_text(ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands with the prefix *incomplete*, and options, without importing the commands."""
@@ -188,15 +201,28 @@ class Root(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # as in `harbormaster get … | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard(sys.stdout, sys.stderr)
             return BROKEN_PIPE
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **_extra: Any) -> NoReturn:  # type: ignore[override]  # always ends the process
         """Run one command and exit."""
-        sys.exit(self._run(args, prog_name or _program_name()))
+        try:
+            code = self._run(args, prog_name or _program_name())
+        except (click.Abort, KeyboardInterrupt):
+            code = INTERRUPTED
+        except BrokenPipeError:  # as in `harbormaster get … | head`
+            discard(sys.stdout, sys.stderr)
+            code = BROKEN_PIPE
+        except OSError as error:  # also standard error cannot be written to
+            with suppress(OSError):
+                complain(f"error: {error.strerror or error}")
+            discard(sys.stdout, sys.stderr)
+            code = 1
+        sys.exit(code)
 
     def _run(self, args: Sequence[str] | None, program: str) -> int:
-        variable = f"_{program.replace(' ', '_').replace('-', '_')}_COMPLETE".upper()
+        name = program if program.startswith(KUBECTL) else PROGRAM
+        variable = f"_{name.replace(' ', '_').replace('-', '_')}_COMPLETE".upper()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # do not fail because the terminal cannot show a character
                 stream.reconfigure(errors="backslashreplace")
@@ -217,12 +243,11 @@ class Root(click.Group):
         except click.ClickException as error:
             error.show()
             return 1
-        except (click.Abort, KeyboardInterrupt):
-            return INTERRUPTED
-        except BrokenPipeError:  # as in `harbormaster get … | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return BROKEN_PIPE
+        except BrokenPipeError:
+            raise
         except OSError as error:
+            if error.errno == errno.ENOSPC:
+                discard(sys.stdout)
             place = f"{error.filename}: " if error.filename else ""
             complain(f"error: {place}{error.strerror or error}")
             return getattr(called_command, "error_code", 1)
@@ -250,8 +275,24 @@ def _bare_flags(command: click.Command, words: Sequence[str]) -> list[str]:
 
 def _program_name() -> str:
     """Return the program's name as the user typed it. kubectl calls a plugin by its file name."""
-    name = Path(sys.argv[0]).stem
-    return KUBECTL + name.removeprefix(PLUGIN) if name.startswith(PLUGIN) else "harbormaster"
+    file = Path(sys.argv[0])
+    if file.name.startswith(PLUGIN):
+        return KUBECTL + file.stem.removeprefix(PLUGIN)
+    return PROGRAM if file.suffix == ".py" or not file.name.isprintable() else file.stem or PROGRAM
+
+
+def _with_examples_of(command: click.Command, program: str) -> click.Command:
+    """Return a copy of a command whose examples, and those of its subcommands, begin with *program*."""
+    renamed = copy.copy(command)
+    renamed.help = _examples_of(command.help or "", program)
+    if isinstance(renamed, click.Group) and isinstance(command, click.Group):
+        renamed.commands = {name: _with_examples_of(inner, program) for name, inner in command.commands.items()}
+    return renamed
+
+
+def _examples_of(text: str, program: str) -> str:
+    """Return a help text whose examples begin with *program*."""
+    return _EXAMPLE.sub(lambda match: f"{match[1]}{program} ", text)
 
 
 @click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

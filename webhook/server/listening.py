@@ -249,13 +249,11 @@ def open_sockets(host: str, port: int, setting: str) -> list[socket.socket]:
 
 def _listen_trouble(error: OSError, host: str, port: int, setting: str) -> str:
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    setting_name = f"setting {setting}, {PREFIX}{setting.upper()}"
+    setting_name = f"--{setting.replace('_', '-')}, or {PREFIX}{setting.upper()}"
     if isinstance(error, socket.gaierror):
         host_setting = "host" if setting == "https_port" else "http_host"
         return f"cannot listen on {address}: no such host (setting {host_setting}, {PREFIX}{host_setting.upper()})"
     if error.errno == errno.EADDRINUSE:
-        return (
-            f"cannot listen on {address}: the port is in use by another program. Choose another port ({setting_name})"
-        )
+        return f"cannot listen on {address}: the port is in use by another program. Choose another with {setting_name}"
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
     return f"cannot listen on {address}: {reason} ({setting_name})"

@@ -79,8 +79,13 @@ def test_a_stopped_run_is_taken_back_and_one_under_way_is_not():
 
 def test_a_run_that_has_changed_no_cluster_has_nothing_to_undo():
     untouched = {**done(), "status": {**run_of(stage("try", cluster("a")), conditions=OVER)["status"]}}
-    with pytest.raises(RunOrderRefusedError, match="has changed no cluster: nothing to undo"):
+    with pytest.raises(RunOrderRefusedError, match=r"run r has changed no cluster \(\w+\): nothing to undo"):
         undone(untouched)
+
+
+def test_a_run_of_the_snapshot_that_its_clusters_had_has_nothing_to_undo():
+    with pytest.raises(RunOrderRefusedError, match="snapshot 5, which its clusters already had: nothing to undo"):
+        undone(done(previous="5"))
 
 
 @pytest.mark.parametrize("conditions", [OVER, ["Initialized"]], ids=["succeeded", "under way"])

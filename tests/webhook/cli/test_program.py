@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -29,7 +30,7 @@ def test_every_command_has_help_with_examples_and_exit_codes(name):
     assert "Examples:" in result.stdout
     assert "Exit codes:" in result.stdout
     listed = next(entry.help for entries in SECTIONS.values() for entry in entries if entry.name == name)
-    assert root.get_command(None, name).short_help == listed
+    assert root.get_command(click.Context(root), name).short_help == listed
 
 
 def test_help_is_shown_without_importing_the_commands():
@@ -105,6 +106,27 @@ def test_json_schemas_where_there_can_be_no_folder(cli, tmp_path, place):
     done = cli("crds", "--json-schemas", tmp_path / place)
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert str(tmp_path / "file") in done.stderr
+
+
+def test_help_is_that_of_the_command(cli):
+    assert cli("help", "run", "start").stdout == cli("run", "start", "--help").stdout
+    assert cli("help").stdout == cli("--help").stdout
+    assert "No such command 'strat'" in cli("help", "run", "strat").stderr
+    assert "No such command 'gett'" in cli("help", "gett").stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["status", "--help"], ["run", "start", "--help"], ["help", "run"]])
+def test_examples_begin_with_the_name_of_the_program(cli, words):
+    examples = cli(*words, called="kubectl harbormaster").stdout
+    assert "\n    kubectl harbormaster " in examples
+    assert "\n    harbormaster " not in examples
+    assert "kubectl harbormaster" not in cli(*words).stdout.partition("Exit codes")[0].replace("`kubectl", "")
+
+
+def test_the_program_has_the_name_of_its_file(tmp_path):
+    (tmp_path / "hm").symlink_to(SCRIPTS / "harbormaster")
+    assert run(tmp_path / "hm", "run", "--help").stdout.startswith("Usage: hm run ")
+    assert "(see: hm --help)" in run(tmp_path / "hm", "gett").stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -265,7 +265,7 @@ def test_one_line_says_what_is_wrong(cli, hub, monkeypatch, line, said):
     assert done.exit_code == (2 if line.startswith("diff") else 1), done.output
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert said in done.stderr
-    assert done.stderr.startswith("error: ")
+    assert done.stderr.startswith(("error: ", "Error from server ("))
     assert done.stderr.count("\n") == 1
     assert len(done.stderr) < 1000
     assert done.stdout == ""
@@ -290,6 +290,12 @@ def test_a_narrow_terminal_loses_nothing(hub, line):
     shown = on_a_terminal(*line, COLUMNS="40")
     assert "shop" in shown
     assert "Traceback" not in shown
+
+
+def test_a_watch_ends_after_its_timeout(cli, hub):
+    result = cli("get", "ns", "-w", "--timeout", "10ms")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "--timeout requires --watch" in cli("get", "ns", "--timeout", "1s").stderr
 
 
 def test_ctrl_c_ends_a_watch_at_once(hub):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.unstructured.documents import dicts_at, metadata_of
 from scorer.api.unstructured.json_object import JsonObject, dump_json
-from webhook.cli.errors import UserError
+from webhook.cli.errors import SERVER_ERROR, UserError
 from webhook.cli.hub.connection import SECONDS, HubConnection, no_address, unauthorized_hint, unreachable
 from webhook.embedded.storage.kinds import kind_of_definition
 from webhook.kube.client.paths import ApiPath, path_of
@@ -84,7 +84,9 @@ class HubRefusedError(Exception):
             subject = f'The {self.details.get("kind", "object")} "{self.details.get("name", "")}" is invalid:'
             return [f"{subject} {causes[0]}"] if len(causes) == 1 else [subject, *(f"* {cause}" for cause in causes)]
         code = f"HTTP {self.code}"
-        return [self.message if self.message == code else f"{self.reason or code}: {self.message}"]
+        if self.message == code:
+            return [f"{SERVER_ERROR}: {code}"]
+        return [f"{SERVER_ERROR} ({self.reason or code}): {self.message}"]
 
 
 async def retry_on_conflict(attempt: Callable[[], Awaitable[_Result]]) -> _Result:

@@ -8,7 +8,7 @@ import click
 
 from scorer.api.unstructured.documents import conditions_of, finalizers_of, text_at
 from scorer.api.unstructured.json_object import JsonObject
-from webhook.cli.errors import UserError, complain
+from webhook.cli.errors import UserError, complain, report_error
 from webhook.cli.files.documents import in_order_of_dependence, title_of
 from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
@@ -126,7 +126,7 @@ async def _delete(
                 failed = True
                 hint = await suggestion(client, place) if error.code == _MISSING else ""
                 for line in error.lines():
-                    complain(f"error: {line}{hint}")
+                    report_error(f"{line}{hint}")
                 continue
             for warning in answer.warnings:
                 complain(f"Warning: {warning}")

@@ -11,7 +11,7 @@ from scorer.api.kinds import group_kind
 from scorer.api.unstructured.documents import conditions_of, dict_at, name_of, namespace_of, text_at
 from scorer.api.unstructured.json_object import JsonObject, parse_time
 from scorer.api.unstructured.secrets import SECRET, is_shown
-from webhook.cli.errors import UserError, complain
+from webhook.cli.errors import UserError, complain, report_error
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
@@ -95,7 +95,7 @@ async def _describe(
         if first and not missing:
             complain("No resources found")
         for line in missing:
-            complain(f"error: {line}")
+            report_error(line)
         return 1 if missing else 0
 
 

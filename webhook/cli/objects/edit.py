@@ -101,7 +101,8 @@ class _Session:
             before = body
             body = _without_introduction(await self._open(_introduction(reasons) + body))
             if not body.strip() or (body == before and not reasons):
-                click.echo("Edit cancelled, no changes made.")
+                reason = "the text is unchanged" if body.strip() else "the text is empty"
+                click.echo(f"Edit cancelled, no changes made: {reason}.")
                 return 0
             if body == before:
                 return self._give_up(body)
@@ -114,7 +115,7 @@ class _Session:
             # writes of other clients to other fields in that time are neither undone nor a conflict.
             patch = two_way_patch(self._editable, document)
             if not patch:
-                click.echo("Edit cancelled, no changes made.")
+                click.echo("Edit cancelled, no changes made: the text differs, but all fields have the same values.")
                 return 0
             try:
                 place = place_of(self._stored, self._kind)

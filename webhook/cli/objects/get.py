@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import click
 
 from scorer.api.crd.table import has_columns, last_seen
 from scorer.api.unstructured.json_object import JsonObject
-from webhook.cli.errors import UserError, complain
+from webhook.cli.errors import UserError, complain, report_error
 from webhook.cli.files.documents import title_of
 from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
@@ -19,6 +20,7 @@ from webhook.cli.objects.output_formats import CustomColumns, Format, format_opt
 from webhook.cli.objects.table import ObjectTable, Served, Style, sort_objects
 from webhook.cli.options.base import grouped, hub_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import Patience
 from webhook.cli.text.output import print_plain, print_table
 
 HELP = """Show objects.
@@ -42,6 +44,7 @@ Examples:
   harbormaster get crp payments web -o json
   harbormaster get crp -l team=shop --show-labels
   harbormaster get crp -w                  and every change, until Ctrl-C
+  harbormaster get crp -w --timeout 30s    and every change within 30 s
   harbormaster get events                  of cluster-scoped objects, latest last
 
 \b
@@ -61,6 +64,7 @@ class _ViewOptions:
         selector: Label selector, empty for all objects.
         fields: Field selector, empty for all objects.
         watch: Keep running and show every change.
+        seconds: Duration of the watch. None: unlimited.
         ignore_not_found: Whether a missing object is ignored.
         sort_by: Sort key as a path. If empty, the order of the hub.
         no_headers: Whether tables have no headers.
@@ -73,6 +77,7 @@ class _ViewOptions:
     selector: str
     fields: str
     watch: bool
+    seconds: float | None
     ignore_not_found: bool
     sort_by: str
     no_headers: bool
@@ -95,6 +100,8 @@ class _ViewOptions:
             raise UserError("--all-namespaces cannot be used with object names")
         if self.watch and len(arguments) > 1:
             raise UserError("--watch takes one kind or one object")
+        if self.seconds is not None and not self.watch:
+            raise UserError("--timeout requires --watch")
         if self.watch and self.sort_by:
             raise UserError("--sort-by cannot be used with --watch")
 
@@ -123,6 +130,9 @@ class _ViewOptions:
         help="Show only objects with these fields: metadata.name=…, …",
     ),
     click.option("-w", "--watch", is_flag=True, help="Keep running and show every change."),
+    click.option(
+        "--timeout", "seconds", type=Patience(), metavar="DURATION", help="With -w: end after this time, as 30s."
+    ),
     click.option("--ignore-not-found", is_flag=True, help="Treat a missing object as success."),
     click.option("--sort-by", default="", metavar="PATH", help="Sort by a field, such as .metadata.creationTimestamp."),
     click.option("--no-headers", is_flag=True, help="Omit the table headers."),
@@ -155,7 +165,10 @@ async def _get(
         view.check(arguments)
         try:
             if view.watch:
-                await _Watch(client, arguments[0], output, view).run()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(view.seconds):
+                        await _Watch(client, arguments[0], output, view).run()
+                return 0
             return await _show(client, arguments, output, view)
         except HubRefusedError as error:
             raise UserError(error.lines()) from error
@@ -211,7 +224,7 @@ async def _show(client: Client, arguments: list[ResourceArgument], output: Forma
         groups = _sorted(groups, view.sort_by, whole=not output.is_table)
     _print(groups, output, view, client, single=len(arguments) == 1 and bool(arguments[0].name))
     for line in missing:
-        complain(f"error: {line}")
+        report_error(line)
     return 1 if missing else 0
 
 

@@ -44,12 +44,14 @@ class ApplyOutcome:
             Empty if refused.
         warnings: The hub's warnings.
         refusal: Reason for a refusal. None: not refused.
+        live: The object as the hub stores it, or would with a dry run. None: unknown, refused or a client dry run.
     """
 
     loaded: Loaded
     action: str = ""
     warnings: tuple[str, ...] = ()
     refusal: HubRefusedError | None = None
+    live: JsonObject | None = None
 
 
 def request_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
@@ -137,7 +139,7 @@ async def apply_one(
             return ApplyOutcome(item, "created")
         try:
             answer = await client.create(item.kind, desired, dry_run=bool(dry_run), validation=validation.parameter)
-            return ApplyOutcome(item, "created", answer.warnings)
+            return ApplyOutcome(item, "created", answer.warnings, live=answer.document)
         except HubRefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -151,7 +153,7 @@ async def apply_one(
         desired["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
     patch = three_way_patch(last, desired, current)
     if not patch:
-        return ApplyOutcome(item, "unchanged")
+        return ApplyOutcome(item, "unchanged", live=current)
     if keep_edits and is_unchanged:
         # The patch may differ from the stored object only by fields that defaulting fills in. A dry run finds out.
         result = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
@@ -159,9 +161,8 @@ async def apply_one(
     if dry_run is DryRun.CLIENT:
         return ApplyOutcome(item, "configured")
     answer = await client.patch(place, patch, dry_run=bool(dry_run), validation=validation.parameter)
-    return ApplyOutcome(
-        item, "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged", answer.warnings
-    )
+    action = "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged"
+    return ApplyOutcome(item, action, answer.warnings, live=answer.document)
 
 
 async def merged(client: Client, item: Loaded, validation: Validation) -> tuple[JsonObject | None, HubResponse]:

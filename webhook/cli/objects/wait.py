@@ -1,10 +1,8 @@
 """``harbormaster wait``: wait until objects meet a condition."""
 
 import asyncio
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 import click
@@ -12,9 +10,8 @@ import click
 from scorer.api.family import PLACEMENTS
 from scorer.api.unstructured.documents import conditions_of, text_at
 from scorer.api.unstructured.json_object import JsonObject
-from scorer.api.values.duration import parse_go_duration
 from scorer.api.values.quoting import printable
-from webhook.cli.errors import UserError, complain
+from webhook.cli.errors import SERVER_ERROR, UserError, complain
 from webhook.cli.files.documents import title_of
 from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
@@ -23,6 +20,7 @@ from webhook.cli.hub.resource_arguments import parse_resources
 from webhook.cli.objects.options import ObjectFiles, file_options
 from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
 from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.options.times import Patience
 from webhook.cli.text.jsonpath import JsonPathError, go_text, parse_path
 
 HELP = """Wait for a condition on one or more objects.
@@ -48,7 +46,6 @@ Exit codes:
   0  the condition is met by all objects
   1  timed out, no such object, or an unreachable hub
 """
-LONGEST: Final = timedelta(days=7)
 _PAUSE_SECONDS: Final = 1.0
 _DELETE: Final = "delete"
 _PLACEMENT_KINDS: Final = tuple(kind.kind for kind in PLACEMENTS)
@@ -157,24 +154,6 @@ def _field(text: str) -> Test:
     return met
 
 
-class Patience(click.ParamType[float]):
-    """Timeout: ``30s``, ``1h30m``. 0 checks once, a negative value waits for a week, as in kubectl."""
-
-    name = "DURATION"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds, or fail with a message that shows the value."""
-        if isinstance(value, float):
-            return value
-        text = str(value)
-        try:
-            plain = float(text) if text.lstrip("-").replace(".", "", 1).isdigit() else None
-            seconds = parse_go_duration(text) / 1e9 if plain is None else plain
-        except (ValueError, OverflowError) as error:
-            self.fail(f"{text[:64]!r}: {error}", param, ctx)
-        return LONGEST.total_seconds() if seconds < 0 or math.isnan(seconds) else min(seconds, LONGEST.total_seconds())
-
-
 @dataclass(frozen=True, slots=True)
 class Which:
     """Selection of objects of a kind that are not named.
@@ -269,7 +248,7 @@ async def _until(client: Client, place: ResourcePath, goal: Goal, *, once: bool)
     while True:
         live = await find(client, place)
         if live is None and not goal.may_be_missing:
-            raise UserError(f"NotFound: {place.kind.resource} {place.name!r} not found")
+            raise UserError(f'{SERVER_ERROR} (NotFound): {place.kind.resource} "{place.name}" not found')
         if goal.met(live):
             return True
         if once:

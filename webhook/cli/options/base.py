@@ -15,7 +15,7 @@ from scorer.api.family import FAMILIES
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_RUN
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.search import Files, UnknownKinds
-from webhook.cli.process import end_in_order
+from webhook.cli.process import ending_in_order
 
 _Result = TypeVar("_Result")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -176,9 +176,9 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
 
     from webhook.cli.hub.client import HubRefusedError
 
-    end_in_order()
     try:
-        return asyncio.run(work)
+        with ending_in_order():
+            return asyncio.run(work)
     except HubRefusedError as error:
         raise UserError(error.lines()) from error
 

@@ -1,14 +1,18 @@
 """Durations, instants and time zones that options name: ``--timeout``, ``--now``, ``--tz``."""
 
+import math
 from datetime import UTC, datetime, timedelta
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import click
 
 from scorer.api.unstructured.json_object import parse_time
-from scorer.api.values.duration import parse_wait_time
+from scorer.api.values.duration import parse_go_duration, parse_wait_time
 from webhook.answers.time_zones import UnknownZoneError, find_zone, local_zone
 from webhook.cli.errors import UserError
+
+LONGEST: Final = timedelta(days=7)
 
 
 class Duration(click.ParamType[timedelta]):
@@ -24,6 +28,24 @@ class Duration(click.ParamType[timedelta]):
             return parse_wait_time(str(value))
         except (ValueError, OverflowError) as error:
             self.fail(str(error), param, ctx)
+
+
+class Patience(click.ParamType[float]):
+    """Timeout: ``30s``, ``1h30m``. 0 checks once, a negative value waits for a week, as in kubectl."""
+
+    name = "DURATION"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds, or fail with a message that shows the value."""
+        if isinstance(value, float):
+            return value
+        text = str(value)
+        try:
+            plain = float(text) if text.lstrip("-").replace(".", "", 1).isdigit() else None
+            seconds = parse_go_duration(text) / 1e9 if plain is None else plain
+        except (ValueError, OverflowError) as error:
+            self.fail(f"{text[:64]!r}: {error}", param, ctx)
+        return LONGEST.total_seconds() if seconds < 0 or math.isnan(seconds) else min(seconds, LONGEST.total_seconds())
 
 
 class Instant(click.ParamType[datetime]):

@@ -186,5 +186,5 @@ def test_a_port_in_use_is_named_before_there_are_workers(cli, files, monkeypatch
         port = taken.getsockname()[1]
         done = cli("serve", "--workers=2", f"--https-port={port}")
     assert done.exit_code == 1
-    assert f"error: cannot listen on 127.0.0.1:{port}: the port is in use" in done.stderr
-    assert "HARBORMASTER_HTTPS_PORT" in done.stderr
+    assert f"error: cannot listen on 127.0.0.1:{port}: the port is in use by another program" in done.stderr
+    assert "Choose another with --https-port, or HARBORMASTER_HTTPS_PORT" in done.stderr

@@ -413,7 +413,7 @@ class TestUndo:
 
     def test_a_run_that_has_changed_nothing(self, cli, opened):
         ok(cli(*START, "--initialize-only", "--wait", "--timeout", "2m"))
-        assert "run spring has changed no cluster: nothing to undo" in refused(cli("undo", "spring"))
+        assert "run spring has changed no cluster (Initialized): nothing to undo" in refused(cli("undo", "spring"))
 
     def test_a_run_that_is_under_way_is_stopped_first(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)

@@ -208,7 +208,7 @@ def test_an_order_is_made_again_from_what_another_client_has_written(cli, opened
 def test_an_order_that_other_clients_overtake_five_times_is_refused(cli, opened, monkeypatch):
     opened.add(make_upgrade_run(state="Initialize"))
     write_before(opened, monkeypatch, 5)
-    assert refused(cli("upgrade", "start", "r")).startswith("error: Conflict: ")
+    assert refused(cli("upgrade", "start", "r")).startswith("Error from server (Conflict): ")
     assert opened.get(UPGRADE_RUN, "r")["spec"]["state"] == "Initialize"
 
 
