@@ -8,7 +8,7 @@ import click
 
 from webhook.cli.approvals.upgrade_gates import resolve_gate
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import grouped, not_empty, run_argument
+from webhook.cli.options.base import grouped, not_empty, run_argument, tab
 from webhook.cli.staged_updates.run_client import Runs, RunView
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -102,20 +102,25 @@ def complete_answerable(ctx: click.Context, _param: click.Parameter, incomplete:
 
 def complete_waiting_stages(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the stages that wait for an approval, of the named run if one is named."""
-    name = _positional(ctx, "name")[:1]
-    stages = (item.stage for item in _waiting(ctx) if not name or name[0] in (item.run, item.name))
+    name = _named_run(ctx)
+    stages = (item.stage for item in _waiting(ctx) if not name or name in (item.run, item.name))
     return _items(stages, incomplete)
 
 
 def complete_upgrade_stages(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the stages of the named upgrade run."""
-    name = "".join(_positional(ctx, "name")[:1])
+    name = _named_run(ctx)
 
     async def ask(client: Client) -> list[str]:
         upgrade_run = await client.get(ResourcePath(UPGRADE_RUN, name=name))
         return [text_at(stage, "name") for stage in dicts_at(status_of(upgrade_run), "stages")]
 
     return _items(_asked(ctx, ask), incomplete)
+
+
+def _named_run(ctx: click.Context) -> str:
+    """Return the name in NAME, KIND NAME, KIND/NAME or KIND/NAMESPACE/NAME. Empty: no run is named yet."""
+    return "".join(_positional(ctx, "words")[-1:]).rpartition("/")[2]
 
 
 class _Waiting(NamedTuple):

@@ -14,7 +14,7 @@ from scorer.upgrade.patches import order_skip, order_start, order_stop, retry_ru
 from scorer.upgrade.views.situation import UpgradeWaitKind
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import output_option, run, run_argument
+from webhook.cli.options.base import output_option, run, run_argument, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.staged_updates.view import RunRenderer, Shown, show_status
