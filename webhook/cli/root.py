@@ -168,7 +168,7 @@ class Root(click.Group):
         return command if program == PROGRAM else _with_examples_of(command, program)
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the help, with examples that begin with the name of the program."""
+        """Write the help, with examples that start with the name of the program."""
         program = ctx.find_root().info_name or PROGRAM
         click.Group(help=_examples_of(self.help or "", program)).format_help_text(ctx, formatter)
 
@@ -282,7 +282,7 @@ def _program_name() -> str:
 
 
 def _with_examples_of(command: click.Command, program: str) -> click.Command:
-    """Return a copy of a command whose examples, and those of its subcommands, begin with *program*."""
+    """Return a copy of a command whose examples, and those of its subcommands, start with *program*."""
     renamed = copy.copy(command)
     renamed.help = _examples_of(command.help or "", program)
     if isinstance(renamed, click.Group) and isinstance(command, click.Group):
@@ -291,7 +291,7 @@ def _with_examples_of(command: click.Command, program: str) -> click.Command:
 
 
 def _examples_of(text: str, program: str) -> str:
-    """Return a help text whose examples begin with *program*."""
+    """Return a help text whose examples start with *program*."""
     return _EXAMPLE.sub(lambda match: f"{match[1]}{program} ", text)
 
 

@@ -221,7 +221,7 @@ def there(tmp_path, monkeypatch):
         ("join Dover --context a --member-context b", "'Dover' is not the name of a MemberCluster"),
         ("join dover --context a --member-context b", ".kube/config: no such file or directory"),
         # plans, tests and gates
-        ("plan", "specify what to plan: -f FILE, --run NAME, --lost CLUSTER or --drained CLUSTER"),
+        ("plan", "specify what to plan: -f FILE, --run NAME, --delete KIND/NAME, --lost CLUSTER or --drained CLUSTER"),
         ("plan -f good.yaml --lost none", '--lost none: there is no member cluster "none". The fleet: none'),
         ("plan -f good.yaml --now yesterday", "'yesterday' is not a time such as 2026-03-01T10:00:00Z"),
         ("plan --compare good.yaml", "Option '--compare' requires 2 arguments."),

@@ -214,7 +214,7 @@ async def test_the_content_of_a_link_in_a_folder_is_not_read(folder):
         pytest.param(
             "explain",
             {"placement": "--kubeconfig=/etc/passwd", "files": ["hub.yaml"]},
-            ["'--kubeconfig=/etc/passwd' is not a placement: expected crp/NAME or rp/NAMESPACE/NAME"],
+            ["'--kubeconfig=/etc/passwd' is not a placement: expected NAME, crp/NAME or rp/NAMESPACE/NAME"],
             id="option-as-value",
         ),
     ],

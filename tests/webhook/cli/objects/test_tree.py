@@ -16,6 +16,7 @@ from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.cli.conftest import kubeconfig
 from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
 from webhook.cli.hub.client import Client, HubRefusedError
+from webhook.cli.hub.resource_arguments import ObjectReference
 from webhook.cli.objects.tree import Branches, Follower
 from webhook.kube.ports import Key
 
@@ -106,7 +107,7 @@ class RefusesWorks:
 
 def test_a_watch_continues_without_kinds_that_the_user_may_not_list():
     async def follow():
-        follower = Follower(RefusesWorks(), Branches.of("crp/web"))
+        follower = Follower(RefusesWorks(), Branches.of(ObjectReference(PLACEMENT, "", "web")))
         task = asyncio.create_task(follower.run())
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not follower.complete:

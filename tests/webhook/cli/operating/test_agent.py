@@ -84,4 +84,4 @@ def test_a_port_that_is_taken_is_named(cli, kubeconfig):
         done = cli("agent", "--cluster", "a", *files, "--http-port", port)
     assert done.exit_code == 1
     assert f"cannot listen on 127.0.0.1:{port}: " in done.stderr
-    assert "http_port" in done.stderr
+    assert "--http-port" in done.stderr

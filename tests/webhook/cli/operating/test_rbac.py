@@ -5,8 +5,9 @@ import json
 import pytest
 import yaml
 
+from webhook.settings.agent import AgentSettings
 from webhook.settings.environment import SettingsError
-from webhook.settings.programs import JoinSettings, ServeSettings
+from webhook.settings.programs import ServeSettings
 
 NARROW = """\
 apiVersion: rbac.authorization.k8s.io/v1
@@ -189,9 +190,9 @@ def test_no_agent_gets_a_token_that_lasts_longer_than_one_may_be_set_to_last(cli
     assert (rule["apiGroups"], rule["resources"]) == ([""], ["serviceaccounts/token"])
     assert policy["matchConditions"] == [{"name": "whose", "expression": OF_AGENTS}]
     longest = int(policy["validations"][0]["expression"].removeprefix("object.spec.expirationSeconds <= "))
-    assert JoinSettings.read({"HARBORMASTER_HUB_TOKEN_SECONDS": str(longest)})
+    assert AgentSettings.read({"HARBORMASTER_HUB_TOKEN_SECONDS": str(longest)})
     with pytest.raises(SettingsError, match="HUB_TOKEN_SECONDS"):
-        JoinSettings.read({"HARBORMASTER_HUB_TOKEN_SECONDS": str(longest + 1)})
+        AgentSettings.read({"HARBORMASTER_HUB_TOKEN_SECONDS": str(longest + 1)})
 
 
 def test_each_process_has_an_account_of_its_own(cli, monkeypatch):

@@ -94,7 +94,7 @@ def test_a_bad_file_starts_nothing(up, files, tmp_path):
 def test_a_port_in_use(up, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        one_line(up(tmp_path / "data", "--https-port", port), f"127.0.0.1:{port}", "in use", "https_port")
+        one_line(up(tmp_path / "data", "--https-port", port), f"127.0.0.1:{port}", "in use", "--https-port")
     assert not (tmp_path / "data" / "kubeconfig").exists()
 
 

@@ -89,7 +89,9 @@ class TestTheExampleFleet:
             pytest.param([], config_map(a="2"), id="new-content"),
         ],
     )
-    def test_a_change_of_content_rolls_out_the_clusters_of_its_placement_only(self, on_fleet, stored, change):
+    def test_a_change_of_content_rolls_out_the_clusters_of_its_placement_only(self, on_fleet, stored, change, request):
+        is_removal = request.node.callspec.id == "removes-an-object"
+        removed = ["    removed without a confirmation: ConfigMap kiosk/web on bravelion busybee"] if is_removal else []
         result = on_fleet("plan", change, stored=stored)
         assert result.exit_code == 2
         assert result.stdout.splitlines()[1:] == [
@@ -99,6 +101,7 @@ class TestTheExampleFleet:
             "  crp/kiosk",
             "    1. update bravelion",
             "    2. update busybee",
+            *removed,
             "",
             "19 placements do not change.",
         ]
