@@ -580,6 +580,8 @@ class FixtureHub:
         """What the answer about a placement says besides."""
         self.clusters_in_full: Json = {}
         """What the answers about single clusters say besides, by name."""
+        self.plan: Json = {}
+        """The answer of ``POST /v1/plan``."""
         self.explanations: dict[str, Json] = {}
         self.asked: list[str] = []
         self.streams: set[asyncio.Queue[Json | None]] = set()
@@ -632,6 +634,7 @@ class FixtureHub:
         app.router.add_get("/v1/runs", self._runs)
         app.router.add_get("/v1/runs/{ref:.+}", self._run)
         app.router.add_post("/v1/explain", self._explain)
+        app.router.add_post("/v1/plan", self._plan)
         app.router.add_get("/v1/events", self._events)
         app.router.add_get("/v1/budgets", self._budgets)
         app.router.add_get("/v1/budgets/calendar", self._calendar)
@@ -727,6 +730,9 @@ class FixtureHub:
         if named not in {p["ref"] for p in self.placements}:
             return web.json_response({"title": "Not found", "status": 404, "detail": "no such placement"}, status=404)
         return web.json_response(self.explanation(named))
+
+    async def _plan(self, _: web.Request) -> web.Response:
+        return web.json_response(self.plan)
 
     async def _budgets(self, _: web.Request) -> web.Response:
         return web.json_response(overview(self.pools, NOW))

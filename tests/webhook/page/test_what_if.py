@@ -1,0 +1,93 @@
+"""What-if answers on the page: everything that a plan says, and everything that it does not cover."""
+
+import copy
+import json
+
+import pytest
+from playwright.async_api import expect
+
+from tests.webhook.page.axe import FINDINGS, script
+from tests.webhook.page.conftest import Opener, texts
+from tests.webhook.page.fixture_hub import PAGE, FixtureHub, Json
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OPERATION = json.loads((PAGE.parent / "openapi.json").read_bytes())["paths"]["/v1/plan"]["post"]
+EXAMPLE: Json = OPERATION["responses"]["200"]["content"]["application/json"]["example"]
+UPGRADE: Json = {
+    "name": "kubernetes-1-31",
+    "strategy": "waves",
+    "type": "Full",
+    "kubernetesVersion": "1.31.2",
+    "state": "Run",
+    "phase": "UnderWay",
+    "finding": None,
+    "next": ["quickfox"],
+    "plan": {
+        "eta": "2026-11-24T09:00:00Z",
+        "members": [{"name": "bravelion", "action": "Blocked", "reason": "WindowNeverOpens"}],
+    },
+    "assumptions": ["an approval is assumed to be given when it is requested"],
+    "changed": True,
+}
+
+
+def plan() -> Json:
+    """Return a plan with something of everything."""
+    made = copy.deepcopy(EXAMPLE)
+    made["runs"][0]["changed"] = True
+    made["upgrades"] = [UPGRADE]
+    made["placements"][0]["rollout"]["contentRemovals"] = [
+        {"kind": "Object", "effect": "Namespace shop and 12 objects in it", "verdict": "Pending", "objects": 13,
+         "digest": "5f3a9c1e"},
+    ]  # fmt: skip
+    made["outcomes"] = [
+        {"kind": "ClusterApprovalRequest", "namespace": "", "name": "web-1-after-try", "reason": "ApprovalAccepted",
+         "message": "the run accepts the approval"},
+    ]  # fmt: skip
+    made["assumed"] = [{"kind": "ClusterResourcePlacement", "namespace": "", "name": "audit"}]
+    made["complete"] = False
+    made["notJudged"] = [{"kind": "Widget", "count": 2}]
+    made["hidden"] = [{"kind": "Secret", "namespace": "shop", "name": "keys"}]
+    made["unread"] = ["clusterresourcesnapshots"]
+    return made
+
+
+async def test_the_answer_shows_runs_upgrades_removals_and_what_is_not_judged(
+    hub: FixtureHub, open_page: Opener
+) -> None:
+    hub.plan = plan()
+    opened = await open_page("cluster/bravelion", motion="reduce")
+    page = opened.page
+    await page.get_by_role("button", name="Show the effect").click()
+    result = page.locator("#cluster-panel .whatif-result")
+    placement, run, upgrade, outcome = (result.locator(".whatif-rows li").nth(place) for place in range(4))
+    await expect(result.locator("p.callout")).to_have_text(
+        "1 placement would change, 1 binding would be removed; 1 update run would change; 1 upgrade run would change."
+    )
+    await expect(placement).to_contain_text(
+        "Namespace shop and 12 objects in it remains until its removal is confirmed (digest 5f3a9c1e)"
+    )
+    await expect(run).to_contain_text("approval after stage canary: storefront-1-after-canary")
+    await expect(upgrade).to_contain_text("next: quickfox")
+    await expect(upgrade).to_contain_text("bravelion can never start: WindowNeverOpens")
+    await expect(outcome).to_have_text("ClusterApprovalRequest web-1-after-try: the run accepts the approval")
+    assert await texts(result.locator("div.callout p")) == [
+        "This plan is incomplete.",
+        "not judged: Widget (2)",
+        "left out, as you may not list its kind or its snapshots: Secret shop/keys",
+        "not read, as these kinds cannot be listed: clusterresourcesnapshots",
+    ]
+    await expect(result).to_contain_text(
+        "Assumed to be rolled out, as the hub has no resource snapshots of them: crp/audit"
+    )
+    await page.evaluate(script().read_text(encoding="utf-8"))
+    assert await page.evaluate(FINDINGS) == []
+    await opened.assert_quiet()
+
+
+async def test_an_incomplete_plan_does_not_say_that_nothing_changes(hub: FixtureHub, open_page: Opener) -> None:
+    hub.plan = plan() | {"placements": [], "runs": [], "upgrades": [], "outcomes": []}
+    page = (await open_page("cluster/bravelion")).page
+    await page.get_by_role("button", name="Show the effect").click()
+    await expect(page.locator("#cluster-panel .whatif-result p.callout")).to_have_text("No change is known.")
