@@ -12,10 +12,12 @@ import { numbers } from "./placements.js";
 import { refer } from "./reference.js";
 import { releaseOf } from "./release.js";
 import { clustersOf, currentRun, whyOf } from "./runs.js";
+import { grouped } from "./selection.js";
 import { call } from "./server.js";
 import { ROLLOUT_STATES, tone } from "./states.js";
 import { Timeline } from "./timeline.js";
 import { WhatIf } from "./whatif.js";
+import { localTimes } from "./zone.js";
 
 const NAMED_CLUSTERS = 12;
 const NAMED_RUNS = 3;
@@ -26,6 +28,8 @@ const FIRST_CLUSTERS = 30; // whose objects are offered at once
 function fullName(placement) {
   return placement.namespace ? `${placement.namespace}/${placement.name}` : placement.name;
 }
+
+const some = (names) => (names.length > NAMED_CLUSTERS ? `${names.slice(0, NAMED_CLUSTERS).join(", ")} and ${number(names.length - NAMED_CLUSTERS)} more` : names.join(", "));
 
 function progress(clusters) {
   if (!clusters.length) return [h("p", { class: "quiet" }, "No cluster is picked, so nothing rolls out.")];
@@ -42,13 +46,11 @@ function progress(clusters) {
     const silent = own.filter((c) => !told.includes(c)).map((c) => c.cluster);
     const old = own.filter((c) => c.serves === "old").length;
     const lines = [];
-    if (silent.length) {
-      const rest = silent.length - NAMED_CLUSTERS;
-      lines.push(h("p", {}, silent.slice(0, NAMED_CLUSTERS).join(", ") + (rest > 0 ? ` and ${number(rest)} more` : "")));
-    }
-    for (const c of told.slice(0, NAMED_CLUSTERS)) lines.push(h("p", {}, h("b", {}, c.cluster), `: ${c.detail}`));
+    if (silent.length) lines.push(h("p", {}, some(silent)));
+    const reasons = grouped(told, (c) => c.detail);
+    for (const [detail, same] of reasons.slice(0, NAMED_CLUSTERS)) lines.push(h("p", {}, h("b", {}, some(same.map((c) => c.cluster))), `: ${localTimes(detail)}`));
     if (old) lines.push(h("p", { class: "quiet" }, `${old === own.length ? (old === 1 ? "it serves" : "all of them serve") : `${number(old)} of them serve`} the old release until then`));
-    if (told.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${number(told.length - NAMED_CLUSTERS)} more`));
+    if (reasons.length > NAMED_CLUSTERS) lines.push(h("p", { class: "quiet" }, `and ${number(reasons.length - NAMED_CLUSTERS)} more reasons`));
     return h("li", {}, h("span", {}, pill(`${number(n)} ${state}`, tone(state))), h("div", {}, lines));
   });
   return [strip, h("ul", { class: "rollout-states" }, groups)];

@@ -49,10 +49,11 @@ async def test_clusters_wait_for_what_their_run_waits_for(hub: FixtureHub, open_
     moments = since(12, 27)
     record = moments.at_twelve()
     name = staged(hub, moments, record)
-    hub.placement("crp/edge-cache")["clusters"][3]["detail"] = "waiting for a staged update run"
+    for cluster in hub.placement("crp/edge-cache")["clusters"][2:]:
+        cluster.update(state="waiting", detail="waiting for a staged update run")
     page = (await open_page("crp/edge-cache")).page
     waits = page.locator(".rollout-states li", has_text="jumpingcat")
-    await expect(waits).to_contain_text(f"run {name} ")
+    await expect(waits).to_contain_text(f"tallcrane, jumpingcat: run {name} ")
     await expect(waits).not_to_contain_text("staged update run")
     assert await texts(page.locator("#placement-panel .commands code")) == [f"harbormaster run status {name}"]
 
