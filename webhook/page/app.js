@@ -14,6 +14,7 @@ import { PlacementsView } from "./placements.js";
 import { ReferenceView } from "./reference.js";
 import { RunView, RunsView, mostUrgent, runPath } from "./runs.js";
 import { labelKeys } from "./selection.js";
+import { SearchView } from "./search.js";
 import { isOpenToMachine } from "./server.js";
 import { token } from "./session.js";
 import { SignIn } from "./sign_in.js";
@@ -70,6 +71,14 @@ const run = new RunView({
 const cluster = new ClusterView({ title: by("cluster-title"), sub: by("cluster-sub"), json: by("cluster-json"), body: by("cluster-body") });
 const log = new LogView({ body: by("log-body"), sub: by("log-sub") });
 const reference = new ReferenceView({ body: by("reference-body"), sub: by("reference-sub") });
+
+const search = new SearchView({
+  dialog: by("search"), shortcuts: by("shortcuts"), isReady: () => !signIn.open,
+  read: () => ({ ...state, clusters: clustersShown(), reference: reference.items }),
+  prepare: () => reference.load().then(() => search.render(), () => {}), // without the terms, everything else is found
+});
+by("search-button").addEventListener("click", () => search.open());
+by("shortcuts-button").addEventListener("click", () => search.showShortcuts());
 
 const isShown = (view) => address().view === view;
 const pathOf = (view) => (isShown(view) ? address().path : "");

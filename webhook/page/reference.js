@@ -48,9 +48,14 @@ export class ReferenceView {
     this.more = h("button", { type: "button", class: "more", onclick: () => { this.shown += FIRST; this.render(); } });
   }
 
-  /** Read the terms, once, and show them. */
-  async read() {
+  /** Read the terms, once. */
+  async load() {
     this.items ??= (await ask(PATH)).document;
+  }
+
+  /** Read the terms, and show them. */
+  async read() {
+    await this.load();
     this.render();
   }
 
