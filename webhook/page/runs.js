@@ -45,10 +45,12 @@ export function whyOf(placement, run) {
   return placement.state === "external" && run ? progressOf(run) : placement.why ?? "";
 }
 
-/** The clusters of a placement. Those that wait are the turn of the run, whose waits the status of the placement does not know. */
+const WAITS_FOR_RUN = /\bstaged update run$/; // in the status of a placement, which does not know what the run waits for
+
+/** The clusters of a placement: those that wait for a run, with what that run waits for. */
 export function clustersOf(placement, run) {
   if (!run) return placement.clusters;
-  return placement.clusters.map((one) => (one.state === "waiting" ? { ...one, detail: progressOf(run) } : one));
+  return placement.clusters.map((one) => (WAITS_FOR_RUN.test(one.detail) ? { ...one, detail: progressOf(run) } : one));
 }
 
 /** The first run that asks for something, else the first unfinished one, else the first. */

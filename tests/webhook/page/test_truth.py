@@ -195,6 +195,15 @@ async def test_no_column_of_the_fleet_is_out_of_sight(open_page: Opener, width: 
     assert await page.locator(".scroller").first.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
 
 
+async def test_names_in_the_list_are_in_one_piece_beside_the_details(open_page: Opener) -> None:
+    page = (await open_page("placement")).page
+    await show(page, 1024)
+    heights = await page.locator(".placements .placement-name").evaluate_all(
+        "(all) => all.map((one) => one.getBoundingClientRect().height)"
+    )
+    assert max(heights) < 30
+
+
 async def test_a_link_to_a_placement_opens_at_the_placement_on_a_phone(open_page: Opener) -> None:
     page = (await open_page("placement/crp/payments", width=390)).page
     await expect(page.locator("#placement-title")).to_be_in_viewport()
