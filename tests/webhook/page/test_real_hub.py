@@ -150,7 +150,7 @@ async def test_what_admission_refuses_is_in_the_log(up, tabs):
         entry = page.locator(".log > li", has_text="wrong")
         await expect(entry).to_contain_text("create ClusterResourcePlacement by")
         await expect(entry).to_contain_text("numberOfClusters")
-        await expect(entry.locator("code").first).to_have_text(re.compile("^[A-Z]+-[0-9]+$"))
+        await expect(entry.locator("a.term").first).to_have_text(re.compile("^[A-Z]+-[0-9]+$"))
 
 
 async def test_it_is_legible_and_follows_an_edit(up, tabs):
