@@ -233,11 +233,11 @@ class ParsedBudget:
         window: Window, or None if its schedule or duration is invalid.
         schedule: Start times of its windows.
         minutes: Length of its windows.
-        always: Whether it is active always or never, or None if that depends on the time.
+        always: True if it is always active, False if it is never active, None if that depends on the time.
         is_odd: Whether it has silences in addition to its windows (see `scorer.windows.windows.BudgetWindow.silences`).
         number: Number of nodes, or percentage.
         is_share: Whether *number* is a percentage.
-        reasons: Reasons. None: unlimited.
+        reasons: Disruption reasons that it limits, or None if it limits all of them.
         mistake: Reason why it is invalid, otherwise empty.
     """
 

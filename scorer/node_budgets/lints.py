@@ -4,7 +4,7 @@ Admission, the command line and the page share them. The strictest of the active
 zero without a schedule alongside a window for the weekend (a published example) never allows a disruption, and windows
 alone do not limit the time between them.
 
-Combinations of windows are only evaluated if the windows are the same in every week (`BudgetWindow.week`). A correction
+Combinations of windows are only evaluated if the windows are the same every week (`BudgetWindow.week`). A correction
 is suggested only if the intention is clear, and if the corrected budgets have fewer findings and no new ones.
 
 Source: nodepool-disruption.md 4.2 to 4.4, 4.6 and 16.

@@ -165,7 +165,7 @@ def snapshot_status(
         run: The decision.
         snapshot: The policy snapshot as stored.
         placement_generation: Generation of the placement that the snapshot was made for, from its annotation.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
     """
     old: JsonObject = dict(status_of(snapshot))
     status, reason, message = scheduled_condition(run)

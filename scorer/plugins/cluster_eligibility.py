@@ -73,7 +73,7 @@ def ineligibility(fleet: Fleet, row: int, now: datetime) -> FilterRejection | No
     elif failure == STALE:
         limit = format_duration(fleet.limits.heartbeat)
         if agent is None or agent.last_received_heartbeat is None:
-            message = f"no heartbeat yet, at least one is required every {limit}"
+            message = f"no heartbeat yet: at least one is required every {limit}"
         else:
             age = format_duration(now - agent.last_received_heartbeat)
             message = f"last heartbeat {age} ago, limit {limit}"

@@ -387,7 +387,7 @@ def rollout_started_status(
         is_started: False: held back by the limits of the rolling update.
         message: Human-readable message. If only the message has changed, it is written while the rollout is held back,
             but not once it has started.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
         renew: False: do not write if only the message has changed.
     """
     generation, status = generation_of(document), TRUE if is_started else FALSE

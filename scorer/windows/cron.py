@@ -137,13 +137,13 @@ class CronSchedule:
 
     @property
     def is_weekly(self) -> bool:
-        """Whether it fires at the same times in every week."""
+        """Whether it fires at the same times every week."""
         every_day = self.either and self.weekdays == _WEEKDAY.full
         return self.months == _MONTH.full and (every_day or self.days == _DAY.full)
 
     @property
     def is_daily(self) -> bool:
-        """Whether it fires at the same times on every day."""
+        """Whether it fires at the same times every day."""
         days, weekdays = self.days == _DAY.full, self.weekdays == _WEEKDAY.full
         return self.months == _MONTH.full and (days or weekdays if self.either else days and weekdays)
 
@@ -384,7 +384,7 @@ def _read_fields(text: str, words: list[str]) -> CronSchedule:
         for word, field in zip(words, _FIELDS, strict=True)
     )
     # Two restricted day fields are alternatives, as in crontab(5): ``0 0 13 * 5`` fires on each 13th and each Friday.
-    # With a star in one of them, both must match: ``0 0 * * 5`` would otherwise fire on every day.
+    # With a star in one of them, both must match: ``0 0 * * 5`` would otherwise fire every day.
     either = not (days.star or weekdays.star)
     if either and not (days.allowed and weekdays.allowed):  # one field allows no day, so the other one decides
         either = False

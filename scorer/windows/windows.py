@@ -6,7 +6,7 @@ minute, with one exception: a search for the next fire time that gives up does s
 are computed once for all days that match. The cost does not depend on how often a schedule fires.
 
 Schedules are in UTC, so neither gaps nor overlaps of local time occur. Example: ``0 2 * * *`` with ``2h`` is active for
-exactly two hours on every day, including the days of a daylight-saving shift.
+exactly two hours every day, including the days of a daylight-saving shift.
 
 Source: nodepool-disruption.md 4.4.
 """
@@ -93,7 +93,7 @@ class BudgetWindow:
     def is_constant(self) -> bool | None:
         """True if the budget is always active, False if it is never active, None if that depends on the time.
 
-        Also None if fires are so frequent that no gap remains, because only a search would find that out.
+        Also None if windows follow each other without a gap, because detecting that would require a search.
         """
         if self.schedule is None or self.schedule.never_fires:
             return True

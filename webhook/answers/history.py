@@ -309,7 +309,10 @@ class _ChangedMembers:
             self._changed.popitem(last=False)
 
     def since(self, mark: int, first: set[str]) -> list[tuple[str, list[str]]]:
-        """Return the members that changed after *mark*, with their aspects: first those in *first*, then the latest."""
+        """Return the members that changed after *mark*, each with its changed aspects.
+
+        Members in *first* precede all others. Within both groups, the latest change comes first.
+        """
         changes = []
         for name in reversed(self._changed):
             aspects = [aspect for aspect, number in self._changed[name].items() if number > mark]

@@ -49,7 +49,7 @@ class _LazyCommand(NamedTuple):
 SECTIONS: Final = {
     "Try it on this machine": (_LazyCommand("up", "operating.up", "Run a hub with simulated members in one process."),),
     "Work with a running hub": (
-        _LazyCommand("status", "operating.status", "Show what needs attention, with the command to type."),
+        _LazyCommand("status", "operating.status", "Show what needs attention, with the commands to run."),
         _LazyCommand("apply", "objects.apply", "Create or update objects from files."),
         _LazyCommand("get", "objects.get", "Show objects."),
         _LazyCommand("describe", "objects.describe", "Show the details of objects and their Events."),

@@ -107,8 +107,8 @@ def untrusting_clients(lineage: Lineage, now: datetime) -> str:
         "the authority before it",
     )
     return (
-        f"clients that trust {earlier} but not yet {lineage.active.name} lose access (after "
-        f"{format_time(cross.not_valid_after_utc)}, none are left)"
+        f"clients that trust {earlier} but not yet {lineage.active.name} would lose access (there are no such clients "
+        f"after {format_time(cross.not_valid_after_utc)})"
     )
 
 

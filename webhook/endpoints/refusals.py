@@ -42,7 +42,7 @@ def note_review(history: HistoryService, request: JsonObject, response: JsonObje
 
 
 def without_pods(answer: GateAnswer) -> GateAnswer:
-    """Return the answer about nodes without the names of pods and of their budgets."""
+    """Return a copy of *answer* that does not name pods or their budgets."""
     message, nodes = answer["message"], list[NodeInQuestion]()
     for node in answer["nodes"]:
         blockers = list[NodeBlocker]()

@@ -167,7 +167,7 @@ RULES: Final = (
         "At least one budget should always be in force. Otherwise disruption is unlimited outside the windows.",
         _SEED,
     ),
-    warn("K-32", "The window of a budget should close: a budget with a schedule is not always in force.", OURS),
+    warn("K-32", "A budget with a schedule should not always be in force: its window should close.", OURS),
     warn("K-33", "The duration of a budget should be longer than 0: otherwise its window never opens.", OURS),
     warn("K-34", "The reasons of a budget should not be an empty list, which matches no disruption.", OURS),
     Rule(

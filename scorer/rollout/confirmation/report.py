@@ -183,7 +183,7 @@ def with_removal_pending(
         placement: With its stored status, which has the time of the last transition.
         status: The status to store.
         items: The pending items.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
         bindings: All of its bindings, which also record digests that were carried out.
         snapshots: All of its resource snapshots.
     """
@@ -249,7 +249,7 @@ def with_removal_in_progress(
         placement: With its stored status. It is being deleted.
         status: The status to store.
         clusters: The clusters that still have content.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
     """
     conditions = [_progress_condition(placement, clusters, now)]
     return _with_conditions(placement, status, conditions, REMOVAL_PENDING_CONDITION)

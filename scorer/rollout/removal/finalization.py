@@ -117,7 +117,7 @@ def removal_status(placement: JsonObject, remnants: Iterable[RemainingWorks], no
     Args:
         placement: It is being deleted.
         remnants: The Works that it waits for, on at least one cluster.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
     """
     kind = _condition_type(placement)
     message = f"waiting until its Works are deleted: {describe_remaining_works(remnants)}"

@@ -77,7 +77,7 @@ def with_advisories(
         placement: With its stored status.
         status: The status to store.
         advisories: Those of the placement. None: unknown, the stored condition is kept.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
     """
     others = [condition for condition in status.get("conditions") or () if condition.get("type") != ADVISORIES]
     stored = _stored(conditions_of(placement))

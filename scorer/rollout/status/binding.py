@@ -65,7 +65,7 @@ def binding_status(
         binding: The binding as stored.
         works: Works of the binding after the pass.
         plan: The plan of the pass.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
         unheard: Reason why the agent of the member does not report, empty if it does.
     """
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
@@ -125,7 +125,7 @@ def removal_status(binding: JsonObject, works: Iterable[JsonObject], now: dateti
     Args:
         binding: The binding as stored.
         works: Works of the binding, which are being deleted.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
     """
     old = conditions_of(binding)
     other_conditions = [condition for condition in old if condition.get("type") != REMOVED]
@@ -201,7 +201,7 @@ def _whole_works(works: Sequence[JsonObject], answers: _Answers, silent: JsonObj
 def _cause_text(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
     """Return reason and message of a False condition, with the cause if Works fail as a whole."""
     if stale_works := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
-        restore_text = f"hub restored: {_names(stale_works)} older than the applied content, and held. {NEXT_STEP}"
+        restore_text = f"hub restored: older than the applied content, and held: {_names(stale_works)}. {NEXT_STEP}"
         return OLDER_THAN_APPLIED, restore_text
     return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
 

@@ -149,7 +149,7 @@ def placement_status(
         policy_snapshot: The latest one. None: unset, before the first one exists.
         bindings: All bindings of the placement.
         latest: The content in force. None: unset, before there is any. Not used with an External strategy.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
         snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
         stall_timeout: Time without progress after which a rolling update counts as stalled. None: unlimited.
         too_large: Selected objects whose present content does not fit into a snapshot.

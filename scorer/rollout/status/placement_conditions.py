@@ -154,7 +154,7 @@ def with_objects_not_selected(
         placement: With its present status.
         status: The status to store.
         origins: Origin of each matching object that the controllers of a cluster create.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
     """
     kind = condition_type(placement, OBJECTS_NOT_SELECTED)
     conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]

@@ -158,7 +158,7 @@ def work_conditions(
         report_diff: Apply strategy ReportDiff: DiffReported replaces the other two conditions.
         generation: The generation of the Work.
         old: The conditions stored now, for their transition times.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
     """
     manifests = list(results)
     conditions: list[JsonObject] = []

@@ -51,7 +51,7 @@ def plan_waves(items: Iterable[Item], *, single_wave: bool = False) -> list[list
 
     Args:
         items: Items to process.
-        single_wave: Whether to use one wave, because no object is applied and no order matters.
+        single_wave: Whether to put all items into one wave. For items that are not applied, in any order.
     """
     waves: dict[int, list[Item]] = {}
     for item in items:

@@ -341,7 +341,10 @@ class _Timing:
         return sorted(unstarted, key=lambda name: self._next_opening(name, clock))
 
     def _next_opening(self, name: str, at: datetime) -> datetime:
-        """Return when a cluster may be changed, from *at* on. A hold with an unknown end counts as ended."""
+        """Return the earliest time, from *at* on, when a cluster may be changed.
+
+        A hold with an unknown end counts as ended.
+        """
         wait = self.waits(name, at)
         return at if wait is None or wait.until is None else max(at, wait.until)
 

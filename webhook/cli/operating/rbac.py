@@ -308,7 +308,11 @@ def _serve_roles(
 
 @command.command("agent", help=AGENT, short_help="Print the roles of an agent on its member.")
 @click.option("--apply", "apply", multiple=True, metavar="KIND", help="A kind that the agent may apply. Repeatable.")
-@click.option("--apply-rbac", is_flag=True, help="Add roles and their bindings, with the verbs bind and escalate.")
+@click.option(
+    "--apply-rbac",
+    is_flag=True,
+    help="Also grant the right to apply roles and role bindings, with the verbs bind and escalate.",
+)
 @click.option(
     "--apply-control-plane/--no-apply-control-plane",
     default=True,

@@ -20,7 +20,7 @@ from webhook.cli.staged_updates.output import command_line
 from webhook.cli.text.output import is_terminal, print_document
 from webhook.runtime.clock import utc_now
 
-HELP: Final = """Show what needs attention on a hub, with the command to type.
+HELP: Final = """Show what needs attention on a hub, with the commands to run.
 
 Shows runs that wait for you, failing placements, runs and clusters, what is stuck and since when, removals that wait
 for confirmation, and the next maintenance windows. Kinds that you may not read are named on standard error. Without a
@@ -58,7 +58,7 @@ _NARROWEST: Final = 40
 """Minimum width that text is wrapped to."""
 
 
-@click.command("status", help=HELP, short_help="Show what needs attention, with the command to type.")
+@click.command("status", help=HELP, short_help="Show what needs attention, with the commands to run.")
 @output_option("text", "json", "yaml")
 @hub_options
 def command(output: str, hub: HubOptions) -> int:

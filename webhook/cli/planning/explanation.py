@@ -1,4 +1,4 @@
-"""Plain-text explanations of a placement and its last decisions: ``/v1/explain`` and ``…/runs`` as text.
+"""Explanations of a placement and its last decisions: the answers of ``/v1/explain`` and ``…/runs`` as plain text.
 
 Source: scheduling.md 22.
 """

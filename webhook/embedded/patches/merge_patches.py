@@ -58,7 +58,7 @@ def strategic_merge(kind: Kind, target: JsonObject, patch: JsonObject) -> JsonOb
     """Return *target* with *patch* applied. The arguments are not mutated.
 
     Args:
-        kind: Kind of the object, a built-in one.
+        kind: Kind of the object. It must be built in.
         target: The object.
         patch: The changes. A null removes a field.
 

@@ -36,8 +36,8 @@ class FastPath(Protocol):
         """Answer a valid review of the API server that can be decided without waiting.
 
         Returns:
-            The body of a response with status 200. None: unset, the review had no effect, and the ordinary handler must
-            process it, if only to refuse it.
+            The body of a response with status 200, or None if the ordinary handler must process the review, if only to
+            refuse it. In that case, the call had no effect.
         """
         ...
 

@@ -38,13 +38,13 @@ _MOST_NAMED: Final = 5
 
 
 async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, now: datetime) -> str:
-    """Write the obstacles to the removal of a Work's content into its status, and return them. Empty without obstacles.
+    """Record in the status of a Work what blocks the removal of its content, and return that text. Empty: nothing does.
 
     Args:
-        work: A Work that is being deleted, like its AppliedWork.
+        work: A Work that is being deleted. Its AppliedWork is being deleted too.
         hub: Store of the Work.
         member: Store of its objects.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
 
     Raises:
         StoreError: The hub or the member did not answer.
@@ -61,7 +61,7 @@ async def report_refusal(work: JsonObject, reason: str, hub: Store, now: datetim
         work: A Work that is being deleted.
         reason: The answer of the API server.
         hub: Store of the Work.
-        now: The time of a transition.
+        now: Transition time of conditions that change.
 
     Raises:
         StoreError: The hub refused the request or did not answer.

@@ -189,7 +189,7 @@ async def test_one_caller_cannot_take_the_streams_of_all(launch):
         for _ in range(2):
             assert (await open_stream(await viewer("t-ann")))[0] == b"HTTP/1.1 200 OK"
         refused = await get_with(port, "/v1/events", "t-ann")
-        assert assert_problem(refused, "rate-limited", 429)["detail"] == '2 streams of "ann" are open already'
+        assert assert_problem(refused, "rate-limited", 429)["detail"] == '"ann" already has 2 open streams'
         assert (await open_stream(await viewer("t-bob")))[0] == b"HTTP/1.1 200 OK"
 
 
