@@ -220,7 +220,7 @@ class Authority:
         The certificate is valid for leaves only, and not longer than this authority.
 
         Returns:
-            The cross certificate. None: unset, this authority must not sign another authority (``pathlen:0``).
+            The cross certificate. None means that this authority must not sign another authority (``pathlen:0``).
         """
         if self._path_length == 0:
             return None

@@ -48,7 +48,7 @@ class Lineage:
         active: Signs every leaf.
         generation: Counts rollovers, from 1.
         earlier: Earlier authorities that are still trusted, newest first.
-        cross: The name and key of *active*, signed by the authority before it. None: unset, on the first generation or
+        cross: The name and key of *active*, signed by the authority before it. None on the first generation or
             after the authority before it was distrusted.
         distrusted: SHA-256 fingerprints, in hexadecimal, of authorities that must not be trusted although they have not
             expired.

@@ -116,7 +116,7 @@ class LeafFiles:
     Args:
         certificate: PEM, the leaf first, then the chain to its authority.
         key: PEM.
-        authority: PEM of the authority. None: unset, clients trust the last certificate of the chain.
+        authority: PEM of the authority. None means that clients trust the last certificate of the chain.
     """
 
     certificate: Path

@@ -216,7 +216,7 @@ class QuantityColumn:
     Args:
         double: The amounts for scores. *double* and *high* are one array object if they are equal everywhere.
         high: The exact amounts, rounded to the nearest double.
-        low: The exact amounts minus *high*. None: unset, zero everywhere.
+        low: The exact amounts minus *high*. None means zero everywhere.
         readings: The values as reported.
     """
 

@@ -45,7 +45,7 @@ would rewrite all of these columns.
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 NamespaceView: TypeAlias = tuple[bool, frozenset[str] | None]
-"""Whether the member collects namespaces, and the namespaces in its report. None: unset, the report has no list."""
+"""Whether the member collects namespaces, and the namespaces in its report. None if the report has no list."""
 
 
 @dataclass(slots=True)

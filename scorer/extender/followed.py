@@ -28,7 +28,7 @@ class FollowedPlacement:
     Args:
         request: Policy of the placement. None: unknown, the engine cannot evaluate it (DV-5).
         taints: Tolerations of the placement. None: disabled, the placement ignores taints (PickFixed).
-        roomy: Required affinity without the conditions on free capacity. None: unset, it has no such conditions.
+        roomy: Required affinity without the conditions on free capacity. None if it has no such conditions.
     """
 
     request: Request | None

@@ -99,7 +99,7 @@ class NodePod:
         unready: Whether its condition ``Ready`` is False.
         protected: Whether it has a valid do-not-disrupt annotation.
         protected_for: Length of the protection after its start. None: unlimited.
-        started: Start time. None: unset, it has not started.
+        started: Start time. None if it has not started.
     """
 
     namespace: str
@@ -137,7 +137,7 @@ class PodGuard:
     Args:
         namespace: Namespace.
         name: Name.
-        equal: Labels that a pod must have to be guarded. None: unset, it guards no pod.
+        equal: Labels that a pod must have to be guarded. None means that it guards no pod.
         expressions: Expressions that a pod must also match to be guarded.
         disruptions_allowed: Number of guarded pods that may be evicted now.
         frees_unready: Whether it does not guard unready pods.

@@ -298,7 +298,7 @@ class CalendarMaker:
         pools: Number of pools.
         start: Start of the calendar.
         days: Length in days of 24 hours.
-        zone: Additional time zone of every instant. None: unset, only UTC.
+        zone: Additional time zone of every instant. None means only UTC.
 
     Raises:
         TooLargeError: More than `MOST_POOL_DAYS` days of all pools.

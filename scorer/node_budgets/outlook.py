@@ -29,7 +29,7 @@ class Prospect:
     Args:
         reason: The reason.
         allowed: The present allowance.
-        opening: Time at which one more node may be disrupted. None: unset, now.
+        opening: Time at which one more node may be disrupted. None means now.
         never_opens: Whether no node may be disrupted at any time within 400 days, even if none is in disruption by
             then. A pool without nodes is treated as if it had one.
     """

@@ -39,7 +39,7 @@ class PoolView:
         reserved: The reservations with a known holder and end.
         template_do_not_disrupt: Whether the pool's template forbids disruption, and that applies to its existing nodes.
         blockers: Returns the blockers of a node, except for reservations and the template.
-        counted: The counts without reservations, cached by the caller. None: unset, they are counted from *nodes*.
+        counted: The counts without reservations, cached by the caller. None means that they are counted from *nodes*.
     """
 
     name: str

@@ -51,11 +51,11 @@ class NodeGateQuestion:
     Args:
         pool: Name of the NodePool.
         reason: One of `QUESTION_REASONS`.
-        nodes: Nodes by preference. None: unset, any *count* nodes.
+        nodes: Nodes by preference. None means any *count* nodes.
         count: Number of nodes if *nodes* is unset.
         class_: Class of the disruption.
         mode: All, or as many as possible.
-        now: Instant of the question. None: unset, the present.
+        now: Instant of the question. None means the present.
         observed: Counts that replace the pool's own. Reserved nodes are added to them.
         reserve_seconds: Length of the reservation of granted nodes, 0 for none.
         node_pool: The NodePool itself, if the question contains it.

@@ -23,7 +23,7 @@ def score_advice(run: ScheduleResult, last_batch: Round | None, scored: Scored, 
 
     Args:
         run: The decision.
-        last_batch: The batch with the verdict of the plugins. None: unset, no cluster was judged.
+        last_batch: The batch with the verdict of the plugins. None if no cluster was judged.
         scored: The candidate's sort keys.
         border: The sort keys of the weakest selected cluster.
         rank: The candidate's rank, counted from 1.

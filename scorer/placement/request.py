@@ -43,7 +43,7 @@ def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None,
     """Check every part of *policy* that its placement type uses, even those that this run would not reach.
 
     Args:
-        policy: ``spec.policy``. None: unset, PickAll without conditions.
+        policy: ``spec.policy``. None means PickAll without conditions.
         number: Number in the annotation of the policy snapshot. It overrides ``numberOfClusters`` of the policy.
         namespace: Namespace of a ResourcePlacement, else empty.
 

@@ -49,7 +49,7 @@ def placements_to_requeue(
         new: The member after it, None if it was deleted.
         placements: All placements.
         now: The instant to judge by.
-        limits: Maximum ages for eligibility. None: unset, the defaults.
+        limits: Maximum ages for eligibility. None means the defaults.
     """
     if old is None:
         return []

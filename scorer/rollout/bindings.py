@@ -129,7 +129,7 @@ class PendingRemoval:
 
     @classmethod
     def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
-        """Return the record of a binding. None: unset, the removal is ordered, or the binding is not being removed.
+        """Return the record of a binding. None if the removal is ordered, or the binding is not being removed.
 
         An unreadable part makes the record one that waits for confirmation: the only reason that neither a replacement
         nor an update run ends. Its start is unknown, so no earlier binding counts as its replacement.
@@ -159,7 +159,7 @@ class PendingRemoval:
 
 
 def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
-    """Return why the content of an Unscheduled binding is not removed yet. None: unset, the removal is ordered."""
+    """Return why the content of an Unscheduled binding is not removed yet. None if the removal is ordered."""
     pending = PendingRemoval.of(binding)
     return pending.reason if pending else None
 
@@ -177,7 +177,7 @@ _OBJECT_REMOVALS: Final = frozenset(ObjectRemoval)
 
 
 def object_removal(binding: Mapping[str, Any]) -> ObjectRemoval | None:
-    """Return the progress of a confirmed removal of objects from one cluster. None: unset, there is no removal."""
+    """Return the progress of a confirmed removal of objects from one cluster. None if there is no removal."""
     text = annotation(binding, OBJECTS_REMOVAL)
     return ObjectRemoval(text) if text in _OBJECT_REMOVALS else None
 
@@ -205,7 +205,7 @@ class BindingView:
         empty: Whether it is Unscheduled and has no Works: its cluster has none of its content, and will not get any.
         superseded: Whether its snapshot group is incomplete and has been replaced by a later one. Its Works are never
             created.
-        pending: Reason why its content is not removed yet. None: unset, the removal is ordered.
+        pending: Reason why its content is not removed yet. None if the removal is ordered.
         content_removed: Time at which its cluster lost content by a confirmed removal. None: unset.
         object_removal: Progress of a confirmed removal of objects from its cluster alone. None: unset.
     """

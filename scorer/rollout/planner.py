@@ -178,7 +178,7 @@ class RolloutPlan:
         waiting: Bindings whose cluster is held by another disruption: RolloutStarted False, also with
             `Action.NOTHING_TO_ROLL`.
         budget: The numbers behind the plan.
-        requeue_after: Delay before the next plan. Zero: immediately, rate limited. None: unset, an event requeues.
+        requeue_after: Delay before the next plan. Zero: immediately, rate limited. None means that an event requeues.
         error: Set only with `Action.ERROR`.
     """
 
@@ -215,7 +215,7 @@ def plan_rollout(
         requested: Number of clusters that the placement requests.
         strategy: The placement's ``spec.strategy``, None if absent.
         bindings: All bindings of the placement, in any order, including those being deleted.
-        latest_snapshot: Name of the latest master resource snapshot. None: unset, it does not exist yet.
+        latest_snapshot: Name of the latest master resource snapshot. None if it does not exist yet.
         now: Decides whether an untrackable binding has been applied for long enough.
         overrides: Desired override lists by cluster. A cluster that is missing has no overrides.
         removal_needs_budget: If False, every removal is free when N = 0, and otherwise every removal of a failed

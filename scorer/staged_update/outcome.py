@@ -80,8 +80,8 @@ class StagedUpdateStep:
         snapshots: Resource snapshots to write, one after another.
         actions: Independent actions.
         rollback: A run to create, which rolls back the changes of this failed one.
-        status: New status of the run, stored only after everything above. None: unset, unchanged.
-        again: Delay before the next pass. None: unset, an event requeues the run.
+        status: New status of the run, stored only after everything above. None if unchanged.
+        again: Delay before the next pass. None means that an event requeues the run.
         waits_for: Human-readable cause of an uninitialized run's waiting. Empty if it does not wait.
         events: Events to emit.
     """

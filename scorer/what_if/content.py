@@ -29,7 +29,7 @@ class ContentToRollOut(NamedTuple):
 
     Args:
         snapshots: The resource snapshots of the placement.
-        group: The one that is rolled out. None: unset, the placement has none.
+        group: The one that is rolled out. None if the placement has none.
         problem: Why the selection is invalid, so that the latest complete group is kept. Empty: it is valid.
         removals: The objects that leave it.
         waits: Overrides that the rollout waits for, because they cannot have snapshots, in words. Empty: none.

@@ -138,7 +138,7 @@ class _Course:
 
     Args:
         preview: The rollout.
-        run: The decision. None: unset, the placement is deleted or broken.
+        run: The decision. None if the placement is deleted or broken.
         snapshot: Name of the resource snapshot that is rolled out.
         content_hash: Hash of its objects.
         broken: Error in a binding, otherwise empty.

@@ -82,7 +82,7 @@ def planned_runs(
     Args:
         state: The present hub.
         changes: The hypothetical changes. Without any, the forecast shows what happens anyway.
-        only: The runs to report, finished or not. None: unset, all unfinished runs.
+        only: The runs to report, finished or not. None means all unfinished runs.
         shown: The kinds of resource snapshots whose content may be shown. None: unlimited.
     """
     changed_identities = {identity_of(document) for document in changes.objects}

@@ -102,7 +102,7 @@ class CronSchedule:
     Args:
         text: The schedule as written.
         either: Whether a day must be in *days* or in *weekdays*. Otherwise it must be in both.
-        every: Delay of an ``@every`` schedule, in whole seconds. None: unset, the schedule has fields.
+        every: Delay of an ``@every`` schedule, in whole seconds. None if the schedule has fields.
     """
 
     text: str
@@ -148,7 +148,7 @@ class CronSchedule:
         return self.months == _MONTH.full and (days or weekdays if self.either else days and weekdays)
 
     def last_at(self, instant: datetime) -> datetime | None:
-        """Return the latest fire time that is not after *instant*, in UTC. None: unset, none since the year 1.
+        """Return the latest fire time that is not after *instant*, in UTC. None if the year 1 is reached without one.
 
         For an ``@every`` schedule, the result is *instant*, rounded down to the second. Such a schedule fires one
         interval after the start of a search, so a search that starts one interval earlier fires at that second.

@@ -100,7 +100,7 @@ class _Disruption:
         code: HTTP status of a refusal.
         reason: Reason for *code*.
         held: Time that it counts while the cluster does not show it.
-        kind: Kind of the deleted object. None: unset, the node is drained.
+        kind: Kind of the deleted object. None if the node is drained.
         name: Name of the deleted object.
         old: The deleted object according to the review.
     """

@@ -89,8 +89,8 @@ class AdmissionRequest:
         operation: Operation as received.
         kind: ``request.kind``.
         resource: ``request.resource``.
-        document: The object. None: unset, on DELETE.
-        old: The stored object. None: unset, on CREATE.
+        document: The object. None on DELETE.
+        old: The stored object. None on CREATE.
         subresource: Empty for the object itself.
         context: Inputs of the rules.
         uid: Uid of the request. Empty without a request: defaults that depend on one are not set.
@@ -131,8 +131,8 @@ def judge(
 
     Args:
         operation: ``CREATE``, ``UPDATE`` or ``DELETE``.
-        document: The object. None: unset, on DELETE.
-        old: The stored object. None: unset, on CREATE.
+        document: The object. None on DELETE.
+        old: The stored object. None on CREATE.
         context: Inputs of the rules.
         subresource: ``status`` for a write of the status.
     """
@@ -155,7 +155,7 @@ def mutate(
         document: The object.
         old: The stored object on UPDATE.
         operation: ``CREATE`` or ``UPDATE``.
-        occasion: The request. None: unset, defaults that depend on a request are not set.
+        occasion: The request. None means that defaults that depend on a request are not set.
         subresource: ``status`` for a write of the status.
     """
     if _is_too_deep(document) or _is_too_deep(old):

@@ -177,7 +177,7 @@ class _Write:
 
     Args:
         old: The stored object.
-        new: The object after it. None: unset, it is deleted.
+        new: The object after it. None if it is deleted.
         context: The hub.
         owners: Newer versions of placements, by uid.
         in_batch: Whether it is one of the deletions of a collection.

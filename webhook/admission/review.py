@@ -205,7 +205,7 @@ def answer(
         review: The parsed body.
         hook: The called hook.
         context: The hub and the settings. Defaults do not depend on them.
-        user: The author. None: unset, the user in the review counts.
+        user: The author. None means that the user in the review counts.
         reviewed: The review of the user's rights.
         removals: Content that the write removes from clusters.
         size: Size of the body in bytes, infinite if unknown.

@@ -122,7 +122,7 @@ class Audience:
     Args:
         kinds: The kinds of placements, of their runs, and of approval requests, that the caller may see.
         only: The requested placements. None: unlimited.
-        runs: The requested staged update runs. None: unset, all unfinished ones.
+        runs: The requested staged update runs. None means all unfinished ones.
         contents: The kinds of resource snapshots and override snapshots that the caller may list.
         compared: The kinds of objects that admission may compare with, as group and kind. None: unlimited.
         selected: The kinds of stored objects that new placements may select, as group and kind. None: unlimited.

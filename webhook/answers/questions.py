@@ -26,7 +26,7 @@ class PlacementQuestion:
         placement: A placement on the hub, or a policy that is not on the hub.
         names: Only these clusters. None: unlimited.
         selector: Only clusters with these labels. None: unlimited.
-        clusters: A hypothetical fleet. None: unset, the real one.
+        clusters: A hypothetical fleet. None means the real one.
         anew: Explain a first run, ignoring existing placements.
     """
 

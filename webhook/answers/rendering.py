@@ -158,7 +158,7 @@ def render(
         reviews: See `judge_proposal`.
         unread: Kinds of the hub that could not be read.
         scope: The requested part.
-        before: Content to compare with. None: unset, the present content of the clusters.
+        before: Content to compare with. None means the present content of the clusters.
 
     Raises:
         ProposalError: See `judge_proposal`. Or a cluster is unknown, or the answer would be too large.
@@ -342,7 +342,7 @@ class _HiddenPair(NamedTuple):
         identity: The object.
         before: It is empty for an added object. Values that change are marked.
         after: It is empty for a removed object. Values that change are marked.
-        manifest: The later object without marks. None: unset, it is removed.
+        manifest: The later object without marks. None if it is removed.
     """
 
     identity: ObjectIdentity

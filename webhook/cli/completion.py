@@ -49,7 +49,7 @@ def print_for_kubectl(words: Sequence[str] | None = None) -> None:
     """Print candidates as kubectl reads them from a plugin: one per line, optionally with help, and a directive.
 
     Args:
-        words: The words after ``kubectl harbormaster``, the last one incomplete. None: unset, those of the process.
+        words: The words after ``kubectl harbormaster``, the last one incomplete. None means those of the process.
     """
     from webhook.cli.root import root
 

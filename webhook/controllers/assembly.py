@@ -108,7 +108,7 @@ class NodeSide:
     """Dependencies of node disruption besides the store.
 
     Args:
-        work: Evicts and deletes pods. None: unset, nothing can be evicted.
+        work: Evicts and deletes pods. None if nothing can be evicted.
         observer: Metrics hooks.
     """
 
@@ -141,7 +141,7 @@ def make_loop(
         observer: Metrics hooks of the queues, and of objects that need action.
         upgrades: Metrics hooks of upgrade runs.
         nodes: Dependencies of node disruption.
-        events: Writes Events. None: unset, the loop makes its own recorder.
+        events: Writes Events. None means that the loop makes its own recorder.
     """
     events = events or EventRecorder(hub.store, now, "harbormaster")
     record = partial(_record, events, observer)

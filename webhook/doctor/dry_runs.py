@@ -38,8 +38,8 @@ class DryRuns:
     """Answers of the API server.
 
     Args:
-        valid: Error for a valid placement. None: unset, it would be stored.
-        invalid: Error for an invalid placement. None: unset, it would be stored.
+        valid: Error for a valid placement. None if it would be stored.
+        invalid: Error for an invalid placement. None if it would be stored.
     """
 
     valid: StoreError | None

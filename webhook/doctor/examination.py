@@ -286,7 +286,7 @@ class Examination:
         await self._check(CERTIFICATES, lambda: self._certificates(installation, name, configurations, runs))
 
     async def _try(self, namespace: str) -> StoreError | None:
-        """Create a placement as a dry run. Return the error of the API server. None: unset, it was accepted."""
+        """Create a placement as a dry run. Return the error of the API server. None if it was accepted."""
         try:
             await self._server.request("POST", path_of(PLACEMENT), placement(namespace), query={"dryRun": "All"})
         except StoreError as error:

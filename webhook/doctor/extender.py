@@ -33,7 +33,7 @@ class Scheduling:
 
     Args:
         name: Namespace and name of its Deployment.
-        configuration: Text of its KubeSchedulerConfiguration. None: unset, it is missing.
+        configuration: Text of its KubeSchedulerConfiguration. None if it is missing.
         pods: Pods.
     """
 
@@ -46,7 +46,7 @@ def judge_extender(scheduler: Scheduling | None, metrics: Mapping[str, str], now
     """Check the scheduler of the chart, and the requests that replicas of the server have refused.
 
     Args:
-        scheduler: The scheduler. None: unset, the chart has installed none.
+        scheduler: The scheduler. None if the chart has installed none.
         metrics: Metrics of each replica, by Pod name.
         now: Time of the hub's clock.
     """

@@ -29,7 +29,7 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     constant of the release, and is not read from the Lease.
 
     Args:
-        lease: The Lease with its ``managedFields``. None: unset, it is missing.
+        lease: The Lease with its ``managedFields``. None if it is missing.
         name: Namespace and name of the Lease.
         now: Time of the hub's clock.
     """

@@ -23,7 +23,7 @@ def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics, cr
         app: Gets the routes.
         health: Health of this process.
         metrics: Metrics of this process.
-        crew: The group of workers that includes this process, to aggregate over all of them. None: unset, not a worker.
+        crew: The group of workers that includes this process, to aggregate over all of them. None if not a worker.
     """
 
     async def liveness() -> Mapping[str, str]:

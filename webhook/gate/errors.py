@@ -26,7 +26,7 @@ class GateError(Exception):
 
     Args:
         message: Human-readable message.
-        retry_after: Seconds after which a retry may help. None: unset, a retry alone does not help.
+        retry_after: Seconds after which a retry may help. None if a retry alone does not help.
     """
 
     def __init__(self, message: str, retry_after: int | None = None) -> None:

@@ -140,7 +140,7 @@ class HubNodePools:
         return self._view(name_of(document), _read_pool(document))
 
     def node(self, name: str) -> tuple[str, PoolNode] | None:
-        """Return a node with the name of its pool, which need not exist. None: unset, it belongs to no pool."""
+        """Return a node with the name of its pool, which need not exist. None if it belongs to no pool."""
         node = self._nodes.get(name)
         return None if node is None else (node.pool, node)
 

@@ -50,7 +50,7 @@ from webhook.kube.ports import (
 
 Held = tuple[Reservation, ...]
 Decide = Callable[[Held], Held | None]
-"""Returns the desired reservations, given the active ones. None: unset, nothing is written."""
+"""Returns the desired reservations, given the active ones. None if nothing is written."""
 Look = Callable[[], Awaitable[None]]
 """Refreshes the inputs of a decision."""
 

@@ -89,7 +89,7 @@ class RecordEntry:
         message: Human-readable message.
         by: The requesting user. Empty if harbormaster acted by itself.
         count: Number of occurrences.
-        last: Time of the last occurrence. None: unset, there was only one.
+        last: Time of the last occurrence. None if there was only one.
         id: Unique id, even among entries with equal content. Empty until the entry is queued.
     """
 

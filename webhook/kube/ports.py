@@ -251,7 +251,7 @@ class RetryError(Exception):
 
     Args:
         message: The reason.
-        after: Delay. None: unset, use the queue's backoff.
+        after: Delay. None means the queue's backoff.
     """
 
     def __init__(self, message: str, after: timedelta | None = None) -> None:

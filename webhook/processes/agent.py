@@ -60,9 +60,9 @@ class AgentOptions:
 
     Args:
         cluster: Name of the MemberCluster of this cluster.
-        hub_kubeconfig, hub_context: The hub. None: unset, the Secret `webhook.member.membership.hub_secret.HUB_SECRET`
+        hub_kubeconfig, hub_context: The hub. None means the Secret `webhook.member.membership.hub_secret.HUB_SECRET`
             in the agent's own namespace on the member is used, or the current context.
-        kubeconfig, context: The member. None: unset, the cluster of this pod.
+        kubeconfig, context: The member. None means the cluster of this pod.
         prices: Price list. None: disabled, cost is not reported.
         provider: Command that reports further properties. Empty: none.
         region: Region of the prices. Empty: the region of the nodes.

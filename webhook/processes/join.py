@@ -89,7 +89,7 @@ class JoinOptions:
         roles: Roles of the agent in the member.
         wider_roles: Roles including `CONTROL_PLANE`, used if the installed agent has such rights, which are kept.
         labels: Labels of the MemberCluster. Its other labels are kept.
-        image: Image of the agent. None: unset, the one that ``serve`` runs on the hub.
+        image: Image of the agent. None means the one that ``serve`` runs on the hub.
         method: How the agent is installed.
         chooses_roles: Whether the caller has selected the kinds that the agent may apply.
         take_over: Prepare the cluster even if it belongs to another hub or is another member. The agent needs the
@@ -124,7 +124,7 @@ class Join:
         cluster: The member.
         options: Options of the join.
         report: Called with a line about each object.
-        helm: The caller's helm, for the member. None: unset, not installed.
+        helm: The caller's helm, for the member. None if not installed.
     """
 
     def __init__(self, hub: Side, cluster: Side, options: JoinOptions, report: Report, helm: Helm | None) -> None:
@@ -347,7 +347,7 @@ class Join:
         return access.renewed(token.text)
 
     async def _stored(self) -> HubAccess | None:
-        """Return the content of the Secret. None: unset, the Secret is missing or invalid."""
+        """Return the content of the Secret. None if the Secret is missing or invalid."""
         secret = await self._cluster.find(SECRET, HUB_SECRET, self._options.namespace)
         try:
             return None if secret is None else HubAccess.read(secret)

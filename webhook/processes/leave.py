@@ -52,7 +52,7 @@ class Leave:
 
     Args:
         hub: The hub.
-        cluster: The member. None: unset, it is unreachable and nothing is removed there.
+        cluster: The member. None means that it is unreachable and nothing is removed there.
         options: Options of the departure.
         report: Called with a line about each object.
         helm: The caller's helm, for the member. None: unset, not installed.

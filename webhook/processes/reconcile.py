@@ -231,8 +231,8 @@ class Reconcile:
 
     Args:
         settings: Settings of the process.
-        kubeconfig: The hub. None: unset, the cluster of this pod.
-        context: Context of the kubeconfig. None: unset, its current one.
+        kubeconfig: The hub. None means the cluster of this pod.
+        context: Context of the kubeconfig. None means its current one.
         identity: Name of this process in the Lease. Empty: that of the machine.
         now: The clock.
 

@@ -67,11 +67,11 @@ class Serve:
 
     Args:
         settings: Settings of the server. ``tls_cert`` and ``tls_key``, or ``certificate_secret``, are required.
-        kubeconfig: The hub. None: unset, the cluster of this pod.
-        context: Context of the kubeconfig. None: unset, its current one.
+        kubeconfig: The hub. None means the cluster of this pod.
+        context: Context of the kubeconfig. None means its current one.
         reconcile_as: Name of this process as a candidate for the reconcile loop. Empty: that of the machine. None:
             disabled.
-        place: Place among the workers that share the listeners. None: unset, there are no others.
+        place: Place among the workers that share the listeners. None if there are no others.
         now: The clock.
 
     Raises (on entering):

@@ -67,7 +67,7 @@ class Side:
         return HubStore(self.server)
 
     async def find(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return an object. None: unset, the object or its kind does not exist.
+        """Return an object. None if the object or its kind does not exist.
 
         Raises:
             JoinError: The object cannot be read.

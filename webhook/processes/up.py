@@ -88,7 +88,7 @@ class Up:
         settings: Settings of the process.
         data: Folder of all state. Created if missing.
         now: The clock.
-        page: Facts about the server for its page. None: unset, the hub in the default data folder.
+        page: Facts about the server for its page. None means the hub in the default data folder.
 
     Raises (on entering):
         DataFolderError: The folder is unusable.

@@ -297,7 +297,7 @@ class Connections:
         connection.end()
 
     def _victim(self) -> Connection | None:
-        """Return the connection to close. None: unset, all are vouched for and no idle one was found."""
+        """Return the connection to close. None if all are vouched for and no idle one was found."""
         for group in (self._silent, self._begun):
             if len(group) * 4 > self._limit:
                 return next(iter(group))

@@ -74,7 +74,7 @@ class _Post:
     """A head of the form that API servers write.
 
     Args:
-        called: Hook to call. None: unset, no fast answer is possible.
+        called: Hook to call. None if no fast answer is possible.
     """
 
     called: Called | None
@@ -203,7 +203,7 @@ class _Protocol(RequestHandler):
     def _answer(self, data: bytes, posts: Posts, *, may_hold: bool = True) -> bytes | None:
         """Return the body of the answer to the message in *data*.
 
-        None: unset, *data* is the held first part of such a message, or the library must read it.
+        None if *data* is the held first part of such a message, or the library must read it.
         """
         if self._ahead:
             self._ahead -= len(data)

@@ -214,7 +214,7 @@ async def listen(
         tls: TLS context. None: disabled.
         settings: Limits of the listener.
         setting: Name of the setting with the port.
-        connections: Open connections, shared with other parts of the process. None: unset, not shared.
+        connections: Open connections, shared with other parts of the process. None if not shared.
         sockets: Inherited listening sockets. Empty: open new ones.
 
     Raises:

@@ -46,7 +46,7 @@ class Server:
         metrics: Metrics of the process.
         extend: Adds more routes to the HTTPS application.
         tracing: Makes a span of every review and of every scheduler call. None: disabled.
-        place: Place among the workers that share the listeners. None: unset, they are not shared.
+        place: Place among the workers that share the listeners. None if they are not shared.
         calls: Observed calls of the API server. None: unknown, only the settings count.
 
     Raises:

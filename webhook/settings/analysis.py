@@ -28,7 +28,7 @@ class AnalysisOptions:
         endpoints: Addresses of query endpoints, by the names that users refer to.
         namespaces: Namespaces whose runs may query an endpoint, by its name. Cluster-scoped runs may query all.
         kinds: Kinds of objects that may be read, as ``PLURAL.GROUP``.
-        ca: CA file of the endpoints. None: unset, the authorities of the system apply.
+        ca: CA file of the endpoints. None means that the authorities of the system apply.
         token_file: File with the token for endpoints. None: disabled, no token is sent.
         seconds: Timeout of a query.
     """

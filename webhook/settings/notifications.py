@@ -32,7 +32,7 @@ class NotificationOptions:
     Args:
         url: URL of the receiver. Empty: disabled.
         secret_file: File with the secrets that sign notifications.
-        ca: CA file of the receiver. None: unset, the authorities of the system apply.
+        ca: CA file of the receiver. None means that the authorities of the system apply.
         reasons: Reasons of Events. With the prefix ``Warning/`` or ``Normal/``, only for Events of that type.
         hub: Name of this hub in notifications.
     """

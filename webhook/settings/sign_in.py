@@ -46,7 +46,7 @@ class SignInOptions:
         groups_prefix: Prefix of groups.
         name: Display name of the provider on the page.
         longest: Maximum duration of a session.
-        ca: CA file of the provider. None: unset, the authorities of the system apply.
+        ca: CA file of the provider. None means that the authorities of the system apply.
     """
 
     issuer: str

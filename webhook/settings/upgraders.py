@@ -20,7 +20,7 @@ class HandOffOptions:
     Args:
         url: URL of the upgrader. Empty: the upgrader watches the requests on the hub.
         secret_file: File with the secrets that sign requests. None: disabled.
-        ca: CA file of the upgrader. None: unset, the authorities of the system apply.
+        ca: CA file of the upgrader. None means that the authorities of the system apply.
     """
 
     url: str = ""

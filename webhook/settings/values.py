@@ -67,7 +67,7 @@ def check_url(url: str, example: str) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a JSON value as written in the environment. None: unset, an empty text."""
+    """Return a JSON value as written in the environment. None means an empty text."""
     match value:
         case None:
             return ""

@@ -54,7 +54,7 @@ class TermMetrics:
             keys.discard(key)
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
-        """Record since when removals of a placement wait for confirmation. None: unset, none waits."""
+        """Record since when removals of a placement wait for confirmation. None if none waits."""
         times = self.pending.setdefault(kind.kind, {})
         if since is None:
             times.pop(key, None)

@@ -45,7 +45,7 @@ class ProcessMetrics:
     """Build, resources and event loop lag of a process.
 
     Args:
-        registry: Registry of the metrics. None: unset, a new one is made.
+        registry: Registry of the metrics. None means that a new one is made.
         commit: Commit of the source, empty if unknown.
     """
 

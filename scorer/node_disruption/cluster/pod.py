@@ -69,7 +69,7 @@ class Pod:
         owner_uid: Uid of its controller, or its name if the uid is unknown. Empty without a controller.
         grace: Termination grace period.
         created: Creation time. None: unknown.
-        terminating_since: deletionTimestamp. None: unset, it is not being deleted.
+        terminating_since: deletionTimestamp. None if it is not being deleted.
         phase: ``Running`` and so on.
         critical: Whether it has one of the two system priority classes.
         gated: Whether it has scheduling gates, so it is not scheduled until they are removed.

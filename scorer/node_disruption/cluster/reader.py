@@ -53,7 +53,7 @@ class DerivedValue(Generic[T]):
     """A value with the documents that it was derived from.
 
     Args:
-        sources: The documents. None: unset, a document does not exist.
+        sources: The documents. None if a document does not exist.
         value: The derived value.
     """
 

@@ -66,7 +66,7 @@ class Claim:
         drifted_since: Time at which it was first found drifted. None: unset.
         drift_reason: Reason of that condition.
         consolidatable: Whether its condition ``Consolidatable`` is True.
-        deletion: deletionTimestamp. None: unset, it is not being deleted.
+        deletion: deletionTimestamp. None if it is not being deleted.
         terminates_at: Announced end of its drain, when remaining pods are deleted. None: unset.
         conditions: Status of all conditions by type.
     """
@@ -93,7 +93,7 @@ class ClusterNode:
 
     Args:
         name: Name.
-        node: The node as budgets count it. None: unset, it belongs to no pool.
+        node: The node as budgets count it. None if it belongs to no pool.
         labels: Labels.
         annotations: Annotations.
         taints: All taints, with any effect.
@@ -175,7 +175,7 @@ class NodePoolState:
         model: The complete object.
         budgets: Disruption budgets.
         weight: Pools with a larger weight are tried first for a new node.
-        replicas: Number of nodes of a static pool. None: unset, it is not static.
+        replicas: Number of nodes of a static pool. None if it is not static.
         hash: Annotation with the hash of its template, or empty.
         hash_version: Version of the hash, or empty.
         do_not_disrupt: Whether its template forbids the disruption of its nodes.

@@ -44,7 +44,7 @@ class Order:
         nodes: Names of all its nodes.
         since: Time at which it was accepted.
         replacements: Names of the NodeClaims that are created before the nodes are deleted.
-        draining: Start of the drain of the annotated node. None: unset, it has not started.
+        draining: Start of the drain of the annotated node. None if it has not started.
     """
 
     id: str

@@ -95,7 +95,7 @@ def decide(
         catalog: Instance types and prices. None: unknown, which disables consolidation.
         now: Current time, timezone-aware.
         settings: Options of the operator.
-        views: Pools by name, with reservations. None: unset, without reservations.
+        views: Pools by name, with reservations. None if there are no reservations.
         unseen_pools: `DisruptionDecision.unseen` of the previous pass.
         previous: An earlier decision. It saves time, but does not change the result.
     """

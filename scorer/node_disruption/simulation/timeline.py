@@ -37,7 +37,7 @@ class SimulationAssumptions:
         failures: Whether launches, drains or nodes fail.
         prices_change: Whether prices or availability change.
         look_again: Shortest interval between two runs of the planner without a result. The end of a budget window or of
-            an annotation triggers a run earlier. None: unset, `poll_interval` decides.
+            an annotation triggers a run earlier. None means that `poll_interval` decides.
         most_happenings: Most events before the simulation stops.
         most_looks: Most runs of the planner before the simulation stops.
     """
@@ -139,7 +139,7 @@ class BlockedPeriod:
         reason: Machine-readable cause of the hold.
         message: Human-readable cause.
         since: First observation.
-        until: End. None: unset, it held until the end of the simulation.
+        until: End. None if it held until the end of the simulation.
         draining: Whether the node is being drained, and its pods are held.
     """
 

@@ -43,7 +43,7 @@ class DroppedCluster:
 
     Args:
         binding: Its binding.
-        pending: Record of the binding if the removal waits already. None: unset, it was dropped now.
+        pending: Record of the binding if the removal waits already. None if it was dropped now.
     """
 
     binding: JsonObject
@@ -218,7 +218,7 @@ def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timede
 def with_clusters_held(
     snapshot: JsonObject, snapshots: Iterable[JsonObject], judgement: ClusterJudgement, facts: ClusterFacts
 ) -> JsonObject | None:
-    """Return the latest policy snapshot with the ordered removals on its record. None: unset, unchanged.
+    """Return the latest policy snapshot with the ordered removals on its record. None if unchanged.
 
     Args:
         snapshot: The latest policy snapshot.

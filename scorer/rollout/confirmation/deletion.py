@@ -74,7 +74,7 @@ def judge_deletion(
         placement: ClusterResourcePlacement or ResourcePlacement.
         bindings: All of its bindings.
         policy: Removal policy of the placement.
-        namespace: Its Namespace. None: unset, the placement is cluster-scoped or the Namespace no longer exists.
+        namespace: Its Namespace. None if the placement is cluster-scoped or the Namespace no longer exists.
         now: The present time.
         exempt: Whether all content of the placement is in exempt namespaces.
         snapshots: All of its policy snapshots, which record the clusters that it has lost.

@@ -60,7 +60,7 @@ class RemovalItem:
         uid: Uid of the object on the hub, of the envelope that wraps it, or of the binding. Empty: unknown.
         cluster: The cluster that the placement leaves. Empty for other effects.
         objects: Number of objects that are removed together, this one included.
-        since: When it became pending. None: unset, it is not pending yet.
+        since: When it became pending. None if it is not pending yet.
     """
 
     effect: RemovalEffect

@@ -81,9 +81,9 @@ class DropJudgement:
         marks: Annotations of bindings that are dropped now, by name.
         replacing: Value of the annotation that marks new bindings as replacements. Empty: they replace nothing.
         changed: Bindings dropped before, as they will be written.
-        snapshot: The policy snapshot with its record. None: unset, it is unchanged.
+        snapshot: The policy snapshot with its record. None if it is unchanged.
         warned: Clusters that the placement leaves with a warning.
-        facts: Inputs of the verdict. None: unset, nothing is judged.
+        facts: Inputs of the verdict. None means that nothing is judged.
     """
 
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

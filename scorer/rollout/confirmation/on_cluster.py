@@ -65,7 +65,7 @@ class LeavingJudgement:
         pending: Items that wait for confirmation.
         warned: Items removed with a warning.
         confirmed: Confirmed items.
-        removal: Progress of the confirmed removal. None: unset, no item is confirmed.
+        removal: Progress of the confirmed removal. None if no item is confirmed.
         digests: Digests of the items that are confirmed now. Items on record as confirmed have none.
     """
 

@@ -79,7 +79,7 @@ def pending_items(snapshots: Iterable[JsonObject], bindings: Iterable[JsonObject
 
 
 def oldest(items: Iterable[RemovalItem]) -> datetime | None:
-    """Return when the oldest of *items* became pending. None: unset, there are no pending items."""
+    """Return when the oldest of *items* became pending. None if there are no pending items."""
     return min((item.since for item in items if item.since), default=None)
 
 

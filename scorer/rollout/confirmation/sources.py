@@ -33,7 +33,7 @@ class ObjectSource:
 
     Args:
         uid: Uid of the object on the hub. Empty: unknown.
-        since: When its removal became pending. None: unset, it is selected.
+        since: When its removal became pending. None if it is selected.
         keys: For an envelope, the keys whose removal is pending, with the time at which it became pending.
         groups: Digests of the roll-ups, and of the Namespace, that it was shown in, the latest first.
     """
@@ -53,7 +53,7 @@ class PlacedObject:
         uid: Uid of the object on the hub, or of the envelope that wraps it. Empty: unknown.
         envelope: The envelope that wraps it. None: unset.
         key: Its entry in that envelope.
-        since: When its removal became pending. None: unset, it is selected.
+        since: When its removal became pending. None if it is selected.
         groups: See `ObjectSource`.
     """
 

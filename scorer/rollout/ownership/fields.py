@@ -233,7 +233,7 @@ def with_member_fields(
         live: The object on the member.
         outcome: Decides instead of *live* which fields belong to the member. None: unset.
         author: Has the annotation that names fields to ignore: the outcome of an apply may have one that a client of
-            the member wrote. None: unset, *manifest* has it.
+            the member wrote. None means that *manifest* has it.
     """
     reference = live if outcome is None else outcome
     for rule in _member_rules(manifest, reference):

@@ -55,7 +55,7 @@ def plan_binding_deletion(
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement with a deletion timestamp.
         bindings: All of its bindings.
-        abandoned: Its objects remain on the members. None: unset, the delete strategy decides.
+        abandoned: Its objects remain on the members. None means that the delete strategy decides.
     """
     writes = []
     keeps_content = leaves_objects(placement) if abandoned is None else abandoned
@@ -174,7 +174,7 @@ def plan_work_deletion(
 
     Args:
         works: The Works to delete.
-        member: Their MemberCluster. None: unset, it does not exist.
+        member: Their MemberCluster. None if it does not exist.
         abandoned: Their content remains on the member, unless the loop has already ordered its removal.
     """
     writes = []

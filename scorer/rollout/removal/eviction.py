@@ -85,10 +85,10 @@ def judge_eviction(
     """Return the outcome of an eviction of *placement* from *cluster*.
 
     Args:
-        placement: The ClusterResourcePlacement. None: unset, it does not exist.
+        placement: The ClusterResourcePlacement. None if it does not exist.
         cluster: The member cluster.
         bindings: All bindings of the placement, deleting ones included.
-        budget: The disruption budget of the placement's name. None: unset, it does not exist.
+        budget: The disruption budget of the placement's name. None if it does not exist.
     """
     if placement is None:
         return _invalid("the placement does not exist")
@@ -170,9 +170,9 @@ def decide_eviction(
 
     Args:
         eviction: The ClusterResourcePlacementEviction.
-        placement: The ClusterResourcePlacement that it names. None: unset, it does not exist.
+        placement: The ClusterResourcePlacement that it names. None if it does not exist.
         bindings: All bindings of the placement, deleting ones included.
-        budget: The disruption budget of the placement's name. None: unset, it does not exist.
+        budget: The disruption budget of the placement's name. None if it does not exist.
 
     Raises:
         ValueError: The state of a binding is none of the three states.

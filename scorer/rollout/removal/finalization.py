@@ -48,7 +48,7 @@ class RemainingWorks:
     Args:
         binding: The binding that waits for them.
         works: The Works.
-        member: The MemberCluster. None: unset, it is deleted.
+        member: The MemberCluster. None if it is deleted.
         silent: Whether the agent of the member does not report.
     """
 
@@ -99,7 +99,7 @@ def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | N
 
     Args:
         placement: It is being deleted.
-        namespace: Its namespace. None: unset, it is cluster-scoped.
+        namespace: Its namespace. None if it is cluster-scoped.
     """
     return annotation(placement, FORGET_WORKS) == "true" or (namespace is not None and is_deleting(namespace))
 

@@ -77,7 +77,7 @@ class InvalidSelection:
     Args:
         message: The error.
         rest: The selection without the namespace of its namespaced terms, which was deleted: a user may confirm that
-            its content is removed. None: unset, the error is another one.
+            its content is removed. None if the error is another one.
     """
 
     message: str

@@ -126,7 +126,7 @@ class ResourceSnapshotPlan:
         name: Name of the master to roll out.
         index: Index.
         identifiers: ``status.selectedResources`` to report: the content in force, not a pending change.
-        requeue_after: Delay until a pending change may be written. None: unset, nothing is pending.
+        requeue_after: Delay until a pending change may be written. None if nothing is pending.
         too_large: The selected objects whose present content does not fit into a snapshot.
     """
 

@@ -89,7 +89,7 @@ class PlacementReport:
         status: The complete ``status``.
         events: Only for new transitions.
         complete: Whether Scheduled and all expected conditions are True.
-        look_again: Time until the rollout counts as stalled without progress. None: unset, it cannot stall, or has
+        look_again: Time until the rollout counts as stalled without progress. None if it cannot stall, or has
             stalled already.
     """
 
@@ -146,9 +146,9 @@ def placement_status(
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement, with its present status.
-        policy_snapshot: The latest one. None: unset, before the first one exists.
+        policy_snapshot: The latest one. None before the first one exists.
         bindings: All bindings of the placement.
-        latest: The content in force. None: unset, before there is any. Not used with an External strategy.
+        latest: The content in force. None before there is any. Not used with an External strategy.
         now: Transition time of conditions that change.
         snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
         stall_timeout: Time without progress after which a rolling update counts as stalled. None: unlimited.

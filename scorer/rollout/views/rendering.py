@@ -106,7 +106,7 @@ def rendered(
 
 
 def _placed_group(sources: ContentSources) -> SnapshotGroup | None:
-    """Return the snapshot group that a binding names. None: unset, or its snapshots do not exist."""
+    """Return the snapshot group that a binding names. None if it names none or its snapshots do not exist."""
     name = spec_of(sources.binding).get("resourceSnapshotName")
     group = next((group for group in snapshot_groups(sources.snapshots) if name and group.name == name), None)
     created = metadata_of(sources.binding).get("creationTimestamp")

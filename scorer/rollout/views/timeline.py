@@ -138,8 +138,8 @@ class Bar:
     Args:
         cluster: Name.
         state: State of the update there.
-        started: Start of the update. None: unset, not started.
-        ended: Time at which its outcome was known. None: unset, not ended.
+        started: Start of the update. None if not started.
+        ended: Time at which its outcome was known. None if not ended.
         detail: Cause of its wait, or an error, otherwise empty.
         forecast: Expected period of its update. None: unknown, or in the past.
         windows: Maintenance windows from now on. Empty if it has none, or if they no longer matter.
@@ -175,7 +175,7 @@ class Mark:
 
     Args:
         kind: Kind.
-        since: Start. None: unset, not started.
+        since: Start. None if not started.
         until: End, past or expected. None: unknown.
         over: Whether it has ended.
         request: Name of the approval request, or empty.
@@ -245,8 +245,8 @@ class Timeline:
 
     Args:
         bands: Bands in the order of execution.
-        started: Start. None: unset, not started.
-        ended: End. None: unset, not ended.
+        started: Start. None if not started.
+        ended: End. None if not ended.
     """
 
     bands: tuple[Band, ...]

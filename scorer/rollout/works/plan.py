@@ -201,7 +201,7 @@ def plan_works(
 
     Args:
         binding: One that `needs_works`.
-        group: The group of ``spec.resourceSnapshotName``. None: unset, its master does not exist.
+        group: The group of ``spec.resourceSnapshotName``. None if its master does not exist.
         works: All Works that belong to the binding, without their manifests unless an earlier plan needs them.
         override: Applies the override snapshots that the binding lists.
         report_back: The placement's ``strategy.reportBackStrategy``.

@@ -72,8 +72,8 @@ class ManifestResult:
         group, version, kind, resource, namespace, name: The object. ``resource`` is the plural. Empty if unknown.
         reason: The outcome, which determines `applied` and `diff_reported`.
         message: Human-readable message.
-        availability: Availability of the applied object. None: unset, while it is not applied, and in ReportDiff.
-        observed_generation: Generation of the live object. None: unset, it does not exist.
+        availability: Availability of the applied object. None while it is not applied, and in ReportDiff.
+        observed_generation: Generation of the live object. None if it does not exist.
         drifts: ``{path, valueInMember, valueInHub}`` per drift of an object that we own.
         diffs: The same per difference of an object that we do not own, or in ReportDiff.
         observed_status: The live object's status, if it has to be reported back.

@@ -104,7 +104,7 @@ class CheckResult:
     """Result of one evaluation.
 
     Args:
-        status: Complete new status of the approval request. None: unset, unchanged.
+        status: Complete new status of the approval request. None if unchanged.
         approves: Whether it approves the request.
         again: Delay before the next evaluation. None: disabled.
     """

@@ -70,9 +70,9 @@ class ForecastCluster:
     Args:
         name: Name.
         progress: Progress.
-        binding: The present binding. None: unset, it does not exist.
+        binding: The present binding. None if it does not exist.
         wanted: Content that the run gives it.
-        starts: Earliest start. None: unset, it has been started.
+        starts: Earliest start. None if it has been started.
         wait: Reason why it may not be changed when its stage can start. None: unset.
     """
 
@@ -114,8 +114,8 @@ class ForecastStage:
         progress: Progress.
         clusters: Clusters, in order.
         tasks: Tasks, in order. Empty for a stage without clusters, which is skipped.
-        begins: Earliest start of its first cluster. None: unset, it has started.
-        ends: Earliest start of the next stage. None: unset, it is in the past.
+        begins: Earliest start of its first cluster. None once it has started.
+        ends: Earliest start of the next stage. None if it is in the past.
     """
 
     planned: PlannedStage
@@ -168,7 +168,7 @@ def forecast(
         run: The run as stored, or a hypothetical one.
         facts: State of the hub. For an uninitialized run, with all inputs of an initialization.
         each: Duration per cluster.
-        waits: Returns why a cluster may not be changed at an instant. None: unset, the present holds apply.
+        waits: Returns why a cluster may not be changed at an instant. None means that the present holds apply.
 
     Raises:
         scorer.staged_update.outcome.RunFailedError: The engine would end the run.

@@ -27,7 +27,7 @@ class ClusterApiHistory:
 
     Args:
         uid: Uid of the Cluster.
-        at: Time of the last poll. None: unset, before the first poll.
+        at: Time of the last poll. None before the first poll.
         failing_since: Time of the first of the consecutive polls, up to the last one, that found a topology error. None
             if the last poll found none.
         operation: Operation that changed the Cluster last.

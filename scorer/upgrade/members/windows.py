@@ -33,7 +33,7 @@ def tier_of(windows: WindowState | None, now: datetime) -> int:
     """Return the tier of a member.
 
     Args:
-        windows: State of its windows. None: unset, it has no windows.
+        windows: State of its windows. None if it has no windows.
         now: Current time.
     """
     if windows is None:

@@ -88,7 +88,7 @@ class ImageTargets:
 
         Args:
             member: The member.
-            at: Publication cutoff of the newest images, as far as dates are known. None: unset, now.
+            at: Publication cutoff of the newest images, as far as dates are known. None means now.
         """
         if self._selection is None:
             return {}

@@ -111,9 +111,9 @@ class _CalendarOptions:
     """Days of the calendar and their time zone.
 
     Args:
-        zone: Name of a time zone. None: unset, the one of this machine.
+        zone: Name of a time zone. None means the one of this machine.
         days: Number of days.
-        beginning: An instant, or a day of the zone. None: unset, the current time.
+        beginning: An instant, or a day of the zone. None means the current time.
     """
 
     zone: str | None

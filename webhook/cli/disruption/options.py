@@ -62,7 +62,7 @@ class _DisruptionOptions:
         pool: NodePool of the nodes.
         nodes: Names of nodes, preferred ones first. If empty, any *count* of them.
         reason: One of `REASONS`.
-        count: Number of nodes. None: unset, *nodes* are named.
+        count: Number of nodes. None if *nodes* are named.
         class_: ``graceful`` or ``eventual``.
         up_to: Accept fewer nodes.
     """
@@ -86,8 +86,8 @@ class _InstantOptions:
     """Instant that a question is about, and the reader's time zone.
 
     Args:
-        now: The instant. None: unset, the current time.
-        zone: Name of a time zone. None: unset, the one of this machine.
+        now: The instant. None means the current time.
+        zone: Name of a time zone. None means the one of this machine.
     """
 
     now: datetime | None

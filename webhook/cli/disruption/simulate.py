@@ -93,8 +93,8 @@ class Period:
 
     Args:
         days: Number of days.
-        now: Start of the period. None: unset, the creation time of the dump.
-        zone: Name of the time zone of displayed instants. None: unset, the one of this machine.
+        now: Start of the period. None means the creation time of the dump.
+        zone: Name of the time zone of displayed instants. None means the one of this machine.
     """
 
     days: int

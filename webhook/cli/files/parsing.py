@@ -23,7 +23,7 @@ class DocumentSource:
     Args:
         file: The file as the user named it.
         number: Number of the document, counted from 1. 0 means the file as a whole.
-        item: Index in a list. None: unset, the object is not in a list.
+        item: Index in a list. None if the object is not in a list.
         confidential: Whether messages must not repeat its content.
         rendered_by: The program that has rendered the object. Empty: the file itself contains the object.
         origin: Location of the source of a rendered object. None: unknown, or the object is not rendered.

@@ -85,7 +85,7 @@ def load_known(
         files: The files.
         namespace: Namespace for namespaced objects that name none.
         texts: Receives the text of each file.
-        read_only: Receives node classes and NodeOverlays. None: unset, they are noted like foreign documents.
+        read_only: Receives node classes and NodeOverlays. None means that they are noted like foreign documents.
         unused: Receives the number of skipped objects by kind, see `Repository`.
         hub: Objects of a hub of files. The kinds that it defines are known.
 

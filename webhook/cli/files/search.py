@@ -46,7 +46,7 @@ class Files:
         ignored: Patterns of files and folders to skip: see `is_ignored`.
         named_in: The file that names the paths, if the user does not: see `Search.is_confidential`.
         searched: Further files and folders, such as those that pre-commit passes. They need not contain our objects.
-        unknown_kinds: Whether unknown kinds fail. None: unset, so they are skipped, but a named file must contain an
+        unknown_kinds: Whether unknown kinds fail. None means that they are skipped, but a named file must contain an
             object of a known kind.
         render: Whether to render our kustomizations and charts in folders.
     """

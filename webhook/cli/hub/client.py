@@ -124,7 +124,7 @@ class ResourcePath:
 
     Args:
         kind: The kind.
-        namespace: The namespace. None: unset, no namespace or all namespaces.
+        namespace: The namespace. None means no namespace or all namespaces.
         name: The name, empty for the collection.
         version: One of the kind's versions, empty for the preferred one.
         subresource: Subresource, such as ``status``, empty for the object itself.

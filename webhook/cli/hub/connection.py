@@ -21,8 +21,8 @@ class HubConnection:
     Args:
         server: URL of the hub.
         token: The bearer token, unless *kubeconfig* contains the credentials.
-        ca_file: The trusted authorities, unless *kubeconfig* contains them. None: unset, those of the system.
-        kubeconfig: The kubeconfig with the credentials. None: unset, *token* is the only credential.
+        ca_file: The trusted authorities, unless *kubeconfig* contains them. None means those of the system.
+        kubeconfig: The kubeconfig with the credentials. None if *token* is the only credential.
         context: Context of the kubeconfig.
         namespace: Default namespace if the user names none.
         ours: Whether the server is a harbormaster, which answers questions itself. The server of ``up`` also simulates

@@ -53,7 +53,7 @@ def context_names(file: Path | None, environment: Mapping[str, str]) -> list[str
     """Return the names of all contexts in a kubeconfig. An unreadable file is skipped.
 
     Args:
-        file: The kubeconfig. None: unset, the files of kubectl.
+        file: The kubeconfig. None means the files of kubectl.
         environment: The variables of the process.
     """
     names: list[str] = []

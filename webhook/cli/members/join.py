@@ -59,13 +59,13 @@ class Wish:
 
     Args:
         labels: ``key=value`` each.
-        hub_server: Address of the hub for the member. None: unset, the one of the context.
+        hub_server: Address of the hub for the member. None means the one of the context.
         apply: Kinds that the agent may apply. If empty, the default ones.
         apply_rbac: Whether it may apply roles.
         apply_control_plane: Whether it may apply kinds that act on every request to the member.
         take_over: Take over a cluster that was another member before.
-        image: Image of the agent. None: unset, the one of ``serve`` on the hub.
-        agent: How the agent is installed: a `InstallMethod`.
+        image: Image of the agent. None means the one of ``serve`` on the hub.
+        agent: How the agent is installed: an `InstallMethod`.
         print_only: Only print how the agent is installed.
         yes: Do not ask.
         dry_run: Write nothing.

@@ -29,11 +29,11 @@ class Sides:
 
     Args:
         context: Context of the hub.
-        kubeconfig: File with that context. None: unset, those of kubectl.
-        member_context: Context of the member. None: unset, the member is not contacted.
+        kubeconfig: File with that context. None means those of kubectl.
+        member_context: Context of the member. None if the member is not contacted.
         member_kubeconfig: File with that context. None: unset, as *kubeconfig*.
-        hub_namespace: Namespace of harbormaster on the hub. None: unset, the one of the settings.
-        namespace: Namespace of the agent in the member. None: unset, the one of the settings.
+        hub_namespace: Namespace of harbormaster on the hub. None means the one of the settings.
+        namespace: Namespace of the agent in the member. None means the one of the settings.
     """
 
     context: str

@@ -95,7 +95,7 @@ class MemberWindowState:
         purposes: Purposes that this state applies to.
         windows: Windows for these purposes.
         unreadable: The members of *windows* that cannot be read.
-        found: State of the readable windows. None: unset, the member has no window.
+        found: State of the readable windows. None if the member has no window.
     """
 
     member: str

@@ -31,8 +31,8 @@ class _ResourceFilter:
     """Selection of kinds.
 
     Args:
-        group: API group. None: unset, all groups.
-        namespaced: Only namespaced kinds, or only cluster-scoped ones. None: unset, both.
+        group: API group. None means all groups.
+        namespaced: Only namespaced kinds, or only cluster-scoped ones. None means both.
         headers: Whether a table has headers.
     """
 

@@ -59,7 +59,7 @@ class _ViewOptions:
     """Options of ``get``.
 
     Args:
-        namespace: The namespace. None: unset, the default one of the connection.
+        namespace: The namespace. None means the default one of the connection.
         everywhere: Show objects of all namespaces.
         selector: Label selector, empty for all objects.
         fields: Field selector, empty for all objects.

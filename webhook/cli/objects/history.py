@@ -66,7 +66,7 @@ class _HistoryFilter:
         by: User or controller that caused them.
         since: Maximum age. None: unlimited, the whole record.
         limit: Maximum number of entries.
-        namespace: Namespace of their objects. None: unset, any.
+        namespace: Namespace of their objects. None means any.
         installed_in: Namespace of the record.
     """
 

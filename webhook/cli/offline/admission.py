@@ -90,7 +90,7 @@ def admit(
         item: The object.
         context: Objects and settings that rules may read.
         old: The stored object, on an update.
-        fields: The check for unknown fields. None: unset, so unknown fields of kinds with rules are warnings.
+        fields: The check for unknown fields. None means that unknown fields of kinds with rules are warnings.
     """
     operation: WriteOperation = "CREATE" if old is None else "UPDATE"
     verdict = rehearse(item.document, old, operation, context)

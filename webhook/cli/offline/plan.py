@@ -61,8 +61,8 @@ def plan_files(
         fate: Failed and drained members.
         now: The instant of the evaluation. None: unset, see `webhook.cli.offline.stored_files.store`.
         clock: The time of day.
-        only: The run to plan. None: unset, all placements and all unfinished runs.
-        settings: The admission settings. None: unset, the defaults.
+        only: The run to plan. None means all placements and all unfinished runs.
+        settings: The admission settings. None means the defaults.
 
     Returns:
         The plan, and the objects that its verdicts of admission are about, in that order.

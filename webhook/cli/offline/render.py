@@ -81,7 +81,7 @@ def render_files(
         question: The part to render.
         now: The instant of the evaluation. None: unset, see `webhook.cli.offline.stored_files.store`.
         clock: The time of day.
-        base: The objects of other files, to compare with. None: unset, the bindings of the files.
+        base: The objects of other files, to compare with. None means the bindings of the files.
 
     Returns:
         The answer, and the objects that its verdicts of admission are about, in that order.

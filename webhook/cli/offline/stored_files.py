@@ -32,7 +32,7 @@ def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -
 
     Args:
         objects: The objects of the files.
-        now: The instant of the evaluation. None: unset, the newest heartbeat among *objects*, else *clock*.
+        now: The instant of the evaluation. None means the newest heartbeat among *objects*, else *clock*.
         clock: The time of day.
 
     Raises:

@@ -79,11 +79,11 @@ class AgentArguments:
 
     Args:
         cluster: Name of the MemberCluster.
-        hub_kubeconfig: Kubeconfig of the hub. None: unset, the Secret on the member locates the hub.
-        hub_context: Context of *hub_kubeconfig*. None: unset, its current one.
-        kubeconfig: Kubeconfig of the member. None: unset, the cluster of the pod that this runs in.
-        context: Context of *kubeconfig*. None: unset, its current one.
-        prices: Price list. None: unset, cost is not reported.
+        hub_kubeconfig: Kubeconfig of the hub. None if the Secret on the member locates the hub.
+        hub_context: Context of *hub_kubeconfig*. None means its current one.
+        kubeconfig: Kubeconfig of the member. None means the cluster of the pod that this runs in.
+        context: Context of *kubeconfig*. None means its current one.
+        prices: Price list. None means that cost is not reported.
         region: Region of the prices, empty for that of the nodes.
         take_over: Make the cluster this member even if it was another member before.
         provider_command: The command that reports additional properties, empty if unset.

@@ -76,7 +76,7 @@ class _MemberOptions:
 
     Args:
         member_context: A context of a kubeconfig.
-        member_kubeconfig: File with that context. None: unset, that of the hub, or kubectl's.
+        member_kubeconfig: File with that context. None means that of the hub, or kubectl's.
     """
 
     member_context: str | None

@@ -18,8 +18,8 @@ class OwnHub:
     """The hub that a process runs over.
 
     Args:
-        kubeconfig: The kubeconfig. None: unset, the one of the settings.
-        context: Context of the kubeconfig. None: unset, its current one.
+        kubeconfig: The kubeconfig. None means the one of the settings.
+        context: Context of the kubeconfig. None means its current one.
     """
 
     kubeconfig: Path | None

@@ -137,7 +137,7 @@ class _SubjectOptions:
 
     Args:
         namespace: Namespace of the installation. None: unset, as in the settings.
-        account: A ServiceAccount there. None: unset, the default one, unless a user is named.
+        account: A ServiceAccount there. None means the default one, unless a user is named.
         user_name: A user.
     """
 

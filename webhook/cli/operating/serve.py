@@ -129,7 +129,7 @@ def _serve(
         hub: The hub.
         reconcile_as: Identity for reconciling in the same process. None: disabled.
         on_start: Called when the listeners are open.
-        errand: Errand of a worker. None: unset, this is not a worker.
+        errand: Errand of a worker. None if this is not a worker.
     """
     import asyncio
 

@@ -84,7 +84,7 @@ class HubOptions:
         """Return the selected hub and its credentials.
 
         Args:
-            environment: Environment variables. None: unset, those of the process.
+            environment: Environment variables. None means those of the process.
             plugin: Whether kubectl called us. None: unknown, use `called_by_kubectl`.
 
         Raises:

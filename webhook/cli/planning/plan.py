@@ -100,7 +100,7 @@ class _Ground:
     """The hub to plan on: a running one, or files.
 
     Args:
-        connection: The running hub. None: unset, plan on files.
+        connection: The running hub. None if the plan is made on files.
         base: The objects of a hub of files.
         now: The instant to plan for, if the user gives one.
     """
@@ -132,7 +132,7 @@ class _Ground:
         return document
 
     def rendered(self, objects: Sequence[Loaded], plan: JsonObject) -> JsonObject | None:
-        """Return the objects that change on clusters, for the placements that *plan* changes. None: unset, none do.
+        """Return the objects that change on clusters, for the placements that *plan* changes. None if none do.
 
         If they cannot be rendered, the answer only has the reason, as ``problem``.
         """
@@ -165,7 +165,7 @@ class _PlanOptions:
         drained: Members that are tainted and drained.
         deleted: Objects to delete, as KIND/NAME or KIND/NAMESPACE/NAME.
         pair: Two files whose policies are compared.
-        named: The run to plan. None: unset, all placements and all unfinished runs.
+        named: The run to plan. None means all placements and all unfinished runs.
         namespace: Namespace of the run, and of deleted objects.
         require_complete: Fail if the plan does not cover every change and everything that it depends on.
         prices: Instance types and their prices, for the cost of NodePools. None: unset.

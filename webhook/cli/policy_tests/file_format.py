@@ -187,7 +187,7 @@ class AdmissionQuestion(_Shape):
         object: The object itself, the path of a file with one object, or KIND/NAME or KIND/NAMESPACE/NAME of an object
             in the files of the test.
         patch: Changes to it, as a JSON merge patch.
-        user: The user who writes. None: unset, an administrator.
+        user: The user who writes. None means an administrator.
     """
 
     operation: Literal["create", "update", "delete"] = "create"

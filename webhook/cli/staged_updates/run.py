@@ -167,7 +167,7 @@ class _NewRunOptions:
     Args:
         placement: The placement.
         strategy: The strategy, which defines the stages.
-        snapshot: The resource snapshot. None: unset, the currently selected resources.
+        snapshot: The resource snapshot. None means the currently selected resources.
         initialize_only: Initialize the run without starting it.
     """
 

@@ -66,7 +66,7 @@ class _Recursive:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Some items of every list. The end is exclusive. None: unset, the end of the list."""
+    """Some items of every list. The end is exclusive. None means the end of the list."""
 
     first: int
     end: int | None

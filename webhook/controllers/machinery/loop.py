@@ -144,7 +144,7 @@ class Loop:
 
 
 def _ownership(of: Wiring[Any], share: Share) -> Callable[[Any], bool] | None:
-    """Return a predicate for the keys that *share* owns. None: unset, all keys are owned."""
+    """Return a predicate for the keys that *share* owns. None means that all keys are owned."""
     if share.count == 1:
         return None
 

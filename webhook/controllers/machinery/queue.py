@@ -120,7 +120,7 @@ class WorkQueue(Generic[K]):
         observer: Called after each reconcile and each retry.
         teller: Called on every failure from the third consecutive one.
         owns: Returns whether this shard owns a key. Called when the key is added and again before it is reconciled, as
-            its owner may have changed. None: unset, all keys are owned.
+            its owner may have changed. None means that all keys are owned.
     """
 
     def __init__(
@@ -321,7 +321,7 @@ class WorkQueue(Generic[K]):
             log.exception("failure report failed", extra={"controller": self.name, "key": str(key)})
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
-        """Retry after *after*, which does not count as a failure. None: unset, the backoff of failures applies."""
+        """Retry after *after*, which does not count as a failure. None means that the backoff of failures applies."""
         self._observer.retried(self.name)
         if after is not None:
             self.add_after(key, after)

@@ -156,7 +156,7 @@ class Wiring(Generic[K]):
         watches: Watches and signals that enqueue keys.
         resync: Returns the keys that are reconciled at intervals, changed or not.
         polls: Polls that enqueue keys.
-        workers: Number of workers. None: unset, the settings apply.
+        workers: Number of workers. None means that the settings apply.
         takes_reports: Whether member reports enqueue its keys, so that in a large fleet it may never be idle.
         makes: Kinds of objects that must not be created twice. They are listed once more before the controller starts,
             because the previous leader may have created some just before it stopped.

@@ -218,7 +218,7 @@ class MemberController:
         return self._hub.cache.get(INTERNAL_MEMBER_CLUSTER, cluster, member_namespace(cluster))
 
     async def _repair(self, member: JsonObject, repair: Repair | None) -> JsonObject | None:
-        """Execute a planned repair and record it. Return the stored object. None: unset, nothing was planned."""
+        """Execute a planned repair and record it. Return the stored object. None if nothing was planned."""
         if repair is None:
             return None
         if repair.stored is None:

@@ -96,7 +96,7 @@ class MemberReservations:
         return self._reservations.subscribe(lambda thing: handler(thing.name) if thing.gate == gate else None)
 
     def waits(self, member: str) -> Hold | None:
-        """Return the hold that blocks a member, according to the cache. None: unset, `reserve` may be tried."""
+        """Return the hold that blocks a member, according to the cache. None means that `reserve` may be tried."""
         return waits_for(self._kind, self._holds.of(member))
 
     def reserved_members(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:

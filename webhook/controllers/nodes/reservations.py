@@ -64,7 +64,7 @@ class NodeReservations:
         Args:
             order: The order.
             pools: Nodes of the order by pool.
-            command: Command of the order. None: unset, its nodes have expired.
+            command: Command of the order. None if its nodes have expired.
 
         Returns:
             The refusal of the gate, or an empty string, and the ids of the reservations.

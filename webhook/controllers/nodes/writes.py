@@ -41,7 +41,7 @@ DISRUPTION_REASON: Final = "DisruptionReason"
 _ATTEMPTS: Final = 5
 
 Change = Callable[[JsonObject], JsonObject | None]
-"""Returns the desired form of a node. None: unset, the node is skipped."""
+"""Returns the desired form of a node. None if the node is skipped."""
 
 
 class NodeCommands:

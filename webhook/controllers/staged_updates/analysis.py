@@ -130,7 +130,7 @@ class AnalysisController:
         return self._hub.cache.get(family_in(ref.namespace).approval_request, ref.name, ref.namespace)
 
     async def _look(self, ref: RequestRef) -> CheckResult | None:
-        """Return the result of a check. None: unset, the request has no check."""
+        """Return the result of a check. None if the request has no check."""
         question = self._question(ref)
         if not isinstance(question, _Question):
             return question
@@ -147,7 +147,7 @@ class AnalysisController:
         return judge(now.request, now.check, observation, self._now(), failures)
 
     def _question(self, ref: RequestRef) -> "_Question | CheckResult | None":
-        """Return the check to run for a request, or the result to report instead. None: unset, neither applies."""
+        """Return the check to run for a request, or the result to report instead. None if neither applies."""
         request = self._request(ref)
         if request is None or is_deleting(request) or has_current_status(request, APPROVED, TRUE):
             return None

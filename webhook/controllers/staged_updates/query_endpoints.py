@@ -104,7 +104,7 @@ class QueryEndpoints:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes | None:
-    """Return the body. None: unset, it is larger than the limit, and reading has stopped."""
+    """Return the body. None if it is larger than the limit, and reading has stopped."""
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk

@@ -329,7 +329,7 @@ class StagedUpdateController:
         return {name: wait for name, wait in waits if wait is not None}
 
     def _wait(self, member: str, now: datetime) -> ClusterWait | None:
-        """Return why a member must not be disrupted now. None: unset, it may be."""
+        """Return why a member must not be disrupted now. None if it may be."""
         if (closed := self._windows.closed(member, now)) is not None:
             return ClusterWait(closed.message, closed.opens)
         hold = None if self._turns is None else self._turns.waits(member)

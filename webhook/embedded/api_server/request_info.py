@@ -22,7 +22,7 @@ class RequestInfo:
         kind: The stored kind.
         group: The requested group: that of the kind, or the core group for an Event.
         version: The requested version, which the kind has.
-        namespace: None: unset, all namespaces, or the kind is cluster-scoped.
+        namespace: None means all namespaces, or the kind is cluster-scoped.
         name: Empty for the collection.
         subresource: ``status`` or empty.
     """

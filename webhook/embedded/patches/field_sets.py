@@ -40,7 +40,7 @@ class FieldShape:
 
     Args:
         kind: The kind of the object.
-        schema: The structural schema of the place, which may be malformed in a definition. None: unset, `item_key`
+        schema: The structural schema of the place, which may be malformed in a definition. None means `item_key`
             knows its lists, as in ``metadata`` of any kind.
         path: The names of the fields that lead to the place.
         is_named: Whether the kind names the field. A key of a map, and any place without a schema, is not named: such a

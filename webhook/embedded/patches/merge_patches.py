@@ -45,7 +45,7 @@ class _ListPatch(NamedTuple):
 
     Args:
         items: Items to add or change, or, with a directive, to remove.
-        order: Names of all items that the patch's author knows. None: unset, those of *items*.
+        order: Names of all items that the patch's author knows. None means those of *items*.
         gone: Plain values to remove.
     """
 

@@ -68,7 +68,7 @@ class _WorkloadProgress:
 
     Args:
         document: The object to store.
-        changes_at: Time of its next change. None: unset, it no longer changes.
+        changes_at: Time of its next change. None if it no longer changes.
     """
 
     document: JsonObject

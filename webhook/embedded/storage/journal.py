@@ -71,7 +71,7 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path | None, *, retention: int = RETAINED) -> "Journal":
-        """Open the file, creating it if needed. None: unset, in memory.
+        """Open the file, creating it if needed. None keeps it in memory.
 
         Raises:
             StoreError: The file is unusable. The message names it and the remedy.

@@ -93,7 +93,7 @@ class EmbeddedStore(Store):
         """Open the store in a file, creating it if needed.
 
         Args:
-            path: The file. SQLite keeps a second one alongside it while the store is open. None: unset, in memory only.
+            path: The file. SQLite keeps a second one alongside it while the store is open. None means memory only.
             now: The clock for ``creationTimestamp`` and ``deletionTimestamp``.
             retention: Number of old versions that a watch can resume.
             most_events: Maximum number of Events.
@@ -173,7 +173,7 @@ class EmbeddedStore(Store):
         Args:
             kind: The kind to watch.
             since: The last known resource version.
-            namespace: Only objects in this namespace. None: unset, all.
+            namespace: Only objects in this namespace. None means all.
             selects: Objects whose labels enter the selection are ADDED, those that leave it DELETED.
             bookmark_every: Silence after which a bookmark is sent. None: disabled.
         """
@@ -233,7 +233,7 @@ class EmbeddedStore(Store):
         dry_run: bool = False,
         propagation: Propagation | None = None,
     ) -> None:
-        """See `Store.delete`. With *propagation*, the policy for the dependents. None: unset, in the background."""
+        """See `Store.delete`. With *propagation*, the policy for the dependents. None means in the background."""
         await self._turn()
         current = self._existing(kind, key)
         lifecycle.check_preconditions(kind, current, uid, resource_version)

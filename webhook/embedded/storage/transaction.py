@@ -68,7 +68,7 @@ class WriteTransaction:
         Args:
             kind: Group and kind.
             current: The stored object.
-            propagation: Policy for its dependents. None: unset, that of its finalizers.
+            propagation: Policy for its dependents. None means that of its finalizers.
         """
         place, uid = (kind, key_of(current)), current["metadata"]["uid"]
         propagation = propagation or lifecycle.propagation_of(current)

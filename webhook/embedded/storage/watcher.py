@@ -55,7 +55,7 @@ class Watcher(AsyncIterator[WatchEvent]):
         since: The last known version.
         selects: Objects that enter the selection are ADDED, those that leave it DELETED.
         bookmark_every: Silence after which a bookmark is yielded. None: disabled.
-        namespace: Only objects in this namespace. None: unset, all.
+        namespace: Only objects in this namespace. None means all.
 
     Raises:
         ExpiredError: Changes since that version were removed, or it is in the future.

@@ -67,7 +67,7 @@ class Api:
         metrics: Counts the requests.
         callers: Authenticates and authorizes. None: disabled, callers are not identified and may read everything.
         continuation: Seals continue tokens. None: unset, with a key of this Api alone.
-        bodies: The memory for bodies. None: unset, memory of this Api alone.
+        bodies: The memory for bodies. None means memory of this Api alone.
     """
 
     def __init__(

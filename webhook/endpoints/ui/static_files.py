@@ -44,7 +44,7 @@ def add_routes(
     Args:
         app: Gets the routes.
         facts: Facts about the server.
-        folder: The folder. None: unset, that of the project.
+        folder: The folder. None means that of the project.
         provider: Display name of the sign-in provider, empty if unset.
         open_to: ``machine`` if every user of this machine may see the page without credentials, else empty.
     """

@@ -20,7 +20,7 @@ class ObjectDelta(NamedTuple):
 
     Args:
         old: Previous state. None: unknown, or the object did not exist.
-        new: Present state. None: unset, the object was deleted.
+        new: Present state. None if the object was deleted.
     """
 
     old: JsonObject | None

@@ -78,7 +78,7 @@ class Hub:
     Args:
         store: Store of the objects.
         cache: Cache of the store.
-        slots: Concurrent writes of all hubs that share them. None: unset, the default number for this hub alone.
+        slots: Concurrent writes of all hubs that share them. None means the default number for this hub alone.
     """
 
     def __init__(self, store: Store, cache: Cache, slots: WriteSlots | None = None) -> None:

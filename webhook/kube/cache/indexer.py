@@ -70,7 +70,7 @@ class KindCache:
         self.optional = False
         """Whether consumers work without the kind while reading it is denied."""
         self.trim: Trim | None = None
-        """Returns the part of an object to keep. None: unset, keep all of it."""
+        """Returns the part of an object to keep. None means all of it."""
         self.events = 0
         """Changes received by the watch."""
         self.lists = 0
@@ -78,7 +78,7 @@ class KindCache:
         self.seen = float("-inf")
         """Time of the last response or event of the store, bookmarks included, on the monotonic clock."""
         self.behind_since: float | None = None
-        """Time since which changes are waiting to be processed, on the monotonic clock. None: unset, no backlog."""
+        """Time since which changes are waiting to be processed, on the monotonic clock. None if there is no backlog."""
         self.tries = 0
         """Consecutive list requests since the last successful one."""
         self.returned: list[Callable[[], None]] = []
@@ -239,7 +239,7 @@ class KindCache:
         Args:
             documents: All objects, `reduced`.
             version: Resource version of the list.
-            before: The `snapshot` from before the list was requested. None: unset, use the version of the previous
+            before: The `snapshot` from before the list was requested. None means the version of the previous
                 list.
         """
         listed = {key_of(document): document for document in documents}

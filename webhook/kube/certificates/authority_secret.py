@@ -48,8 +48,8 @@ class StoredLineage:
     """Content of the Secret.
 
     Args:
-        document: The Secret. None: unset, it does not exist.
-        lineage: The parsed lineage. None: unset, the content is unusable.
+        document: The Secret. None if it does not exist.
+        lineage: The parsed lineage. None if the content is unusable.
         damage: Reason why the content is unusable. Empty without a Secret.
     """
 

@@ -121,7 +121,7 @@ class Leader(LeaseClient):
         """Acquire the Lease, or renew it for *term*.
 
         Returns:
-            The end of the term on the clock. None: unset, because another candidate holds the Lease, or it is
+            The end of the term on the clock. None if another candidate holds the Lease, or it is
             unreachable (`trouble`).
         """
         for _ in range(2):

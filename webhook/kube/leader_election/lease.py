@@ -23,7 +23,7 @@ _PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 
 def parted_into(holder: str) -> int | None:
-    """Return the number of shards that the holder of a Lease names. None: unset, one process leads alone."""
+    """Return the number of shards that the holder of a Lease names. None means that one process leads alone."""
     match = _PARTED.fullmatch(holder)
     return int(match[1]) if match else None
 

@@ -49,7 +49,7 @@ def desired_overrides(
     Args:
         cache: Holds the overrides, their snapshots and the member clusters.
         placement: The placement.
-        group: The snapshot group that is rolled out. None: unset, it does not exist yet.
+        group: The snapshot group that is rolled out. None if it does not exist yet.
         bindings: Bindings of the placement. Only Scheduled and Bound ones count.
 
     Raises:

@@ -77,7 +77,7 @@ class RolloutState:
         wanted: Number of clusters that the placement requests.
         strategy: ``spec.strategy``, None if absent.
         bindings: All of its bindings, sorted by name.
-        snapshot: Name of the latest master resource snapshot. None: unset, before the first one or while its group is
+        snapshot: Name of the latest master resource snapshot. None before the first one or while its group is
             incomplete. No binding moves to an incomplete group, and none moves back from it.
         overrides: Desired override lists, and overrides that the rollout waits for.
     """

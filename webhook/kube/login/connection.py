@@ -28,7 +28,7 @@ class Login:
         trust: TLS settings, including a client certificate. True: the system's authorities. False: no verification.
         credentials: Returns the authentication headers.
         proxy: URL of the proxy.
-        server_name: Name in its certificate. None: unset, the host of the address.
+        server_name: Name in its certificate. None means the host of the address.
     """
 
     address: str
@@ -44,7 +44,7 @@ class Login:
         Args:
             address: URL, optionally with a path.
             token: The token.
-            ca_file: Authorities in PEM. None: unset, those of the system. Not read for plain HTTP.
+            ca_file: Authorities in PEM. None means those of the system. Not read for plain HTTP.
 
         Raises:
             OSError: The file cannot be read, or, as `ssl.SSLError`, has no certificate.

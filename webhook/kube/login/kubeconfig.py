@@ -223,7 +223,7 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
 
     Args:
         kubeconfigs: Kubeconfigs in order of precedence.
-        name: The context. None: unset, use the current one.
+        name: The context. None means the current one.
 
     Raises:
         ConfigurationError: The context is missing or unusable, or kubectl would take its cluster or its user from

@@ -43,7 +43,7 @@ def trust_in(ca: Path | None, setting: str) -> ssl.SSLContext:
     """Return the TLS settings that trust the authorities in a file.
 
     Args:
-        ca: The file, in PEM. None: unset, those of the system.
+        ca: The file, in PEM. None means those of the system.
         setting: Name of the setting, without the prefix.
 
     Raises:

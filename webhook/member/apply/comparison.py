@@ -86,7 +86,7 @@ def differences(
         kind: The kind of both.
         desired: The manifest of the hub, or the outcome of applying it.
         live: The object on the member.
-        author: The manifest that names the fields to ignore. None: unset, *desired* names them.
+        author: The manifest that names the fields to ignore. None means that *desired* names them.
 
     Raises:
         NotComparableError: One of the two is nested too deeply.

@@ -59,7 +59,7 @@ class Writer:
 
         Args:
             item: The manifest.
-            live: The object, owned by us. None: unset, it does not exist.
+            live: The object, owned by us. None if it does not exist.
 
         Raises:
             StoreError: The member refuses, or the object has other owners or is being deleted.

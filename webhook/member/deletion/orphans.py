@@ -77,12 +77,12 @@ async def adopt_freed(
 
     Args:
         work: The Work, or its last state.
-        owner: AppliedWork of the Work. None: unset, it does not exist.
+        owner: AppliedWork of the Work. None if it does not exist.
         member: Store of the objects.
         us: The identity of this member.
 
     Returns:
-        The AppliedWork. None: unset, it does not exist and no object was freed.
+        The AppliedWork. None if it does not exist and no object was freed.
 
     Raises:
         StoreError: The member did not answer.

@@ -251,7 +251,7 @@ class _Keeping:
         limits: Objects that the agent must not touch.
         us: The identity of this member.
         successors: The other Works of the binding.
-        definitions: Inspects the definitions among the objects. None: unset, no object is removed.
+        definitions: Inspects the definitions among the objects. None if no object is removed.
         released: Objects that belong to the cluster, and are released.
     """
 

@@ -61,7 +61,7 @@ class HeartbeatFigures:
         ailment: Answer of the API server when it was not ready.
         remark: Added to the message of a successful collection.
         statements: Further conditions, after those of the collection.
-        observed: Time of the collection. None: unset, the time of the heartbeat.
+        observed: Time of the collection. None means the time of the heartbeat.
         keeps_others: Whether to keep properties of the last report that *properties* lacks.
         namespace_contents: Namespace to the counts of its content. None: unknown, not collected.
         without_work: AppliedWorks without a Work on the hub, with the number of their objects. None: unknown.

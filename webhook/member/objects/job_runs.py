@@ -125,7 +125,7 @@ class JobRuns:
         self._writing, self._reading = asyncio.Lock(), asyncio.Lock()
 
     async def past_run(self, item: Manifest) -> JobRun | None:
-        """Return the run that forbids the creation of a missing Job. None: unset, create it.
+        """Return the run that forbids the creation of a missing Job. None if it may be created.
 
         Raises:
             StoreError: The member did not answer.

@@ -72,7 +72,7 @@ class ProviderCommand:
         self._seconds = seconds
         self._hanging: set[asyncio.Task[tuple[int, bytes, bytes]]] = set()
         self.started: Statement | None = None
-        """The condition ``ClusterPropertyProviderStarted``. None: unset, before the first run."""
+        """The condition ``ClusterPropertyProviderStarted``. None before the first run."""
 
     def has_failed(self) -> bool:
         """Return whether the first run failed to start or to answer, so that the command is not run again."""

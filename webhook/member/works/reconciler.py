@@ -181,7 +181,7 @@ async def _apply(
     us: HubMember,
     limits: MemberLimits,
 ) -> tuple[WorkOutcome, JsonObject | None]:
-    """Apply a Work, and return its AppliedWork as well. None: unset, the Work must not be applied.
+    """Apply a Work, and return its AppliedWork as well. None means that the Work must not be applied.
 
     Raises:
         ForbiddenError: The agent has lost a permission that is not specific to one object.

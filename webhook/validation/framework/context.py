@@ -300,11 +300,11 @@ class Context:
 
         Args:
             objects: The objects of the hub.
-            user: The user who sends requests. None: unset, harbormaster's own controller.
-            settings: The settings of admission. None: unset, the defaults.
-            now: The time of requests. None: unset, `UNKNOWN_TIME`.
+            user: The user who sends requests. None means harbormaster's own controller.
+            settings: The settings of admission. None means the defaults.
+            now: The time of requests. None means `UNKNOWN_TIME`.
             on_failure: See the class.
-            kinds: The kinds that the hub serves. None: unset, the kinds of the CustomResourceDefinitions in *objects*.
+            kinds: The kinds that the hub serves. None means the kinds of the CustomResourceDefinitions in *objects*.
         """
         by_kind: dict[tuple[str, str], list[JsonObject]] = {}
         for document in objects:

@@ -99,7 +99,7 @@ def with_names(text: str, names: Collection[str], room: int, total: int | None =
         text: The message about the names.
         names: Names that may be listed.
         room: Maximum number of characters of the result, if *text* alone fits.
-        total: Number of objects, named or not. None: unset, the number of *names*.
+        total: Number of objects, named or not. None means the number of *names*.
     """
     total = len(names) if total is None else total
     ordered: Sequence[str] = [printable(name) for name in sorted(names)]

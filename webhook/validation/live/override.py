@@ -227,7 +227,7 @@ class _PlacedContent:
 
 
 def _family_of_placement(override: JsonObject) -> Family | None:
-    """Return the family of the placement that an override names. None: unset, it is for any placement."""
+    """Return the family of the placement that an override names. None means that it is for any placement."""
     if not text_at(override, "spec", "placement", "name"):
         return None
     return NAMESPACED if text_at(override, "spec", "placement", "scope") == PlacementScope.NAMESPACED else CLUSTER
