@@ -26,7 +26,9 @@ def property_name_error(name: str) -> str:
     if name.startswith(RESOURCE_PREFIX):
         kind, dash, resource = name.removeprefix(RESOURCE_PREFIX).partition("-")
         if not dash or not resource or kind not in CAPACITY_KINDS:
-            return f"must be {RESOURCE_PREFIX}<capacity>-<resource> with a capacity of {', '.join(CAPACITY_KINDS)}"
+            return (
+                f"must be {RESOURCE_PREFIX}<capacity>-<resource>, where capacity is one of {', '.join(CAPACITY_KINDS)}"
+            )
         return qualified_name_error(name)
     first, *further_parts = name.split("/")
     if further_parts and dns_subdomain_error(first) and qualified_name_error(first):

@@ -53,10 +53,9 @@ class Repair:
 
 
 def plan_member(member: JsonObject, internal: JsonObject | None = None) -> JsonObject | None:
-    """Return a MemberCluster with its finalizer, its name as a label, and its labels on Azure, or None if it has them.
+    """Return a MemberCluster with its finalizer, its name as a label, and its Azure labels. None if it has all of them.
 
-    A label on Azure is added only if it is absent, even with an empty value: a value that a user has set is never
-    overwritten.
+    An Azure label that the user has set is never overwritten, even if its value is empty.
 
     Args:
         member: The MemberCluster.

@@ -207,7 +207,7 @@ class HistoryWriter:
             await self.delete_expired()
 
     def _loss(self, dropped: int) -> RecordEntry:
-        """Return the entry that records how many others were dropped."""
+        """Return the entry that records how many entries were dropped."""
         about = InvolvedObject(CONFIG_MAP.kind, self._instance, self._namespace)
         message = f"{self._instance} recorded too many entries within one write interval: {dropped} dropped"
         return self._with_id(entry(self._now(), EntryType.EVENT, about, DROPPED, message))

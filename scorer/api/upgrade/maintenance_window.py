@@ -1,7 +1,7 @@
 """ClusterMaintenanceWindow: when upgrades of its members may start.
 
-``startDate`` has no default in the schema, which has no clock: the day matters as an anchor only if the interval is
-above 1, and admission writes it then.
+``startDate`` has no default in the schema, because a schema has no clock. The day matters only as the anchor of an
+interval above 1. In that case, admission sets it.
 
 Source: upgrade-runs.md 4.3 and 11; intervals: 2.3.
 """

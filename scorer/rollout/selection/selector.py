@@ -165,7 +165,7 @@ class _Selector:
                     _, kind, space, name = identity
                     place = f"{space}/{name}" if space else name
                     raise _UserError(
-                        f"resourceSelectors[{at}] selects {kind} {place}, which an earlier one selects too"
+                        f"resourceSelectors[{at}] selects {kind} {place}, which an earlier selector also selects"
                     )
                 selected[identity] = document
         return list(selected.values())

@@ -372,7 +372,7 @@ class _Reporter:
             statuses = [_status(entry, word) for entry in entries]
             unknown, bad = statuses.count(UNKNOWN), statuses.count(FALSE)
             if unknown:
-                message = f"it is not known yet on {_clusters(unknown)} whether {words.good}"
+                message = f"it is not known yet whether {words.good} on {_clusters(unknown)}"
                 yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
                 return
             if bad:
@@ -411,7 +411,7 @@ class _Reporter:
             return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
         unknown = [_status(entry, ROLLOUT_STARTED) for entry in entries].count(UNKNOWN)
         if unknown:
-            message = f"it is not known yet on {_clusters(unknown)} whether an update run has started"
+            message = f"it is not known yet whether an update run has started on {_clusters(unknown)}"
             return [self._summary(ROLLOUT_STARTED, UNKNOWN, reason, message, len(entries))]
         return self._conditions(entries)
 

@@ -129,7 +129,7 @@ repository_option = grouped(
         callback=lambda _context, _parameter, value: None if value is None else UnknownKinds(value),
         metavar="skip|fail",
         help="Skip objects of unknown kinds with a note, or fail.  "
-        "[default: skip, except in a file of -f without others]",
+        "[default: skip, but a file of -f must contain an object of a known kind]",
     ),
     click.option(
         "--render/--no-render",

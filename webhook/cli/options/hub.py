@@ -226,7 +226,7 @@ def hub_options(command: _Command) -> _Command:
             "--kubeconfig",
             type=_path,
             metavar="FILE",
-            help="Kubeconfig of the hub.  [default: as a kubectl plugin, kubectl's]",
+            help="Kubeconfig of the hub.  [default: kubectl's, when run as a kubectl plugin]",
         ),
         click.option(
             "--context",

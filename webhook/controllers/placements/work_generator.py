@@ -372,7 +372,7 @@ class WorkGenerator:
         return await self._let_go(family, binding)
 
     def _goes_with_its_placement(self, family: Family, binding: JsonObject) -> bool:
-        """Return whether the placement is being deleted or about to be: a namespace deletes both, in any order."""
+        """Return whether the placement is being deleted, or will be because its namespace is."""
         parent = family.parent(binding)
         placement = self._hub.cache.get(family.placement, parent.name, parent.namespace)
         if placement is None:

@@ -59,7 +59,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ApiServerEndpoint:
-    """An API server as communicated to other clients: a login without credentials.
+    """Address of an API server for other clients: a login without credentials.
 
     Args:
         server: URL, optionally with a path.

@@ -174,7 +174,7 @@ def test_aggregation_stops_at_the_first_that_is_not_true(fourth, conditions):
     assert short(found)[0] == ("Scheduled", "False", "SchedulingPolicyUnfulfilled")
     assert short(found)[1:] == [condition[:3] for condition in conditions]
     for condition, (*_, count) in zip(found[1:], conditions, strict=True):
-        assert count in condition["message"]
+        assert count in f"{condition['message']} "
     assert "Only 4 of 5 clusters are picked" in found[1]["message"]
     assert report.requeue_after == timedelta(minutes=30)
 
