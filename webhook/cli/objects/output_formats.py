@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
-from webhook.cli.options.base import tab
 from webhook.cli.text.jsonpath import JsonPathError, go_text, parse_path, parse_template
 from webhook.cli.text.output import print_document, print_plain, print_text
 from webhook.runtime.files import read_bounded
@@ -70,6 +70,11 @@ class FormatType(click.ParamType[Format]):
         """Return the placeholder for the help."""
         return _METAVAR
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Return the formats that start with *incomplete*."""
+        formats = (*WORDS, *(f"{word}=" for word in WITH_ARGUMENT))
+        return [CompletionItem(name) for name in formats if name.startswith(incomplete)]
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Format:
         """Return the format, or fail with a list of the formats."""
         if isinstance(value, Format):
@@ -114,7 +119,6 @@ def format_option(command: Any) -> Any:
         "--output",
         type=FormatType(),
         default="table",
-        shell_complete=tab("formats"),
         help="Format.  [default: table]",
     )(command)
 

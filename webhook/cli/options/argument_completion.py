@@ -183,13 +183,6 @@ def _conditions(ctx: click.Context) -> list[str]:
     return _asked(ctx, ask)
 
 
-def complete_formats(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the formats of objects."""
-    from webhook.cli.objects.output_formats import WITH_ARGUMENT, WORDS
-
-    return _items((*WORDS, *(f"{word}=" for word in WITH_ARGUMENT)), incomplete)
-
-
 def complete_rules(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the ids of admission rules."""
     from webhook.admission.catalogue import rule_texts
