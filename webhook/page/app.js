@@ -18,7 +18,6 @@ import { SearchView } from "./search.js";
 import { isOpenToMachine } from "./server.js";
 import { token } from "./session.js";
 import { SignIn } from "./sign_in.js";
-import { failingClusters, withFailure } from "./states.js";
 import { showSummary } from "./summary.js";
 import { Wanted, merged } from "./wanted.js";
 
@@ -41,7 +40,6 @@ const state = {
   connection: { state: "connecting", retryAt: 0 },
   revision: null,
   changedAt: null, // when the hub was last seen to change, in ms of its clock
-  failing: new Map(), // by cluster on which no placement can be applied: the number of its placements
   missed: false, // changes came while the page was hidden
   hurry: null, // aborts the reading of a placement that is no longer selected
   historyAt: 0, // when the history of the cluster was read last
@@ -74,7 +72,7 @@ const reference = new ReferenceView({ body: by("reference-body"), sub: by("refer
 
 const search = new SearchView({
   dialog: by("search"), shortcuts: by("shortcuts"), isReady: () => !signIn.open,
-  read: () => ({ ...state, clusters: clustersShown(), reference: reference.items }),
+  read: () => ({ ...state, reference: reference.items }),
   prepare: () => reference.load().then(() => search.render(), () => {}), // without the terms, everything else is found
 });
 by("search-button").addEventListener("click", () => search.open());
@@ -130,17 +128,12 @@ function renderRuns() {
 function renderCluster() {
   const name = pathOf("cluster");
   const known = state.clusters?.find((one) => one.name === name);
-  if (known && state.cluster?.name === name) cluster.show(withFailure(state.cluster, state.failing));
+  if (known && state.cluster?.name === name) cluster.show(state.cluster);
   else cluster.showNothing(known ? "Loading the cluster…" : state.clusters ? `Member cluster ${name} does not exist or was deleted.` : "Loading the cluster…");
 }
 
-/** The clusters as listed, with the failures that only the placements on them show. */
-function clustersShown() {
-  return state.failing.size ? state.clusters?.map((one) => withFailure(one, state.failing)) : state.clusters;
-}
-
 function renderFleet() {
-  const clusters = clustersShown();
+  const clusters = state.clusters;
   if (!clusters) return;
   fleet.show(clusters);
   const keys = labelKeys(clusters);
@@ -160,7 +153,7 @@ function renderSummary() {
   const all = ["clusters", "placements", "runs", "budgets"].every((part) => state[part] || state.problems.has(`/v1/${part}`));
   if (!all && performance.now() < PATIENCE) return; // cards that come one by one would push each other and the fleet around
   document.querySelector("[data-view=fleet]").classList.remove("opening");
-  showSummary(by("summary"), clustersShown(), state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
+  showSummary(by("summary"), state.clusters, state.placements, state.runs, budgetsCard(state.budgets, budgets.calendars));
 }
 
 function renderPlacements() {
@@ -291,7 +284,6 @@ const askPlacements = paced(() => reading("/v1/placements", async () => {
   announce(state.placements, items);
   const known = listed(state.selected);
   state.placements = items;
-  state.failing = failingClusters(items);
   if (!known && listed(state.selected)) askDetail.now(); // it could not be asked for before it was listed
   select(choose());
   render();

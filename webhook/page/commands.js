@@ -31,7 +31,7 @@ export function ofCluster({ name, state }) {
   const drain = ["Drain it: evict all placements", call(`drain ${name}`)];
   const found = {
     eligible: [["Can it be updated now?", call(`gate cluster-update ${name}`)], ["Cordon it: no new placements", call(`cordon ${name}`)], drain],
-    failing: [...log, ["Cordon it: no new placements", call(`cordon ${name}`)], drain],
+    refusing: [...log, ["Cordon it: no new placements", call(`cordon ${name}`)], drain],
     silent: [...log, ["Remove it: placements move to other clusters", call("leave --help")]],
     "not reporting": log,
     "health unknown": log,

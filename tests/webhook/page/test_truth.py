@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from tests.builders.update_run import Moments
 from tests.webhook.page.conftest import Opener, expect_address, show, texts
-from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, Json, ago, placement_item
+from tests.webhook.page.fixture_hub import ENTRY, FixtureHub, Json, ago
 from tests.webhook.page.fixture_runs import rolling, sample_runs, since
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -130,24 +130,16 @@ async def test_a_viewer_without_the_right_to_the_history_is_told_so(hub: Fixture
 
 
 async def test_a_member_that_refuses_everything_is_not_green(hub: FixtureHub, open_page: Opener) -> None:
-    for placement in hub.placements:
-        for each in placement["clusters"]:
-            if each["cluster"] == "smartfish":
-                each["state"] = "failed"
+    smartfish = next(one for one in hub.clusters if one["name"] == "smartfish")
+    smartfish |= {"state": "refusing", "stateDetail": "none of its 4 placements can be applied"}
     page = (await open_page()).page
     row = page.locator(".fleet tbody tr", has_text="smartfish")
-    await expect(row.locator(".c-state")).to_have_text("failing none of its 4 placements can be applied")
+    await expect(row.locator(".c-state")).to_have_text("refusing none of its 4 placements can be applied")
     await expect(row.locator(".pill")).to_have_class("pill bad")
     await expect(page.locator(".card").first).to_contain_text("8 eligible")
-    await expect(page.locator(".card").first).to_contain_text("1 failing")
+    await expect(page.locator(".card").first).to_contain_text("1 refusing")
     await row.locator("a").click()
-    await expect(page.locator("#cluster-sub .pill")).to_have_text("failing")
-
-
-async def test_a_placement_that_fails_everywhere_is_no_fault_of_its_members(hub: FixtureHub, open_page: Opener) -> None:
-    hub.placements = [placement_item("crp/web", "PickAll", {"busybee": "failed", "quickfox": "failed"}, state="failed")]
-    page = (await open_page()).page
-    await expect(page.locator(".fleet tbody tr", has_text="quickfox").locator(".pill")).to_have_text("eligible")
+    await expect(page.locator("#cluster-sub .pill")).to_have_text("refusing")
 
 
 async def test_a_placement_that_selects_nothing_is_not_satisfied(hub: FixtureHub, open_page: Opener) -> None:
