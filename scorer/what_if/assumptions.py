@@ -46,7 +46,7 @@ def settled_placements(
     Args:
         state: The hub.
         changes: The changes.
-        adopted: Objects of the hub that are the changes as well.
+        adopted: Objects of the hub that are also changes.
         await_runs: Whether a placement that a staged update run names is still to be rolled out by that run.
     """
     placements = {identity_of(placement) for placement in state.placements} - set(map(identity_of, adopted))
