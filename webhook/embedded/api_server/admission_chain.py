@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from scorer.api.crd.pruning import apply_schema_defaults, object_schema, prune, strip_nulls
+from scorer.api.crd.definitions import structural_schema
+from scorer.api.crd.models import MODELS
+from scorer.api.crd.pruning import apply_schema_defaults, prune, strip_nulls
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.placement.staged_update import RunState
@@ -110,11 +112,12 @@ class WriteRules:
             raise ApiError(422, message, details=details)
 
     def _status_errors(self, kind: Kind, document: JsonObject) -> set[FieldError]:
-        is_ours = self.content is None
-        schema = dict_at(object_schema(kind) if self.content is None else self.content, "properties", "status")
         if "status" not in document:
             return set()
-        return set(schema_errors(document["status"], schema, FieldPath.of("status"), patterns=is_ours))
+        is_ours = kind.group_kind in MODELS
+        content = self.content if self.content is not None else structural_schema(kind) if is_ours else {}
+        schema = dict_at(content, "properties", "status")
+        return set(schema_errors(document["status"], schema, FieldPath.of("status"), patterns=self.content is None))
 
     def admit_deletion(self, target: RequestInfo, old: JsonObject) -> tuple[str, ...]:
         """Return the warnings of a deletion. Raises `ApiError` if it is refused."""
