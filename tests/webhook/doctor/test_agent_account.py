@@ -10,7 +10,8 @@ from webhook.doctor.agent_account import CHECK, account_of_agent, examine_member
 from webhook.doctor.finding import State
 from webhook.doctor.rights import Roles
 from webhook.kube.ports import ForbiddenError, UnavailableError
-from webhook.processes.member_objects import AGENT, deployment
+from webhook.processes.agent_installation import AgentRequest, Image, InstallMethod, agent_deployment
+from webhook.processes.member_objects import AGENT
 from webhook.processes.rbac import SelectedResources, agent_roles, default_applied
 from webhook.processes.rbac_objects import documents, service_account
 
@@ -27,6 +28,12 @@ def printed(*extra, applied=None, apply_rbac=False):
     next(each for each in found if each["kind"] == "ClusterRole")["rules"] += extra
     bindings = [each for each in found if each["kind"].endswith("Binding")]
     return [each for each in found if each not in bindings], bindings
+
+
+def by_manifests():
+    """Return the Deployment that ``join`` makes without Helm."""
+    image = Image.parse("registry.example.com/harbormaster:1")
+    return agent_deployment(AgentRequest("berlin", HOME, image, InstallMethod.MANIFESTS, False), image).document
 
 
 def judge(roles, bindings, denied=()):
@@ -86,7 +93,7 @@ def test_a_right_that_is_missing_is_named():
 
 
 def test_an_agent_is_found_by_its_deployment_whatever_it_is_called():
-    by_join = deployment("berlin", HOME, "image", take_over=False).document
+    by_join = by_manifests()
     labels = {f"app.kubernetes.io/{name}": text for name, text in (("part-of", "harbormaster"), ("component", "agent"))}
     spec = {"template": {"spec": {"serviceAccountName": "pilot"}}}
     by_chart = {"metadata": {"name": "a", "namespace": "dock", "labels": labels}, "spec": spec}
@@ -107,7 +114,7 @@ async def test_a_member_is_asked_for_roles_and_for_what_it_allows():
     answers = {
         f"{kind.lower()}s": listing(kind) for kind in ("ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role")
     }
-    answers["deployments"] = {**listing(""), "items": [deployment("berlin", HOME, "image", take_over=False).document]}
+    answers["deployments"] = {**listing(""), "items": [by_manifests()]}
     [well] = await examine_member(EmptyHub(**answers))
     assert (well.check, well.state) == (CHECK, State.OK)
     refusing = EmptyHub(**answers, subjectaccessreviews={"status": {"allowed": False}})

@@ -41,14 +41,14 @@ async def test_a_port_in_use_is_one_clear_line(port, setting):
             await server.start()
     text = str(caught.value)
     assert f"127.0.0.1:{number}" in text
-    assert setting in text
+    assert f"--{setting.replace('_', '-')}" in text
     assert f"HARBORMASTER_{setting.upper()}" in text
     assert "in use" in text
     assert "\n" not in text
 
 
 async def test_an_address_of_another_machine_is_one_clear_line(port):
-    with pytest.raises(ListenError, match=r"203\.0\.113\.1:0: .*assign.*https_port"):
+    with pytest.raises(ListenError, match=r"203\.0\.113\.1:0: .*assign.*--https-port"):
         await another(port, host="203.0.113.1").start()
     with pytest.raises(ListenError, match=r"no such host \(setting host, HARBORMASTER_HOST\)"):
         await another(port, host="no-such-host.invalid").start()
