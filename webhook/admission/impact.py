@@ -128,8 +128,8 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
 def named_clusters(*documents: JsonObject | None) -> frozenset[str]:
     """Return the clusters that a review itself names, in a policy or in a status.
 
-    An answer names no others. A review of the API server includes the stored object, whose status names the clusters of
-    the placement. A client that forges a review learns no names (serving.md 8).
+    A response names no other clusters. A review from the API server includes the stored object, whose status lists the
+    clusters of the placement. A client that forges a review learns only the names that it sent (serving.md 8).
     """
     names: set[str] = set()
     for document in documents:

@@ -94,16 +94,16 @@ def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
 def parse_json(body: bytes, most_values: int | None = None) -> Any:
     """Parse one JSON value.
 
-    The fast parser runs first. It refuses more than JSON does (lone surrogates, integers beyond any double). If it
-    refuses, the standard library decides, with the hooks below.
+    The fast parser runs first. It refuses lone surrogates and integers outside the range of a double. JSON allows both.
+    If it refuses, the standard library decides, with the hooks below.
 
     Args:
         body: The body as received.
         most_values: A body with more JSON values is refused before it is parsed. None: unlimited.
 
     Raises:
-        InvalidReviewError: Empty, not UTF-8, not one JSON text, numbers beyond any double, or nested deeper than 100
-            levels. With code 413: too many values.
+        InvalidReviewError: Empty, not UTF-8, not one JSON text, numbers outside the range of a double, or nested deeper
+            than 100 levels. With code 413: too many values.
     """
     if most_values is not None and len(body) > most_values and _has_more_values(body, most_values):
         raise InvalidReviewError(413, f"the body has more than {most_values} JSON values")
@@ -112,7 +112,7 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
     except orjson.JSONDecodeError:
         value = _parse_slowly(body)
         if len(body) > LARGE_BYTES:
-            reason = "lone surrogates or integers beyond any double"
+            reason = "lone surrogates, or integers outside the range of a double"
             raise InvalidReviewError(400, f"a body of more than {LARGE_BYTES} bytes must not have {reason}") from None
     if _may_be_deeper(body) and is_deeper(value, DEEPEST):
         raise InvalidReviewError(400, f"the body is nested deeper than {DEEPEST} levels")

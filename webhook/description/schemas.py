@@ -1,10 +1,11 @@
-"""Models and typed dictionaries as JSON Schema, named and cleaned for readers who do not know our code.
+"""Models and typed dictionaries as JSON Schema, with names and descriptions for readers who do not know our code.
 
-* The schemas of requests are closed, because unknown members are refused. Those of answers are open.
-* A model's member with a default has its type alone, because null counts as absent there. A member of a typed
-  dictionary can be null if its type includes None, whether it is required or not.
-* Defaults that only mean "not given" are omitted. Only the first paragraph of a docstring is used.
-* The string below a member is its description (`scorer.api.crd.descriptions`).
+* Schemas of requests are closed, because unknown fields are refused. Schemas of responses are open.
+* The schema of a model field with a default omits null, because null counts as absent there. A field of a typed
+  dictionary is nullable if its type includes None, whether or not it is required.
+* Responses have no defaults. Requests omit defaults that only mean "not given".
+* Only the first paragraph of a docstring is used. The string below a field is its description
+  (`scorer.api.crd.descriptions`).
 """
 
 import re

@@ -100,7 +100,7 @@ def segment_error(text: str) -> str:
     if not 0 < len(text) <= LONGEST:
         return f"must have 1 to {LONGEST} characters"
     if text in (".", "..") or "/" in text or "%" in text or not text.isprintable():
-        return "must have no '/', no '%' and no control characters, and not be '.' or '..'"
+        return "must not contain '/', '%' or non-printable characters, and must not be '.' or '..'"
     return ""
 
 

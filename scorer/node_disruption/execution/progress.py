@@ -71,7 +71,7 @@ def next_step(
     if removed_nodes or not order.replacements:
         return CommandStep(Next.DRAIN)
     if unmarked_nodes := sorted(set(present) - set(marked_nodes)):
-        return CommandStep(Next.UNDO, f"not every node could be tainted: {', '.join(unmarked_nodes)}")
+        return CommandStep(Next.UNDO, f"nodes without the command's annotation: {', '.join(unmarked_nodes)}")
     if missing_replacements := [name for name in order.replacements if name not in replacements]:
         return CommandStep(Next.UNDO, f"the replacement does not exist: {', '.join(missing_replacements)}")
     until = order.since + patience(commands)

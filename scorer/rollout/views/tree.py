@@ -63,7 +63,7 @@ _UNTRACKED: Final = "NotTrackable"
 
 
 class ClusterState(StrEnum):
-    """Rollout state of a placement on one cluster, the worst first."""
+    """Rollout state of a placement on one cluster. The order of the members, from worst to best, is the rank."""
 
     FAILED = "failed"
     APPLYING = "applying"
@@ -75,7 +75,7 @@ class ClusterState(StrEnum):
 
 
 class ObjectState(StrEnum):
-    """The state of one object on a member, the worst first."""
+    """State of one object on a member. The order of the members, from worst to best, is the rank."""
 
     FAILED = "failed"
     NOT_YET = "not yet"

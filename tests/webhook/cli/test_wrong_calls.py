@@ -245,7 +245,10 @@ def there(tmp_path, monkeypatch):
             "--hub-context 'a': requires --hub-kubeconfig FILE",
         ),
         # hubs
-        ("get ns --server https://127.0.0.1:1 --token-file good.yaml", "--token-file good.yaml: must contain a token"),
+        (
+            "get ns --server https://127.0.0.1:1 --token-file good.yaml",
+            "--token-file good.yaml: must contain only a token",
+        ),
         ("get ns --server 127.0.0.1", "--server '127.0.0.1': expected a URL such as https://127.0.0.1:9443"),
         ("get crp --kubeconfig none", "kubeconfig none: no such file or directory"),
         ("get crp --kubeconfig kubeconfig", "has no current context. Specify one with --context NAME"),

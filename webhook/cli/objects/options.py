@@ -74,7 +74,11 @@ def file_options(command: _Command) -> _Command:
             help="Accepted for compatibility with kubectl: folders are always searched recursively.",
         ),
         click.option(
-            "-k", "--kustomize", "kustomization", metavar="DIR", help="Folder with a kustomization, built by kubectl."
+            "-k",
+            "--kustomize",
+            "kustomization",
+            metavar="DIR",
+            help="Kustomization directory to build, with kustomize or kubectl.",
         ),
     )(command)
 

@@ -24,7 +24,7 @@ settings reconcile` prints them.
 
 \b
 Examples:
-  kubectl create namespace harbormaster-system
+  kubectl --kubeconfig hub.kubeconfig create namespace harbormaster-system
   harbormaster reconcile --kubeconfig hub.kubeconfig
   harbormaster reconcile --kubeconfig hub.kubeconfig --shards 3
   HARBORMASTER_BLOCKED_KINDS='v1/Secret' harbormaster reconcile --kubeconfig hub.kubeconfig --http-port 8082

@@ -198,9 +198,9 @@ def _token(file: Path) -> str:
     except OSError as error:
         raise UserError(f"--token-file {file}: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError:
-        raise UserError(f"--token-file {file}: must contain a token") from None
+        raise UserError(f"--token-file {file}: must contain only a token, in printable ASCII without spaces") from None
     if not token or not token.isprintable() or " " in token:
-        raise UserError(f"--token-file {file}: must contain a token")
+        raise UserError(f"--token-file {file}: must contain only a token, in printable ASCII without spaces")
     return token
 
 
@@ -240,7 +240,9 @@ def hub_options(command: _Command) -> _Command:
             metavar="DIR",
             help="Data directory of a running `harbormaster up`.  [env: HARBORMASTER_DATA]",
         ),
-        click.option("--server", metavar="URL", help="Address of the hub.  [env: HARBORMASTER_SERVER]"),
+        click.option(
+            "--server", metavar="URL", help="URL of a harbormaster server, `up` or `serve`.  [env: HARBORMASTER_SERVER]"
+        ),
         click.option("--token-file", type=_path, metavar="FILE", help="File with the token to send."),
         click.option("--ca-file", type=_path, metavar="FILE", help="Certificate authority to trust (PEM)."),
     )(command)

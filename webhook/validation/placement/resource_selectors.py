@@ -90,7 +90,7 @@ def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: 
     """
     if never_placed.is_never_placed_namespace(term.name, context):
         yield FieldError(
-            at / "name", Cause.FORBIDDEN, f"namespace {quote(term.name)} is reserved, never placed", "X-01"
+            at / "name", Cause.FORBIDDEN, f"must not select the reserved namespace {quote(term.name)}", "X-01"
         )
     elif (
         not term.name

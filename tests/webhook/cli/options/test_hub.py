@@ -120,7 +120,7 @@ def test_what_kubectl_makes_of_the_kubeconfig_is_read(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"two words", b"\xff"])
 def test_a_bad_token_file_is_told_in_one_line(tmp_path, content):
     (tmp_path / "token").write_bytes(content)
-    with pytest.raises(UserError, match="must contain a token"):
+    with pytest.raises(UserError, match="must contain only a token"):
         HubOptions(data=tmp_path, server="https://hub", token_file=tmp_path / "token").find({})
 
 
