@@ -5,6 +5,7 @@ The same layers and the same time give the same bytes: entries are sorted, and o
 
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from image.layers import LayerError, is_opaque, is_removal
 
@@ -131,21 +132,26 @@ class _Blobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._numbers = itertools.count()
         self.files: dict[str, Path] = {}
 
     def add_json(self, media_type: str, document: JsonObject) -> JsonObject:
         """Add a document, and return its descriptor."""
-        file = self._folder / f"blob-{len(self.files)}"
+        file = self._new_file()
         file.write_bytes(_json(document))
         return self._descriptor(media_type, file)
 
     def add_layer(self, layer: Path, time: int) -> JsonObject:
         """Add a layer, and return its descriptor."""
-        file = self._folder / f"blob-{len(self.files)}"
+        file = self._new_file()
         with tarfile.open(file, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for path, name in _entries(layer):
                 _add_entry(tar, path, name, time)
         return self._descriptor(_LAYER, file)
+
+    def _new_file(self) -> Path:
+        """Return a path that no blob has. Equal layers are one entry of *files*, so its size is not a free number."""
+        return self._folder / f"blob-{next(self._numbers)}"
 
     def _descriptor(self, media_type: str, file: Path) -> JsonObject:
         with file.open("rb") as content:
@@ -172,8 +178,12 @@ def _platform(image: Contents) -> JsonObject:
 
 
 def _entries(layer: Path) -> Iterator[tuple[Path, str]]:
-    """Yield paths and names of a layer in order. Symbolic links are never followed."""
-    for folder, names, files in os.walk(layer, followlinks=False):
+    """Yield paths and names of a layer in order. Symbolic links are never followed. Raises `OSError`."""
+
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    for folder, names, files in os.walk(layer, onerror=fail, followlinks=False):
         names.sort()
         for name in sorted([*names, *files]):
             path = Path(folder, name)

@@ -156,3 +156,15 @@ def test_a_name_that_is_not_repository_and_tag_is_refused_before_anything_is_wri
     with pytest.raises(ValueError, match="must be REPOSITORY:TAG"):
         write_archive(tmp_path / "dist" / "it.tar", Contents([layer], "amd64"), name, time=TIME)
     assert not (tmp_path / "dist").exists()
+
+
+def test_equal_layers_are_one_blob_and_overwrite_no_other(tmp_path, layer):
+    equal = [tmp_path / "first", tmp_path / "second"]
+    for folder in equal:
+        (folder / "tmp").mkdir(parents=True)
+    write_archive(tmp_path / "it.tar", Contents([*equal, layer], "arm64"), NAME, time=TIME)
+    files = blobs_of(tmp_path / "it.tar")
+    [entry] = json.loads(files["index.json"])["manifests"]
+    manifest = json.loads(blob(files, entry))
+    json.loads(blob(files, manifest["config"]))
+    assert [names_in(blob(files, each)) for each in manifest["layers"]][1:] == [["tmp"], ["tmp"]]
