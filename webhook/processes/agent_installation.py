@@ -28,6 +28,8 @@ MEMBER_PLACEHOLDER: Final = "placeholder-member"
 NAMESPACE_PLACEHOLDER: Final = "placeholder-namespace"
 IMAGE_PLACEHOLDER: Final = "placeholder-image"
 RENDERING: Final = "agent_deployment.json"
+RELEASE_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?", re.ASCII)
+"""Names of Helm releases. Any writer of a Deployment can set the annotation that names its release."""
 
 _COMPONENT: Final = "app.kubernetes.io/component"
 _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
@@ -35,7 +37,6 @@ _CHART: Final = "helm.sh/chart"
 _TAKE_OVER: Final = "--take-over"
 _TARGET_VARIABLES: Final = "HELM_KUBE"
 """Prefix of the variables that send helm to another cluster or user than its options name."""
-_RELEASE_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _IMAGE: Final = re.compile(
     r"(?P<repository>[a-z0-9][a-z0-9._-]*(?::[0-9]{1,5}/[a-z0-9._-]+)?(?:/[a-z0-9._-]+)*)"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
@@ -246,7 +247,7 @@ def plan_installation(options: AgentRequest, agent: JsonObject | None, *, has_he
 
 def _upgrade(options: AgentRequest, agent: JsonObject, release: str, place: str, *, has_helm: bool) -> AgentInstall:
     """Return how to upgrade a release. Its other values are kept."""
-    if not _RELEASE_NAME.fullmatch(release):
+    if not RELEASE_NAME.fullmatch(release):
         raise JoinError(f"{place}: {release[:64]!r} is not the name of a Helm release")
     if options.image is None or _is_current(options, options.image, agent):
         return AgentInstall(WriteOutcome.UNCHANGED, release)

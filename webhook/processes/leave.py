@@ -8,6 +8,7 @@ The definition of AppliedWorks and the AppliedWorks remain in the cluster: delet
 objects.
 """
 
+import shlex
 from dataclasses import dataclass
 
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, MEMBER_CLUSTER, NAMESPACE
@@ -18,7 +19,7 @@ from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.member.membership.controller import has_left
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
 from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
-from webhook.processes.agent_installation import Helm, find_agent
+from webhook.processes.agent_installation import RELEASE_NAME, Helm, find_agent
 from webhook.processes.member_objects import hub_leftovers, is_from_join, member_leftovers
 from webhook.processes.sides import (
     JoinError,
@@ -159,9 +160,11 @@ class Leave:
         """Uninstall the release that ``join`` has installed. Return whether it existed. Raises `JoinError`."""
         space = self._options.namespace
         agent = await find_agent(cluster, space)
-        if agent is None or self._helm is None or not is_from_join(agent) or not release_of(agent):
+        if agent is None or self._helm is None or not is_from_join(agent):
             return False
         key = Key(release_of(agent), space)
+        if not RELEASE_NAME.fullmatch(key.name):
+            return False
         if not dry_run:
             await self._helm.run(["uninstall", key.name])
         self._report(format_release(cluster, key, WriteOutcome.REMOVED, dry_run=dry_run))
@@ -181,12 +184,9 @@ class Leave:
             )
         agent = await find_agent(cluster, options.namespace)
         if agent is not None:
-            place, release = f"Deployment {options.namespace}/{agent['metadata']['name']}", release_of(agent)
-            command = (
-                f"helm uninstall {release} --namespace {options.namespace} --kube-context {cluster.context}"
-                if release
-                else f"kubectl delete deployment {agent['metadata']['name']} --namespace {options.namespace} "
-                f"--context {cluster.context}"
-            )
-            remarks.append(f"{cluster}: {place} remains. To remove it: {command}")
+            name, release = agent["metadata"]["name"], release_of(agent)
+            place = f"Deployment {options.namespace}/{name}"
+            command = ["helm", "uninstall", release] if release else ["kubectl", "delete", "deployment", name]
+            target = ["--namespace", options.namespace, "--kube-context" if release else "--context", cluster.context]
+            remarks.append(f"{cluster}: {place} remains. To remove it: {shlex.join([*command, *target])}")
         return remarks
