@@ -188,6 +188,26 @@ def test_an_agent_that_helm_has_installed_is_upgraded_with_its_own_values(pair, 
         subprocess.run([helm, "uninstall", "port", *where], check=True, capture_output=True, timeout=300)
 
 
+@pytest.mark.usefixtures("serve")
+def test_a_release_of_another_chart_with_the_name_of_the_agent_is_left_alone(pair: Pair, helm: Path, tmp_path: Path):
+    """An upgrade to the agent's chart would delete its objects."""
+    chart = tmp_path / "other"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: other\nversion: 1.0.0\n", encoding="utf-8")
+    content = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: theirs\n"
+    (chart / "templates" / "content.yaml").write_text(content, encoding="utf-8")
+    pair.in_member.apply([make_namespace(SYSTEM)])
+    where = (f"--kubeconfig={pair.kubeconfig()}", "--kube-context=member", f"--namespace={SYSTEM}")
+    subprocess.run([helm, "install", AGENT, str(chart), *where], check=True, capture_output=True, timeout=300)
+    try:
+        before = pair.everything()
+        said = only_error(pair.run("join", "--timeout=0", AUTO))
+        assert f"Helm release {SYSTEM}/{AGENT} is of chart 'other-1.0.0'" in said
+        assert pair.everything() == before
+    finally:
+        subprocess.run([helm, "uninstall", AGENT, *where], check=True, capture_output=True, timeout=300)
+
+
 @pytest.mark.usefixtures("helm", "serve")
 def test_nothing_is_changed_without_a_confirmation(pair: Pair) -> None:
     before = pair.everything()

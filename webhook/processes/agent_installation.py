@@ -37,6 +37,7 @@ _CHART: Final = "helm.sh/chart"
 _TAKE_OVER: Final = "--take-over"
 _TARGET_VARIABLES: Final = "HELM_KUBE"
 """Prefix of the variables that send helm to another cluster or user than its options name."""
+_NO_RELEASE: Final = "release: not found"
 _IMAGE: Final = re.compile(
     r"(?P<repository>[a-z0-9][a-z0-9._-]*(?::[0-9]{1,5}/[a-z0-9._-]+)?(?:/[a-z0-9._-]+)*)"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
@@ -107,8 +108,41 @@ class Helm:
         """Return a command as a shell takes it."""
         return shlex.join(["helm", *words, *self._target()])
 
-    async def run(self, words: Sequence[str]) -> None:
-        """Run a command. Variables that name another cluster than its options are ignored. Raises `JoinError`."""
+    async def obstacle(self, release: str) -> str:
+        """Return why a release cannot be installed or upgraded with the agent's chart. Empty: it can.
+
+        ``helm upgrade --install`` would replace all objects of a release of another chart.
+
+        Raises:
+            JoinError: The release cannot be read.
+        """
+        try:
+            revisions = json.loads(await self.run(["history", release, "--max=1", "--output=json"]) or "[]")
+        except JoinError as error:
+            if str(error).endswith(_NO_RELEASE):
+                return ""
+            raise
+        except ValueError as error:
+            raise JoinError(f"helm history: {error}") from error
+        for revision in revisions:
+            chart, status = str(revision.get("chart")), str(revision.get("status"))
+            name = f"Helm release {self.namespace}/{release}"
+            if not chart.startswith(f"{AGENT}-"):
+                return f"{name} is of chart {chart!r}, not of {AGENT}. Choose another namespace: --namespace"
+            if status.startswith("pending-") or status == "uninstalling":
+                verb = "rollback" if status in ("pending-upgrade", "pending-rollback") else "uninstall"
+                return (
+                    f"{name} has status {status}: another helm is running, or was interrupted. In the latter case, "
+                    f"run {self.line([verb, release])} first"
+                )
+        return ""
+
+    async def run(self, words: Sequence[str]) -> str:
+        """Run a command and return its output. Variables that name another cluster than its options are ignored.
+
+        Raises:
+            JoinError: The command failed.
+        """
         environment = {name: value for name, value in self.variables.items() if not name.startswith(_TARGET_VARIABLES)}
         try:
             process = await asyncio.create_subprocess_exec(
@@ -117,15 +151,16 @@ class Helm:
                 *self._target(),
                 env=environment,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
-            _, errors = await process.communicate()
+            output, errors = await process.communicate()
         except OSError as error:
             raise JoinError(f"{self.program}: {error.strerror or error}") from error
         if process.returncode:
             reason = " ".join(errors.decode(errors="replace").split())
             raise JoinError(f"helm {words[0]}: {reason or f'exit code {process.returncode}'}")
+        return output.decode(errors="replace")
 
     def _target(self) -> list[str]:
         return [f"--kubeconfig={self.kubeconfig}", f"--kube-context={self.context}", f"--namespace={self.namespace}"]

@@ -289,6 +289,8 @@ class Join:
         if not dry_run:
             await self._helm.run(installation.helm)
             return
+        if obstacle := await self._helm.obstacle(installation.release):
+            raise JoinError(f"{self._cluster}: {obstacle}")
         for verb in ("create", "patch"):
             await self._cluster.check_right(verb, DEPLOYMENT, Key(AGENT, self._options.namespace))
         for verb in ("create", "update", "list"):  # helm stores the release in a Secret

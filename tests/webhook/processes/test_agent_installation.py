@@ -218,6 +218,38 @@ async def test_an_error_of_helm_is_one_line(tmp_path):
         await Helm(str(tmp_path / "gone"), tmp_path, "member", "quay", {}).run(["upgrade", "a"])
 
 
+@pytest.mark.parametrize(
+    ("chart", "status", "obstacle"),
+    [
+        pytest.param("harbormaster-agent-0.1.0", "deployed", "", id="own"),
+        pytest.param("harbormaster-agent-0.1.0-rc.1", "failed", "", id="failed-before"),
+        pytest.param(
+            "nginx-1.0.0", "deployed", "quay/a is of chart 'nginx-1.0.0', not of harbormaster-agent", id="other"
+        ),
+        pytest.param("harbormaster-agent-0.1.0", "pending-install", "run helm uninstall a ", id="install"),
+        pytest.param("harbormaster-agent-0.1.0", "pending-upgrade", "run helm rollback a ", id="upgrade"),
+        pytest.param("harbormaster-agent-0.1.0", "uninstalling", "run helm uninstall a ", id="uninstall"),
+    ],
+)
+async def test_a_release_of_another_chart_and_an_interrupted_one_are_obstacles(tmp_path, chart, status, obstacle):
+    history = [{"revision": 1, "status": status, "chart": chart}]
+    script = (
+        "import json, sys\nassert sys.argv[1:5] == ['history', 'a', '--max=1', '--output=json']\n"
+        f"print(json.dumps({history!r}))"
+    )
+    reason = await helm_program(tmp_path, script).obstacle("a")
+    assert obstacle in reason
+    assert bool(obstacle) == bool(reason)
+
+
+async def test_no_release_is_no_obstacle_and_an_unreadable_one_is_an_error(tmp_path):
+    assert await helm_program(tmp_path, "import sys\nsys.exit('Error: release: not found')").obstacle("a") == ""
+    with pytest.raises(JoinError, match=r"^helm history: Error: forbidden$"):
+        await helm_program(tmp_path, "import sys\nsys.exit('Error: forbidden')").obstacle("a")
+    with pytest.raises(JoinError, match=r"^helm history: "):
+        await helm_program(tmp_path, "print('WARNING')").obstacle("a")
+
+
 def test_helm_is_looked_for_on_the_path(tmp_path):
     variables = {"PATH": str(tmp_path)}
     assert Helm.find(tmp_path, "member", "quay", variables) is None
