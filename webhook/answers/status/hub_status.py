@@ -23,7 +23,7 @@ STATUS_KINDS: Final = (
 )
 """Kinds that a status is computed from, besides the resource snapshots of pending removals."""
 _STEP: Final = 100
-"""Number of placements that are read without a pause."""
+"""Number of placements, or of those with pending removals, that are read without a pause."""
 
 Removals = Callable[[Sequence[PlacementRef]], Awaitable[list[PlacementRemovals]]]
 
@@ -71,4 +71,8 @@ class HubStatus:
         return placements
 
     async def _cached_removals(self, refs: Sequence[PlacementRef]) -> list[PlacementRemovals]:
-        return self._advisor.removals(refs)
+        removals: list[PlacementRemovals] = []
+        for start in range(0, len(refs), _STEP):
+            removals += self._advisor.removals(refs[start : start + _STEP])
+            await asyncio.sleep(0)
+        return removals
