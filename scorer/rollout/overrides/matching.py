@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import IGNORE_RESOURCE_OVERRIDES, PARENT_OVERRIDE, SNAPSHOT_REFUSED
 from scorer.api.placement.override import PlacementScope
 from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, label, name_of, namespace_of
-from scorer.api.values.quoting import printable
+from scorer.api.values.quoting import printable, shortened
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.overrides.rules import RulesError, describe_override, member_labels, override_spec, read_rules
@@ -24,6 +24,8 @@ from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.snapshots.overrides import latest_override_snapshots, snapshot_obstacle
 from scorer.rollout.snapshots.resources import is_envelope
 
+LONGEST_REFUSAL: Final = 1000
+"""Maximum length of the reason for a refused snapshot, in characters."""
 _MOST_NAMED: Final = 3
 """Maximum number of overrides that a message names."""
 
@@ -129,7 +131,9 @@ def describe_awaited(awaited: Sequence[JsonObject]) -> str:
 
 def _describe_awaited(snapshot: JsonObject) -> str:
     obstacle = snapshot_obstacle(label(snapshot, PARENT_OVERRIDE)) or annotation(snapshot, SNAPSHOT_REFUSED)
-    return f"{describe_override(snapshot)} ({printable(obstacle)})" if obstacle else describe_override(snapshot)
+    # The annotation can be up to 256 KiB long, if a user has written it. A condition with more than 32 KiB is refused.
+    reason = shortened(printable(obstacle), LONGEST_REFUSAL)
+    return f"{describe_override(snapshot)} ({reason})" if obstacle else describe_override(snapshot)
 
 
 def placed_targets(

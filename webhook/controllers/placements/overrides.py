@@ -29,7 +29,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.api.values.quoting import printable, shortened
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.overrides.matching import placement_key
+from scorer.rollout.overrides.matching import LONGEST_REFUSAL, placement_key
 from scorer.rollout.overrides.rules import override_spec
 from scorer.rollout.snapshots.overrides import plan_override_snapshots, plan_retirement, surplus_override_snapshots
 from scorer.staged_update.execution.engine import is_over
@@ -47,9 +47,6 @@ UNUSED_GRACE: Final = timedelta(minutes=1)
 Another controller or replica may have read it as the latest one, and be about to write a binding or a run that names
 it. A lost binding that names it is about to be recreated.
 """
-
-LONGEST_REFUSAL: Final = 1000
-"""Maximum length of a noted refusal, in characters."""
 
 
 @dataclass(frozen=True, slots=True)

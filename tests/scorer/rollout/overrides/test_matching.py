@@ -4,8 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from scorer.api.names import SNAPSHOT_REFUSED
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster, placement_key
+from scorer.rollout.overrides.matching import (
+    describe_awaited,
+    matching_overrides,
+    overrides_by_cluster,
+    placement_key,
+)
 from scorer.rollout.overrides.rules import RulesError, read_rules
 from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
@@ -296,3 +302,13 @@ def test_rules_that_slipped_past_admission_hold_everywhere_so_that_they_are_seen
     assert isinstance(error, RulesError)
     assert all(word in error.message for word in words)
     assert overrides_by_cluster([snapshot], {"a": make_member()}).by_cluster == {"a": Overrides(("o-0",))}
+
+
+def test_a_long_reason_of_a_refused_snapshot_fits_into_a_condition():
+    """A user can write the annotation, and the API server refuses a condition with more than 32 KiB."""
+    awaited = [make_snapshot(name, NAMESPACE) for name in ("a", "b", "c", "d")]
+    for snapshot in awaited:
+        snapshot["metadata"]["annotations"] = {SNAPSHOT_REFUSED: "x" * 200_000}
+    message = describe_awaited(awaited)
+    assert message.endswith(" and 1 more")
+    assert len(message) < 5000
