@@ -22,11 +22,13 @@ from scorer.api.kinds import (
     POLICY_SNAPSHOT,
     RESOURCE_SNAPSHOT,
     WORK,
+    Kind,
 )
 from webhook.kube.client.api_server import ApiServer
-from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.hub_store import PAGE
 from webhook.kube.client.paths import path_of
 from webhook.kube.ports import ForbiddenError, NotFoundError
+from webhook.kube.transport.serialization import METADATA_LIST
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 
 _NOT_COUNTED: Final = frozenset(
@@ -95,15 +97,26 @@ async def unregister(server: ApiServer, name: str) -> Unregistered:
             removed[f"{kind.kind}/{name}"] = True
         except NotFoundError:
             removed[f"{kind.kind}/{name}"] = False
-    store = HubStore(server)
     remaining: dict[str, Remaining | None] = {}
     for kind in COUNTED:
         try:
-            items = (await store.list(kind)).items
-            finalized = sum(bool(item["metadata"].get("finalizers")) for item in items)
-            remaining[kind.kind] = Remaining(len(items), finalized)
+            remaining[kind.kind] = await _count(server, kind)
         except ForbiddenError:
             remaining[kind.kind] = None
         except NotFoundError:  # this hub does not have the kind
             remaining[kind.kind] = Remaining(0, 0)
     return Unregistered(removed, remaining)
+
+
+async def _count(server: ApiServer, kind: Kind) -> Remaining:
+    """Count the objects of a kind. Reads only their metadata: an envelope can have more than 1 MB."""
+    objects = finalized = 0
+    query = {"limit": str(PAGE)}
+    while True:
+        page = await server.request("GET", path_of(kind), query=query, accept=METADATA_LIST)
+        items = page.get("items") or ()
+        objects += len(items)
+        finalized += sum(bool(item["metadata"].get("finalizers")) for item in items)
+        if not (token := page["metadata"].get("continue")):
+            return Remaining(objects, finalized)
+        query["continue"] = token

@@ -21,12 +21,18 @@ class Hub:
         self.there |= {path: {"metadata": {"resourceVersion": "1"}, "items": []} for path in (PLACEMENTS, *REST)}
         self.refusals = {}
 
-    async def request(self, method, path, **_):
+    async def request(self, method, path, *, query=None, accept=""):
         if refusal := self.refusals.get(str(path)):
             raise refusal
         if str(path) not in self.there:
             raise NotFoundError("it is not there")
-        return self.there.pop(str(path)) if method == "DELETE" else self.there[str(path)]
+        if method == "DELETE":
+            return self.there.pop(str(path))
+        assert "as=PartialObjectMetadataList" in accept
+        start, items = int(query.get("continue", 0)), self.there[str(path)]["items"]
+        end = start + int(query["limit"])
+        metadata = {"resourceVersion": "1", **({"continue": str(end)} if end < len(items) else {})}
+        return {"metadata": metadata, "items": items[start:end]}
 
 
 @pytest.fixture
@@ -70,6 +76,11 @@ async def test_overrides_runs_and_budgets_are_counted_and_what_the_loop_makes_is
         "ClusterResourceOverride: 1 remaining",
         "ClusterResourcePlacementDisruptionBudget: 2 remaining",
     ]
+
+
+async def test_all_pages_are_counted_from_metadata_alone(hub):
+    hub.there[PLACEMENTS]["items"] = [{"metadata": {"name": f"p{number}"}} for number in range(1200)]
+    assert (await words(hub))[2:] == ["ClusterResourcePlacement: 1200 remaining"]
 
 
 async def test_what_may_not_be_listed_is_said_and_what_is_not_served_is_not(hub):

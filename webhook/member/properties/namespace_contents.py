@@ -25,6 +25,7 @@ from scorer.api.unstructured.documents import dicts_at, metadata_of, name_of
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import path_of
 from webhook.kube.ports import ForbiddenError, StoreError
+from webhook.kube.transport.serialization import METADATA_LIST
 from webhook.member.objects.owner_references import is_applied_work, owners
 
 MOST_NAMESPACES: Final = 50
@@ -37,7 +38,6 @@ POLL: Final = timedelta(seconds=5)
 """Interval between two checks for namespaces that are due, so that a new one is counted soon."""
 PAUSE: Final = timedelta(milliseconds=250)
 """Pause between two requests: at most four per second, a negligible load on the member's API server."""
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 _CLAIM: Final = KINDS["", "PersistentVolumeClaim"]
 _KINDS: Final = tuple(
     KINDS[group, kind]
@@ -124,7 +124,7 @@ class NamespaceCounter:
         """Return the metadata of the first objects of a kind, and whether there are more."""
         await asyncio.sleep(self._pause)
         query = {"limit": str(PAGE)}
-        answer = await self._server.request("GET", path_of(kind, namespace), query=query, accept=_METADATA)
+        answer = await self._server.request("GET", path_of(kind, namespace), query=query, accept=METADATA_LIST)
         return dicts_at(answer, "items"), bool(metadata_of(answer).get("continue"))
 
 
