@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import orjson
 
-from scorer.api.kinds import KINDS, group_kind
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.unstructured.documents import name_of, namespace_of, spec_of
 from scorer.api.unstructured.json_patch import PatchError, apply_patch
+from scorer.api.unstructured.secrets import holds_secret
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.matching import OverrideTarget, selected_by, selections_of
 from scorer.rollout.overrides.rules import (
@@ -38,7 +38,6 @@ LABEL_VARIABLE: Final = "${MEMBER-CLUSTER-LABEL-KEY-"
 _VARIABLE_START: Final = b"${MEMBER-CLUSTER-"
 _LABEL: Final = re.compile(re.escape(LABEL_VARIABLE) + r'([^}"\\]*)(\})?')
 _SHOWN: Final = 200
-_SECRET: Final = KINDS["", "Secret"].group_kind
 
 
 class VariableError(ValueError):
@@ -127,7 +126,9 @@ class _SnapshotOverride:
                 # An absent value and null are the same on the wire.
                 value = substitute(patch.get("value"), name_of(self._member), self._labels)
             except VariableError as error:
-                reason = "a variable in the value cannot be replaced" if _is_secret(content) else str(error)
+                reason = str(error)
+                if _is_confidential(content, rule):
+                    reason = "a variable in the value cannot be replaced"
                 return self._error(content, rule, at, position, reason)
             operations.append({**patch, "value": value})
         try:
@@ -149,7 +150,8 @@ class _SnapshotOverride:
         patch = rule.patches[position]
         text = f"jsonPatchOverrides[{position}] {patch.get('op')} {_cut(str(patch.get('path')))}"
         if "value" in patch and patch.get("op") != "remove":
-            text += f" = {_format_value(patch['value'], content)}"
+            value = "(hidden)" if _is_confidential(content, rule) else _cut(dump_json(patch["value"]).decode())
+            text += f" = {value}"
         return OverrideError(f"{self._object_place(content, at)}: {text}: {_cut(reason)}")
 
 
@@ -204,13 +206,12 @@ def _name(content: JsonObject) -> str:
     )
 
 
-def _format_value(value: Any, content: JsonObject) -> str:
-    """Return a value for a message. Secrets are hidden, because more users may read the message than the override."""
-    return "(hidden)" if _is_secret(content) else _cut(dump_json(value).decode())
+def _is_confidential(content: JsonObject, rule: ParsedOverrideRule) -> bool:
+    """Return whether messages must not contain values of a rule, because more users may read them than the override.
 
-
-def _is_secret(content: JsonObject) -> bool:
-    return group_kind(content) == _SECRET
+    The object may be a Secret, or an envelope with one, or the rule may add one.
+    """
+    return holds_secret([content, *(patch.get("value") for patch in rule.patches)])
 
 
 def _cut(text: str) -> str:

@@ -213,6 +213,39 @@ def test_a_long_value_is_cut_and_a_secret_is_not_told():
     assert "(hidden)" in secret.message
 
 
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"token": "plain"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "patches"),
+    [
+        pytest.param(make_object(), [{"op": "add", "path": "/data/none/x", "value": SECRET}], id="value"),
+        pytest.param(
+            make_object(),
+            [
+                {"op": "add", "path": "/data/keys", "value": SECRET},
+                {"op": "add", "path": "/data/keys/stringData/none/x", "value": "plain"},
+            ],
+            id="earlier-value",
+        ),
+        pytest.param(
+            {**make_object(), "data": {"keys": SECRET}},
+            [{"op": "replace", "path": "/data/keys/stringData/none", "value": "plain"}],
+            id="object-with-a-secret",
+        ),
+        pytest.param(
+            {**make_object(), "data": {"keys": SECRET}},
+            [{"op": "add", "path": "/data/keys/stringData/x", "value": "${MEMBER-CLUSTER-LABEL-KEY-plain}"}],
+            id="variable",
+        ),
+    ],
+)
+def test_a_secret_in_another_object_is_not_told(content, patches):
+    error = overridden(content, make_snapshot("o-0", {"clusterSelector": EVERYWHERE, "jsonPatchOverrides": patches}))
+    assert "(hidden)" in error.message
+    assert "plain" not in error.message
+
+
 def test_a_snapshot_that_is_gone_is_an_error_for_every_object():
     kept, gone = make_snapshot("a-0", put("x", "1")), make_snapshot("b-0", put("y", "1"), namespace="dock")
     override = binding_override(make_binding(kept, gone), MEMBER, [kept])
