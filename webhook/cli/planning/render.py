@@ -37,7 +37,8 @@ that names one), -f holds the proposed changes. Objects of a hub that harbormast
 latest resource snapshot of a placement. A removal that needs a confirmation counts as confirmed.
 
 -o diff compares with the objects that each cluster has now, or with --base, and prints clusters with equal changes
-together. -o dir=OUT writes a folder for each cluster, as Argo CD and Flux read it, and keeps other files there.
+together. -o dir=OUT writes a folder for each cluster, as Argo CD and Flux read it, and keeps other files there. With
+--cluster or --placement, it also keeps the files of earlier runs. It writes nothing if an object cannot be made.
 
 Values of Secrets are hidden in every output. A value that changes is marked. A folder omits objects with Secrets.
 
@@ -198,7 +199,11 @@ def command(options: _RenderOptions, output: str, namespace: str | None, now: da
     for line in (*coverage_lines(document), *assumption_lines(document), *_uncertainties(document)):
         complain(f"note: {line}")
     problems = list(_problems(document))
-    code = _print_rendered(document, output, overwrite=options.overwrite, side="base" if options.compared else "live")
+    code = 0
+    if not output.startswith(_FOLDER):
+        code = _print_rendered(document, output, "base" if options.compared else "live")
+    elif not problems:
+        _write(_objects_by_cluster(document), Path(output.removeprefix(_FOLDER)), options)
     if problems:
         raise UserError(problems)
     return code
@@ -271,18 +276,14 @@ def _problems(document: JsonObject) -> Iterator[str]:
             yield f"{reference(entry)} on {failure['cluster']}: {failure['message']}"
 
 
-def _print_rendered(document: JsonObject, output: str, *, overwrite: bool, side: str) -> int:
-    """Print or write an answer, and return the exit code."""
-    if output == "json":
-        print_document(document, output)
-        return 0
+def _print_rendered(document: JsonObject, output: str, side: str) -> int:
+    """Print an answer, and return the exit code."""
     if output == "diff":
         return CHANGES if print_differences(document, side) else 0
-    objects = list(_objects_by_cluster(document))
-    if output == "yaml":
-        _print_objects(objects)
+    if output == "json":
+        print_document(document, output)
     else:
-        _write(objects, Path(output.removeprefix(_FOLDER)), overwrite=overwrite)
+        _print_objects(_objects_by_cluster(document))
     return 0
 
 
@@ -336,8 +337,8 @@ def print_differences(document: JsonObject, side: str) -> bool:
     return differs
 
 
-def _write(objects: Iterable[_PlacedObject], folder: Path, *, overwrite: bool) -> None:
-    """Write a folder per cluster.
+def _write(objects: Iterable[_PlacedObject], folder: Path, options: _RenderOptions) -> None:
+    """Write a folder per cluster. Files of earlier runs are removed only if all clusters and placements are rendered.
 
     Raises:
         UserError: Two placements have different content for one object, or the folder cannot be written.
@@ -366,7 +367,12 @@ def _write(objects: Iterable[_PlacedObject], folder: Path, *, overwrite: bool) -
         owners.setdefault((item.cluster, name), item.placement)
     if conflicts:
         raise UserError(conflicts)
-    removed = write_folder(folder, files, overwrite=overwrite)
+    removed = write_folder(
+        folder,
+        files,
+        overwrite=options.overwrite,
+        removes_others=not (options.clusters or options.placements),
+    )
     count = sum(map(len, files.values()))
     complain(f"{folder}: {count} files for {len(files)} clusters written, {removed} stale files removed")
     if secrets:

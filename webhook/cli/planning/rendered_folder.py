@@ -56,13 +56,16 @@ def _encoded(letter: str) -> str:
     return "".join(f"%{byte:02x}" for byte in letter.encode(errors="surrogatepass"))
 
 
-def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwrite: bool) -> int:
-    """Make a folder hold exactly these files of harbormaster, and return the number of files that were removed.
+def write_folder(
+    folder: Path, files: Mapping[str, Mapping[str, str]], *, overwrite: bool, removes_others: bool = True
+) -> int:
+    """Write files of harbormaster to a folder, and return the number of its files that were removed.
 
     Args:
         folder: The folder. It is created if it does not exist.
         files: Texts by file name, by name of the folder of the cluster.
         overwrite: Whether a folder that is not ours may be used.
+        removes_others: Whether to remove files of earlier runs that are not in *files*.
 
     Raises:
         UserError: The folder is not ours, or cannot be written. Nothing has changed then, or single clusters have.
@@ -79,12 +82,12 @@ def write_folder(folder: Path, files: Mapping[str, Mapping[str, str]], *, overwr
             written, replaced = Path(temporary, _NEW), Path(temporary, _OLD)
             replaced.mkdir()
             for cluster, texts in files.items():
-                _write(written / cluster, folder / cluster, texts)
+                _write(written / cluster, folder / cluster, texts, keeps_own=not removes_others)
             _mark(folder)
             removed = 0
             for cluster in files:
                 removed += _replace(written / cluster, folder / cluster, replaced / cluster)
-            for stale in _own_folders(folder):
+            for stale in _own_folders(folder) if removes_others else ():
                 if stale.name not in files:
                     removed += _remove(stale, replaced / stale.name)
             return removed
@@ -174,12 +177,12 @@ def _own_folders(folder: Path) -> list[Path]:
     return [child for child in sorted(folder.iterdir()) if child.is_dir() and _is_ours(child)]
 
 
-def _write(place: Path, target: Path, texts: Mapping[str, str]) -> None:
-    """Write the folder of a cluster to *place*, with the other files in *target*."""
+def _write(place: Path, target: Path, texts: Mapping[str, str], *, keeps_own: bool) -> None:
+    """Write the folder of a cluster to *place*, with the other files in *target*, if *keeps_own* also with ours."""
     place.mkdir(parents=True)
     if target.is_dir() and not target.is_symlink():
         for child in target.iterdir():
-            if child.name not in texts and child.name != FOLDER_MARKER and not _is_own_file(child):
+            if child.name not in texts and child.name != FOLDER_MARKER and (keeps_own or not _is_own_file(child)):
                 _copy(child, place / child.name)
     for name, text in texts.items():
         (place / name).write_text(FILE_MARKER + text, encoding="utf-8")

@@ -259,6 +259,26 @@ class TestOutputFolder:
             result = cli("render", "-f", folder, *words, "-o", f"dir={folder / place}")
             assert result.exit_code == 0, result.stderr
 
+    def test_nothing_is_written_if_objects_of_a_cluster_cannot_be_made(self, cli, fleet, tmp_path):
+        out = tmp_path / "out"
+        cli("render", "-f", fleet(config_map(a="1")), "-o", f"dir={out}")
+        before = {path: path.read_bytes() for path in out.rglob("*.yaml")}
+        patch = {"op": "replace", "path": "/data/none", "value": "2"}
+        changed = fleet(config_map(a="2"), override(patch, labels={"sea": "north"}))
+        result = cli("render", "-f", changed, "-o", f"dir={out}")
+        assert result.exit_code == 1
+        assert "error: crp/web on dover: " in result.stderr
+        assert {path: path.read_bytes() for path in out.rglob("*.yaml")} == before
+
+    @pytest.mark.parametrize("words", [["--cluster", "genoa"], ["--placement", "web"], []])
+    def test_only_a_complete_run_removes_other_files_of_earlier_runs(self, cli, fleet, tmp_path, words):
+        out = tmp_path / "out"
+        cli("render", "-f", fleet(config_map("old", a="1")), "-o", f"dir={out}")
+        result = cli("render", "-f", fleet(config_map("new", a="1")), *words, "-o", f"dir={out}")
+        assert result.exit_code == 0, result.stderr
+        assert (out / "genoa" / "configmap_shop_new.yaml").exists()
+        assert [(out / name / "configmap_shop_old.yaml").exists() for name in ("dover", "genoa")] == [bool(words)] * 2
+
 
 class TestProblems:
     """Mistakes, and objects that cannot be made."""
