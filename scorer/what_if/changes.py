@@ -6,11 +6,12 @@ Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.family import FAMILIES
-from scorer.api.kinds import MEMBER_CLUSTER, group_kind
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, group_kind
 from scorer.api.meta import JsonObject, format_time, without_nulls
 from scorer.api.unstructured.documents import (
     generation_of,
@@ -145,6 +146,22 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     )
     reported = fleet_with_namespaces(new_state, lambda: hub.objects)
     return hub if reported is fleet else replace(hub, state=replace(new_state, fleet=reported))
+
+
+def with_namespaced_objects(state: HubState, changes: HypotheticalChanges) -> HypotheticalChanges:
+    """Return *changes* that also delete the objects in deleted namespaces, except objects that they write.
+
+    Bindings and snapshots are left alone: the deletion of their placement decides about them.
+    """
+    names = {item.name for item in changes.deleted if (item.group, item.kind) == NAMESPACE.group_kind}
+    if not names:
+        return changes
+    documents = chain(
+        *(state.placements, state.runs, state.strategies, state.approval_requests, state.overrides), state.content()
+    )
+    identities = {identity_of(document) for document in documents if namespace_of(document) in names}
+    written = set(map(identity_of, changes.objects))
+    return replace(changes, deleted=changes.deleted | (identities - written))
 
 
 def _reselecting(placements: Iterable[JsonObject], changes: Mapping[ObjectKey, JsonObject]) -> Iterator[ObjectKey]:

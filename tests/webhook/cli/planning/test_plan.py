@@ -182,6 +182,22 @@ class TestOnFiles:
         by_kind = cli("plan", "--on", base, "--delete", "clusterresourceplacement/web", "-o", "json")
         assert by_kind.exit_code == 2
 
+    def test_a_deleted_namespace_takes_the_objects_in_it_along(self, cli, base, tmp_path):
+        config_map = make_config_map("rates", "shop", value="1")
+        selector = {"group": "", "version": "v1", "kind": "ConfigMap", "name": "rates"}
+        placements = [make_placement("local", selectors=[selector], namespace=home) for home in ("shop", "other")]
+        namespaces = [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("shop", "other")
+        ]
+        hub = write(tmp_path / "more.yaml", *namespaces, config_map, *placements)
+        result = cli("plan", "--on", base, "--on", hub, "--delete", "ns/shop", "-o", "json")
+        assert result.exit_code == 2, result.stderr
+        plan = json.loads(result.stdout)
+        (entry,) = [entry for entry in plan["placements"] if entry["rollout"]["type"] == "Deletion"]
+        assert (entry["namespace"], entry["changed"]) == ("shop", True)
+        assert [removal["verdict"] for removal in entry["rollout"]["contentRemovals"]] == ["Orphaned"]
+        assert [verdict["kind"] for verdict in plan["admission"]] == ["Namespace"]
+
     @pytest.mark.parametrize(
         ("words", "message"),
         [
