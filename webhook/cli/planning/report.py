@@ -71,13 +71,14 @@ class PlanReport(NamedTuple):
 def with_unused(document: JsonObject, unused: Counter[str]) -> JsonObject:
     """Return a plan that also counts objects that it does not use as not judged, by kind.
 
-    NodePools that were simulated count as judged.
+    Written NodePools that were simulated count as judged, but not deleted ones.
     """
     if "complete" not in document:  # an older server
         return document
     counts = unused + Counter({entry["kind"]: entry["count"] for entry in document["notJudged"]})
     if "nodePools" in document:
-        del counts[NODE_POOL.kind]
-    complete = not (counts or document["hidden"] or document["unread"])
-    not_judged = [{"kind": kind, "count": count} for kind, count in sorted(counts.items())]
+        deletions = [verdict for verdict in document["admission"] if verdict["operation"] == "DELETE"]
+        counts[NODE_POOL.kind] = sum(verdict["kind"] == NODE_POOL.kind for verdict in deletions)
+    not_judged = [{"kind": kind, "count": count} for kind, count in sorted(counts.items()) if count]
+    complete = not (not_judged or document["hidden"] or document["unread"])
     return {**document, "complete": complete, "notJudged": not_judged}

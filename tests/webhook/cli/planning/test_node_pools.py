@@ -97,3 +97,11 @@ def test_a_large_cluster_is_not_simulated(cli, dump, tmp_path, monkeypatch):
     result = cli("plan", "--on", dump, "-f", write(tmp_path / "changed.yaml", pool(team="new")), *NOW, "-o", "json")
     assert "nodePools" not in json.loads(result.stdout)
     assert "note: no NodePools are simulated beyond 1 nodes" in result.stderr
+
+
+def test_a_deleted_pool_is_not_judged_beside_a_simulated_one(cli, dump, tmp_path):
+    old = write(tmp_path / "old.yaml", {**pool(), "metadata": {"name": "old"}})
+    words = ["plan", "--on", dump, "--on", old, "-f", write(tmp_path / "changed.yaml", pool(team="new")), *NOW]
+    assert json.loads(cli(*words, "-o", "json").stdout)["complete"]
+    result = cli(*words, "--delete", "nodepool/old", "--require-complete", "-o", "json")
+    assert (result.exit_code, json.loads(result.stdout)["notJudged"]) == (1, [{"kind": "NodePool", "count": 1}])
