@@ -39,6 +39,7 @@ _INTEGERS: Final = (
     (re.compile(r"[-+]?0[bB][01]+", re.ASCII), 2),
 )
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_BIDI: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _LONGEST_NUMBER: Final = 400
 _EXACT: Final = 2**53
 
@@ -256,8 +257,12 @@ def _integer(value: int, text: str) -> int | float:
 
 
 def format_yaml(*values: Any) -> str:
-    """Write *values*, decoded JSON, as YAML documents that read back the same, here and in kubectl."""
-    return str(yaml.dump_all(values, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=120))
+    """Write *values*, decoded JSON, as YAML documents that read back the same, here and in kubectl.
+
+    Characters that change the direction of text are escaped, because they could disguise a value.
+    """
+    text = str(yaml.dump_all(values, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=120))
+    return _BIDI.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text)
 
 
 class _Writer(_Dumper):  # type: ignore[misc]  # whichever of two classes is there
@@ -270,7 +275,9 @@ class _Writer(_Dumper):  # type: ignore[misc]  # whichever of two classes is the
 
 def _represent_text(dumper: Any, text: str) -> Any:
     style = None
-    if "\n" in text and text.strip() and not any(line != line.rstrip() for line in text.split("\n")):
+    if _BIDI.search(text):
+        style = '"'  # the only style with escapes
+    elif "\n" in text and text.strip() and not any(line != line.rstrip() for line in text.split("\n")):
         style = "|"
     elif _misleads(text):
         style = "'"

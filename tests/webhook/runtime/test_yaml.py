@@ -143,3 +143,11 @@ def test_merges_nest_no_deeper_than_anything_else(inner):
     assert parse_yaml(nested(90))[0].value == {"a": {"b": 1}}
     with pytest.raises(YamlError, match="nested deeper than 100 levels"):
         parse_yaml(nested(900))
+
+
+@pytest.mark.parametrize("text", ["a\u202eb", "a\nb\u2066c\n", "\\\u200f", "a " * 90 + "\u202e"])
+def test_the_direction_of_text_is_escaped(text):
+    document = {text: [text, "plain"]}
+    written = format_yaml(document)
+    assert written.isascii()
+    assert parse_yaml(written)[0].value == document
