@@ -85,6 +85,11 @@ class Rendering:
             self.search.rendered.add(templates)
             self._used.setdefault(renderer.name, []).append(str(chart))
 
+    @property
+    def failure_count(self) -> int:
+        """The number of kustomizations and charts of ours that could not be rendered."""
+        return len(self._failures)
+
     def _is_searched(self, chart: Path) -> bool:
         """Return whether the chart is in a folder that was searched, and its path contains no link."""
         searched = (Path(path) for path in (*self.search.files.paths, *self.search.files.searched))

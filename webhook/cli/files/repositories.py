@@ -43,6 +43,8 @@ from webhook.cli.files.search import STDIN_NAME, Files, Search, UnknownKinds
 
 _MOST_NOTES: Final = 20
 _PATCH: Final = "patch of a kustomization"
+_KUSTOMIZATION: Final = "Kustomization"
+_CHART: Final = "Helm chart"
 _NO_OBJECT: Final = "not a Kubernetes object"
 _UNREADABLE: Final = "neither YAML nor JSON"
 _ONE_ENVIRONMENT: Final = "Name the files of one environment with -f"
@@ -59,7 +61,8 @@ class Repository:
         texts: The text of each file, by the file name of `DocumentSource`.
         notes: Notes on skipped documents, for users.
         read_only: Node classes and NodeOverlays, which their providers validate.
-        unused: Number of skipped objects, by kind: of unknown kinds, incomplete ones, and unused node classes.
+        unused: Number of skipped objects, by kind: of unknown kinds, incomplete ones, and unused node classes. Also of
+            charts and kustomizations that are not rendered.
     """
 
     loaded: list[Loaded] = field(default_factory=list)
@@ -142,6 +145,7 @@ def read_repository(
     if not (files.searched or any(sorter.sources) or search.templates):
         raise UserError(f"no objects in {files}{' that are not ignored' if search.ignored else ''}")
     renderings = sorter.render(search) if files.render else []
+    sorter.unused[_CHART] += len(search.templates.keys() - search.rendered)
     repository = sorter.repository(namespace, definitions(SourceDocument(item.document, item.source) for item in hub))
     for note in (*search.notes(), *renderings, *repository.notes):
         complain(f"note: {note}")
@@ -214,6 +218,7 @@ class _Sorter:
         rendering = Rendering(search, self.kustomizations, self.found)
         ours = {os.path.normpath(entry.source.file) for entry in self.found if is_ours(entry.document)}
         rendering.render_kustomizations(ours)
+        self.unused[_KUSTOMIZATION] += rendering.failure_count
         rendering.render_charts()
         self.found = [entry for entry in self.found if os.path.normpath(entry.source.file) not in rendering.replaced]
         self.found += rendering.found

@@ -85,6 +85,8 @@ def test_without_a_program_the_files_are_judged(cli, overlay, path):
     assert (result.exit_code, result.stdout) == (0, "1 object: 0 errors, 0 warnings\n")
     assert "note: prod: not rendered: neither kustomize nor kubectl is on the PATH" in result.stderr
     assert not path.calls.exists()
+    planned = cli("plan", "-f", ".", "--require-complete", "--now", "2026-06-10T12:00:00Z")
+    assert (planned.exit_code, "not complete: not judged: Kustomization (1)" in planned.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -178,3 +180,9 @@ def test_a_chart_that_is_not_rendered_is_skipped(cli, chart, path, reason):
     result = cli("lint", "charts")
     assert (result.exit_code, path.calls.exists()) == (0, False), result.output
     assert "skipped: templates of a Helm chart; `helm template` renders them" in result.stderr
+
+
+def test_a_plan_without_the_objects_of_a_chart_is_not_complete(cli, chart, path):
+    write(Path("charts/namespace.yaml"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    result = cli("plan", "-f", "charts", "--require-complete")
+    assert (result.exit_code, "not complete: not judged: Helm chart (1)" in result.stderr) == (1, True)
