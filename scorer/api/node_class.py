@@ -10,7 +10,7 @@ karpenter-provider-aws v1.15.2 ``pkg/apis/v1/ec2nodeclass.go``, karpenter-provid
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -217,13 +217,14 @@ def _with_defaults(spec: JsonObject, defaults: Mapping[str, Any]) -> JsonObject:
     return filled
 
 
-def _canonical(value: Any) -> Any:
-    """Return a value that is equal for lists of any order."""
+def _canonical(value: Any) -> Hashable:
+    """Return a value that is equal for lists of any order. Its size is linear in that of *value*."""
     if isinstance(value, dict):
-        return {key: _canonical(member) for key, member in sorted(value.items()) if member is not None}
+        members = ((key, _canonical(member)) for key, member in value.items() if member is not None)
+        return dict, frozenset(members)
     if isinstance(value, list):
-        return sorted({repr(_canonical(item)) for item in value})
-    return value
+        return list, frozenset(map(_canonical, value))
+    return type(value), value
 
 
 def _family(spec: Mapping[str, Any], fields: tuple[str, str]) -> str:

@@ -100,3 +100,12 @@ def node_class(subnet=None, ready=None):
 )
 def test_migration_between_subnets(old, new, migrates):
     assert migrates_subnet(old, new) is migrates
+
+
+def test_nested_lists_do_not_multiply_the_work():
+    """Comparing texts of nested lists would double their length with each level."""
+    deep, other = "a", "b"
+    for _ in range(90):
+        deep, other = [deep], [other]
+    assert changed_fields(EC2, {"tags": deep}, {"tags": deep}).hashed == ()
+    assert changed_fields(EC2, {"tags": deep}, {"tags": other}).hashed == ("tags",)
