@@ -130,8 +130,8 @@ class Job:
     def holds(self, condition):
         if condition == "true":
             return True
-        name, sign, wanted = re.fullmatch(r"(inputs\.[\w-]+) (==|!=) '(\w*)'", condition).groups()
-        return (self.value(name) == wanted) is (sign == "==")
+        tests = [re.fullmatch(r"(inputs\.[\w-]+) (==|!=) '(\w*)'", part).groups() for part in condition.split(" || ")]
+        return any((self.value(name) == expected) is (sign == "==") for name, sign, expected in tests)
 
     def output(self, name):
         return self.evaluated(ACTION["outputs"][name]["value"])

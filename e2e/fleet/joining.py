@@ -23,6 +23,7 @@ from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, WORK, Kind
 from scorer.api.unstructured.documents import is_deleting
 from scorer.membership.access import RBAC_GROUP
 from webhook.cli.root import root
+from webhook.history.record import PREFIX as HISTORY_PREFIX
 from webhook.kube.work_signing_keys import NAME as WORK_KEYS
 
 MEMBER = "berlin"
@@ -216,7 +217,8 @@ class Pair:
     def everything(self) -> dict[str, str]:
         """Return the versions of all objects on both sides that the commands could write.
 
-        Without the keys of the loop, and without namespaces that end with what the test before has left in them.
+        Without the keys and the history of the loop, which it writes when it has the time, and without namespaces that
+        are being deleted with what the previous test left in them.
         """
         versions = {}
         for cluster, objects in (("hub", self.on_hub), ("member", self.in_member)):
@@ -227,7 +229,7 @@ class Pair:
             for kind, item in items:
                 about = item["metadata"]
                 namespace = about["name"] if kind == NAMESPACE else about.get("namespace", "")
-                if about["name"] == WORK_KEYS or namespace in ending:
+                if about["name"] == WORK_KEYS or about["name"].startswith(HISTORY_PREFIX) or namespace in ending:
                     continue
                 versions[f"{cluster} {kind} {about.get('namespace', '')}/{about['name']}"] = about["resourceVersion"]
         return versions

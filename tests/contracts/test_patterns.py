@@ -30,6 +30,7 @@ NOT_SLOW = {
     "webhook/cli/text/jsonpath.py": "a template that the user types",
     "scorer/api/crd/table.py": "paths in definitions of the server that the user has named",
     "webhook/description/schemas.py": "our own docstrings",
+    "webhook/runtime/yaml.py": "only single characters are looked for, numbers are matched as a whole",
     "webhook/embedded/api_server/selectors.py": "a parameter of a URL, which is short",
 }
 """Modules that look inside texts for patterns which could take long there, and why they do not."""
