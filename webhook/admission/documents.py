@@ -10,7 +10,7 @@ from scorer.api.values.label_selector import LabelSelector
 from scorer.fleet import Fleet
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import UnknownStateError
-from webhook.validation.framework.label_index import LabelIndex
+from webhook.validation.framework.label_index import LabelIndexes
 
 _KindDocuments = Mapping[Key, JsonObject]
 
@@ -37,7 +37,7 @@ class DocumentSet:
         self._fleet = fleet
         self._sorted: dict[tuple[str, str], Sequence[JsonObject]] = {}
         self._labelled: dict[tuple[tuple[str, str], str], Mapping[tuple[str, str], list[JsonObject]]] = {}
-        self._by_labels: dict[tuple[tuple[str, str], str], LabelIndex] = {}
+        self._by_labels = LabelIndexes()
 
     @classmethod
     def of(cls, documents: Iterable[JsonObject], fleet: Fleet, complete_kinds: Iterable[Kind] = ()) -> "DocumentSet":
@@ -93,9 +93,7 @@ class DocumentSet:
 
     def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.candidates`."""
-        if (index := self._by_labels.get((kind.group_kind, namespace))) is None:
-            index = self._by_labels[kind.group_kind, namespace] = LabelIndex(self.list(kind, namespace))
-        return index.candidates(selector)
+        return self._by_labels.of(kind, namespace, self.list).candidates(selector)
 
     @property
     def fleet(self) -> Fleet:

@@ -28,7 +28,7 @@ from scorer.api.values.label_selector import LabelSelector
 from scorer.fleet import Fleet
 from webhook.access.user import UserInfo
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings
-from webhook.validation.framework.label_index import LabelIndex
+from webhook.validation.framework.label_index import LabelIndexes
 
 _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
 _BUILT_IN_GROUPS: Final = frozenset(kind.group for kind in BUILT_IN)
@@ -168,7 +168,7 @@ class DocumentHub:
         self._named: dict[tuple[str, str], Mapping[tuple[str, str], JsonObject]] = {}
         self._in_namespace: dict[tuple[str, str], Mapping[str, list[JsonObject]]] = {}
         self._labelled: dict[tuple[tuple[str, str], str], Mapping[tuple[str, str], list[JsonObject]]] = {}
-        self._by_labels: dict[tuple[tuple[str, str], str], LabelIndex] = {}
+        self._by_labels = LabelIndexes()
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
@@ -203,9 +203,7 @@ class DocumentHub:
 
     def candidates(self, kind: Kind, selector: LabelSelector, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.candidates`."""
-        if (index := self._by_labels.get((kind.group_kind, namespace))) is None:
-            index = self._by_labels[kind.group_kind, namespace] = LabelIndex(self.list(kind, namespace))
-        return index.candidates(selector)
+        return self._by_labels.of(kind, namespace, self.list).candidates(selector)
 
     def _of(self, kind: Kind) -> Sequence[JsonObject]:
         documents = self._documents.get(kind.group_kind)

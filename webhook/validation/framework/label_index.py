@@ -1,8 +1,9 @@
 """An index of objects by their labels, for many label selectors over the same objects."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
+from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import labels_of
 from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement
@@ -42,3 +43,17 @@ class LabelIndex:
                 return self._with_key.get(requirement.key, ())
             case _:
                 return None
+
+
+class LabelIndexes:
+    """The indexes of a hub, by kind and namespace. Each is made at its first use."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[tuple[tuple[str, str], str], LabelIndex] = {}
+
+    def of(self, kind: Kind, namespace: str, documents: Callable[[Kind, str], Iterable[JsonObject]]) -> LabelIndex:
+        """Return the index of the objects that *documents* returns for a kind and a namespace."""
+        key = (kind.group_kind, namespace)
+        if key not in self._indexes:
+            self._indexes[key] = LabelIndex(documents(kind, namespace))
+        return self._indexes[key]
