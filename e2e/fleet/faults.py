@@ -34,6 +34,7 @@ from e2e.fleet.processes import LEASE, SYSTEM
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
+from e2e.fleet.writes import assert_fenced
 from scorer.api.kinds import APPLIED_WORK, EVENT, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.names import PARENT_PLACEMENT
 from webhook.kube.client.paths import path_of
@@ -100,7 +101,7 @@ def kill_the_leader(fleet: Fleet, scene: Scene, *, placements: int, kills: int, 
 
 
 def pause_the_leader(fleet: Fleet, scene: Scene, *, placements: int) -> None:
-    """SIGSTOP past the lease, then SIGCONT: from the moment that another one leads, the old one writes nothing."""
+    """SIGSTOP past the lease, then SIGCONT: once another replica leads, the old one starts no write."""
     usual = fleet.reconcilers[0]
     kubeconfig = fleet.hub.write_kubeconfig("second-loop", fleet.loop_token(SECOND_ACCOUNT))
     second = fleet.add_reconciler("second", kubeconfig)
@@ -125,7 +126,7 @@ def pause_the_leader(fleet: Fleet, scene: Scene, *, placements: int) -> None:
             if event["user"]["username"] == LOOP_USER and _time(event["requestReceivedTimestamp"]) > acquired
             if event["objectRef"]["resource"] != "leases"
         ]
-        assert not late, f"another leads since {acquired}, and the old leader wrote: {late}"
+        assert_fenced(late)
     finally:
         second.stop()
         if not usual.program.running:

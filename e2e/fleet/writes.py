@@ -6,6 +6,7 @@ copies of it, Leases, and the record of the history. Dry runs are no writes.
 
 import urllib.parse
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from e2e.controlplane.cluster import Cluster, JsonObject
@@ -79,6 +80,16 @@ def _writes(cluster: Cluster, since: int, users: set[str]) -> Counter[Write]:
 def is_of_history(target: JsonObject) -> bool:
     """Say whether a write is to the record of what has happened, which a process keeps of itself."""
     return target.get("resource") == "configmaps" and str(target.get("name", "")).startswith(PREFIX)
+
+
+def assert_fenced(late: Sequence[object]) -> None:
+    """Check what a process sent that was suspended past its term and then continued.
+
+    One request may be among it: the process can be suspended between the check of its fence and the system call that
+    sends, which no program can prevent (`webhook.kube.transport.write_guard`). Writes are sent one at a time, so a
+    second one means that a check is missing.
+    """
+    assert len(late) <= 1, f"sent after its term: {late}"
 
 
 def _write(event: JsonObject) -> Write | None:

@@ -10,8 +10,10 @@ pool. By then another replica may be picking clusters for the same placement. Th
 not get two sets of bindings.
 
 A long body is sent in pieces. Each is handed to the kernel as a whole before the next starts, and the check is repeated
-before each: a server does not execute an incomplete request. One gap remains: a peer that stops reading, so that a
-piece remains in the buffer of the connection.
+before each: a server does not execute an incomplete request. Two gaps remain. A peer that stops reading leaves a piece
+in the buffer of the connection. And the kernel can suspend the process between the check and the system call, so that
+one write is sent late. Such a write carries the resourceVersion of what it replaces, or the fixed name of what it
+creates, so the API server rejects it once the next leader has written there.
 """
 
 from collections.abc import Callable
