@@ -11,7 +11,7 @@ TERMINATION: Final = "karpenter.sh/termination"
 INITIALIZED: Final = "karpenter.sh/initialized"
 NOT_READY: Final = "node-not-ready.stage.kwok.x-k8s.io"
 """A label: kwok lets such a node fail, as long as it is there."""
-NODE_CLASS: Final = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+NODE_CLASS: Final[JsonObject] = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 
 
 class Pools:
@@ -19,14 +19,16 @@ class Pools:
 
     Args:
         cluster: Where.
+        node_class: What the pools and claims name as their class.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, node_class: JsonObject = NODE_CLASS) -> None:
         self.objects = Objects(cluster)
+        self._node_class = node_class
 
     def add_pool(self, name: str, *budgets: JsonObject, nodes: int = 0) -> list[str]:
         """Make a NodePool with these budgets, and so many nodes, whose names are returned."""
-        template = {"spec": {"nodeClassRef": NODE_CLASS, "requirements": []}}
+        template = {"spec": {"nodeClassRef": self._node_class, "requirements": []}}
         self.objects.create(
             {
                 "apiVersion": "karpenter.sh/v1",
@@ -60,7 +62,7 @@ class Pools:
                 "apiVersion": "karpenter.sh/v1",
                 "kind": "NodeClaim",
                 "metadata": _metadata(name, labels, ownerReferences=[reference]),
-                "spec": {"nodeClassRef": NODE_CLASS, "requirements": []},
+                "spec": {"nodeClassRef": self._node_class, "requirements": []},
             }
         )
         self.objects.patch_status(NODE_CLAIM, name, {"nodeName": name, "providerID": f"kwok://{name}"})

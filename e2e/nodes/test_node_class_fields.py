@@ -5,13 +5,10 @@ import re
 import pytest
 import yaml
 
-from e2e.karpenter.module_files import Module, read_files
+from e2e.karpenter.module_files import read_files
+from e2e.nodes.providers import AWS, AZURE
 from scorer.api.node_class import AKS_NODE_CLASS, EC2_NODE_CLASS, HASHED_FIELDS
 
-AZURE = Module(
-    "github.com/Azure/karpenter-provider-azure", "v1.14.2", "h1:ahAvrgrlHNbPJxPiusamAES7cGkGOJYse2mGlRA2Hao="
-)
-AWS = Module("github.com/aws/karpenter-provider-aws", "v1.15.2", "h1:RGw64PB2ROUHZIUhBqjO78l3zJ9YctnWeullrr4cxYI=")
 _FIELD = re.compile(r'^\t\w+ +\S+ +`json:"([^",]+)[^"]*"(?: hash:"(\w+)")?`', re.MULTILINE)
 _NESTED_IGNORE = re.compile(r'json:"([^",]+)[^"]*" hash:"ignore"')
 

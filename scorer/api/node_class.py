@@ -24,9 +24,6 @@ GCE_NODE_CLASS: Final = Kind("karpenter.k8s.gcp", ("v1alpha1",), "GCENodeClass",
 EKS_NODE_CLASS: Final = Kind("eks.amazonaws.com", ("v1",), "NodeClass", "nodeclasses", False)
 NODE_CLASSES: Final = (AKS_NODE_CLASS, EC2_NODE_CLASS, GCE_NODE_CLASS, EKS_NODE_CLASS)
 NODE_OVERLAY: Final = Kind("karpenter.sh", ("v1alpha1",), "NodeOverlay", "nodeoverlays", False)
-READ_KINDS: Final = frozenset(kind.group_kind for kind in (*NODE_CLASSES, NODE_OVERLAY))
-"""Kinds that stand beside NodePools and are read, by group and kind. Their providers validate them."""
-
 SUBNET: Final = "vnetSubnetID"
 _SUBNET_ID: Final = re.compile(
     r"/subscriptions/[^/]+/resourcegroups/[^/]+/providers/microsoft\.network/virtualnetworks/[^/]+/subnets/[^/]+"
@@ -147,6 +144,14 @@ HASHED_FIELDS: Final[Mapping[tuple[str, str], HashedFields]] = {
     ),
 }
 """By group and kind of the class. A class that is missing here has unknown fields."""
+
+
+def is_read(kind: tuple[str, str]) -> bool:
+    """Return whether objects of a kind, by group and name, stand beside NodePools and are validated by their provider.
+
+    The name of every provider's class ends in ``NodeClass``; their groups differ even between forks of one provider.
+    """
+    return kind[1].endswith("NodeClass") or kind == NODE_OVERLAY.group_kind
 
 
 def hash_annotation(group: str, kind: str) -> str:

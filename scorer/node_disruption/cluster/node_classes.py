@@ -14,10 +14,10 @@ from scorer.api.kinds import group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.node_class import (
     AKS_NODE_CLASS,
-    READ_KINDS,
     SUBNET,
     ChangedFields,
     changed_fields,
+    is_read,
     migrates_subnet,
 )
 from scorer.api.node_pool import NodePool
@@ -94,7 +94,7 @@ def with_classes(
         key = key_of(document)
         pools = users.get(key, [])
         if not pools:
-            if key[:2] in READ_KINDS:
+            if is_read(key[:2]):
                 notes.append(f"{key[1]} {key[2]} is not used by a NodePool of the dump")
             continue
         today = cluster.pools[pools[0]].node_class

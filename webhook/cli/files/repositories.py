@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scorer.api.kinds import Kind, group_kind
-from scorer.api.node_class import READ_KINDS
+from scorer.api.node_class import is_read
 from scorer.api.unstructured.documents import metadata_of, name_of
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
@@ -379,7 +379,7 @@ def _is_of_unknown_kind(document: JsonObject, kinds: Mapping[tuple[str, str], Ki
 
 def _is_read_only(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> bool:
     key = group_kind(document)
-    return key in READ_KINDS and key not in kinds and bool(name_of(document))
+    return is_read(key) and key not in kinds and bool(name_of(document))
 
 
 def _is_object(document: JsonObject) -> bool:

@@ -13,6 +13,11 @@ CLASSES = [
     pytest.param("karpenter.k8s.aws/v1", "EC2NodeClass", id="aws"),
     pytest.param("karpenter.k8s.gcp/v1alpha1", "GCENodeClass", id="gcp"),
     pytest.param("eks.amazonaws.com/v1", "NodeClass", id="eks-auto-mode"),
+    pytest.param("karpenter.alibabacloud.com/v1alpha1", "ECSNodeClass", id="alibaba"),
+    pytest.param("oci.oraclecloud.com/v1beta1", "OCINodeClass", id="oracle"),
+    pytest.param("karpenter-ibm.sh/v1alpha1", "IBMNodeClass", id="ibm"),
+    pytest.param("karpenter.cluster.x-k8s.io/v1alpha1", "ClusterAPINodeClass", id="cluster-api"),
+    pytest.param("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", id="kwok"),
     pytest.param("karpenter.sh/v1alpha1", "NodeOverlay", id="overlay"),
     pytest.param("karpenter.sh/v1alpha5", "Provisioner", id="provisioner"),
 ]
