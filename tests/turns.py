@@ -80,6 +80,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/members/test_jobs.py",
         "e2e/members/test_membership.py",
         "e2e/nodes/test_karpenter.py",
+        "e2e/nodes/test_node_classes.py",
         "e2e/nodes/test_node_disruption.py",
         "e2e/nodes/test_pod_fitting.py",
         "e2e/nodes/test_scheduler.py",

@@ -149,7 +149,7 @@ HASHED_FIELDS: Final[Mapping[tuple[str, str], HashedFields]] = {
 def is_read(kind: tuple[str, str]) -> bool:
     """Return whether objects of a kind, by group and name, stand beside NodePools and are validated by their provider.
 
-    The name of every provider's class ends in ``NodeClass``; their groups differ even between forks of one provider.
+    The name of every provider's class ends in ``NodeClass``. The groups differ even between forks of one provider.
     """
     return kind[1].endswith("NodeClass") or kind == NODE_OVERLAY.group_kind
 

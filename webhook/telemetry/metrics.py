@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from scorer.api.kinds import OUR_KINDS
+from scorer.api.node_class import NODE_CLASSES
 from scorer.profile import Profile
 from webhook.kube.cache.informer import Freshness
 from webhook.telemetry.process_metrics import ProcessMetrics
@@ -92,7 +93,7 @@ class AdmissionReviews(Collector):
     """
 
     def __init__(self) -> None:
-        resources = [*sorted({kind.plural for kind in OUR_KINDS}), OTHER]
+        resources = [*sorted({kind.plural for kind in (*OUR_KINDS, *NODE_CLASSES)}), OTHER]
         self._buckets = {(hook, name): [0] * (len(BUCKETS) + 1) for hook in HOOKS for name in resources}
         self._sums = dict.fromkeys(self._buckets, 0.0)
         self._outcomes = {

@@ -25,6 +25,7 @@ from aiohttp.web_protocol import RequestHandler
 from certs.context import StaleClientError
 from scorer.api.kinds import OUR_KINDS
 from scorer.api.meta import JsonObject
+from scorer.api.node_class import NODE_CLASSES
 from scorer.api.unstructured.documents import text_at
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
@@ -130,7 +131,7 @@ def add_routes(
         add(f"/{hook}", hook)
         if hook == "validate":
             add(ENFORCEMENT_PATH, hook, services.disruption.enforcement.judge)
-        for kind in OUR_KINDS:
+        for kind in (*OUR_KINDS, *NODE_CLASSES):
             add(f"/{hook}/{kind.group}/{kind.plural}", hook)
         app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
 
@@ -481,8 +482,7 @@ class ReviewHandler:
 
 
 def _fields(hook: Hook, request: JsonObject, response: JsonObject, code: str, seconds: float) -> dict[str, Any]:
-    kind = request.get("kind")
-    user = request.get("userInfo")
+    kind, user = request.get("kind"), request.get("userInfo")
     details = response.get("status", {}).get("details", {})
     return {
         "uid": request["uid"],

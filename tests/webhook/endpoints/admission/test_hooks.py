@@ -8,6 +8,8 @@ import pytest
 
 from tests.webhook.endpoints.asking import assert_status
 from webhook.access.rights import Reviewed
+from webhook.admission.registration import WebhookEndpoint, webhook_configurations
+from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -93,6 +95,25 @@ async def test_the_path_of_a_kind_is_only_a_label(port, review_bytes, path):
     async with port.dial() as connection:
         answer = await connection.post(path, review_bytes())
     assert (answer.status, answer.json["response"]["allowed"]) == (200, True)
+
+
+async def test_every_registered_path_is_answered(port, review_bytes):
+    """Many hooks are registered to ignore failures, so that the API server would hide a path that is not served."""
+    settings = AdmissionSettings(
+        guard_rail=True,
+        block_workloads=True,
+        block_pod_disruption_budgets=True,
+        enforce_budgets=True,
+        placement_authorization=PlacementAuthorization.ENFORCE,
+    )
+    paths = {
+        hook["clientConfig"]["service"]["path"]
+        for configuration in webhook_configurations(WebhookEndpoint(), settings)
+        for hook in configuration["webhooks"]
+    }
+    async with port.dial() as connection:
+        statuses = {path: (await connection.post(path, review_bytes())).status for path in sorted(paths)}
+    assert statuses == dict.fromkeys(paths, 200)
 
 
 @pytest.mark.parametrize(
