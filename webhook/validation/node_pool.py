@@ -307,7 +307,7 @@ def validate_old_places(document: JsonObject) -> Iterator[FieldWarning]:
 
 
 def warn_about_time_zones(document: JsonObject) -> Iterator[FieldWarning]:
-    """Warn about ``timeZone``, which a CronJob has and a budget has not."""
+    """Warn about ``timeZone``, which is a field of a CronJob but not of a budget."""
     budgets = value_at(document, BUDGETS)
     for index, budget in enumerate(budgets if isinstance(budgets, list) else ()):
         value = budget.get("timeZone") if isinstance(budget, dict) else None

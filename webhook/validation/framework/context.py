@@ -57,11 +57,11 @@ class HubKinds:
         return cls({kind.group_kind: kind for kind in kinds if kind}, complete, remedy)
 
     def find(self, group: str, kind: str) -> Kind | None:
-        """Return a kind regardless of its versions."""
+        """Return a kind regardless of its versions, or None if it is unknown."""
         return KINDS.get((group, kind)) or self.custom.get((group, kind))
 
     def find_served(self, group: str, version: str, kind: str) -> Kind | None:
-        """Return a kind if that version of it is served."""
+        """Return a kind if that version of it is served, else None."""
         built_in = KINDS.get((group, kind))
         if built_in is None or version not in built_in.versions:
             built_in = self.custom.get((group, kind))

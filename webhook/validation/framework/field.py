@@ -63,7 +63,7 @@ class FieldError:
         field: The invalid field, as the user wrote it.
         cause: Kind of error.
         message: Plain text, without the phrase of the cause. Values are formatted by `quote`.
-        rule: Id of the rule in the reference, such as ``P-25``.
+        rule: Id of the rule in the specifications, such as ``P-25``.
         parts: The fields that the verdict depends on. Empty: only *field*. An update that changes none of them may
             keep an old error (X-21), and a verdict that depends on a broken part is dropped.
     """
@@ -133,7 +133,7 @@ def shape_errors(error: pydantic.ValidationError) -> list[FieldError]:
 
 
 def path_order(finding: FieldError | FieldWarning) -> tuple[Any, ...]:
-    """Sort key: by path, list positions as numbers."""
+    """Sort key: by path, with list positions as numbers, then by message."""
     parts = tuple((0, part, "") if isinstance(part, int) else (1, 0, part) for part in finding.field.parts)
     return parts, finding.message
 

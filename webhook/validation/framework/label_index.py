@@ -13,7 +13,7 @@ class LabelIndex:
     """Objects by the keys and the values of their labels.
 
     Args:
-        documents: The objects, in the order of `candidates`.
+        documents: The objects.
     """
 
     def __init__(self, documents: Iterable[JsonObject]) -> None:
@@ -26,7 +26,10 @@ class LabelIndex:
                 self._with_value[key, value].append(document)
 
     def candidates(self, selector: LabelSelector) -> Collection[JsonObject]:
-        """Return the objects that *selector* may match: those that meet its most selective In or Exists expression."""
+        """Return the objects that *selector* may match: those that meet its most selective In or Exists expression.
+
+        All objects, if it has no such expression.
+        """
         fitting = (found for each in selector.requirements() if (found := self._having(each)) is not None)
         return min(fitting, key=len, default=self._documents)
 

@@ -1,7 +1,8 @@
 """Read an object through its model, even if parts of it are broken.
 
-A broken part must not hide errors elsewhere. Each value that the model refuses is reported and replaced by the
-smallest valid one. The object is then read again, so that the rules between fields still check its other parts.
+A broken part must not hide errors elsewhere. Each value that the model refuses is reported, and dropped if its field is
+optional, otherwise replaced by the smallest valid value. The object is then read again, so that the rules between
+fields still check its other parts.
 Findings about a replaced part, or about a field that contains one, are dropped. A list that is too long is cut before
 the object is read: that is one error, and the items beyond the limit cost nothing.
 """
@@ -242,7 +243,7 @@ def _beginning(value: Any, budget: list[int]) -> Any:
 
 
 def _repair(model: type[ApiModel], document: Any, detail: Any) -> bool:
-    """Replace the value of one parser error by a valid one. Return whether that was possible."""
+    """Replace or remove the value of one parser error, or shorten a long list. Return whether that was possible."""
     location = [part for part in detail["loc"] if part != "[key]"]
     if not location:
         return False
@@ -355,7 +356,7 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 
 def has_more_values(value: Any, most: int) -> bool:
-    """Return whether *value* contains more than *most* JSON values. Stops counting at the first one above."""
+    """Return whether *value*, an object or a list, contains more than *most* JSON values. Stops counting above that."""
     pending, count = [value], 0
     while pending:
         container = pending.pop()

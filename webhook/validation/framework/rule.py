@@ -42,7 +42,7 @@ class Rule:
         what: The requirement, in one sentence of plain text.
         source: Origin of the rule, such as a section of a specification or the reference.
         fields: The fields that it is about. A list position or map key is ``*``. An error of the model parser at such
-            a field gets this id, and the schema at such a field has the value of a default.
+            a field gets this id. For a rule that sets a default, the schema of such a field states the value.
         in_schema: Whether the schema of the CRD enforces it, too.
         operations: The operations it applies to. Empty: all operations of its function.
         only: The kinds it applies to. Empty: all kinds of its function.

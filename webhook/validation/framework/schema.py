@@ -1,7 +1,7 @@
 """Checks of a value against the schema of a definition, with the messages of an API server.
 
-Unknown fields are pruned before. Not checked: CEL expressions, ``not``, ``oneOf``, ``allOf``, and formats other than
-``date-time``.
+Unknown fields must have been pruned. Not checked: CEL expressions, ``not``, ``oneOf``, ``allOf``, and formats other
+than ``date-time``.
 
 Source: Kubernetes apiextensions-apiserver ``pkg/apiserver/validation``; kube-openapi ``pkg/validation``.
 """
@@ -35,7 +35,8 @@ def schema_errors(value: Any, schema: JsonObject, at: FieldPath, *, patterns: bo
         value: Any JSON value.
         schema: A structural schema. A part of it that is not a schema accepts any value.
         at: Path of the value.
-        patterns: Whether to match texts with regular expressions. They must be ours: one of a user may never end.
+        patterns: Whether to match texts with regular expressions. They must be ours: a user's may take exponential
+            time.
     """
     if value is None and schema.get("nullable"):
         return
@@ -98,7 +99,7 @@ def _list_errors(value: list[Any], schema: JsonObject, at: FieldPath, *, pattern
 
 
 def _repeated(value: list[Any], schema: JsonObject, at: FieldPath) -> Iterator[FieldError]:
-    """Yield the items of a set, or of a list that is merged by keys, that are present twice."""
+    """Yield an error for each repeated item of a set, and for each item with repeated keys in a map-type list."""
     kind, keys = schema.get("x-kubernetes-list-type"), _words(schema, "x-kubernetes-list-map-keys")
     if kind not in ("map", "set"):
         return

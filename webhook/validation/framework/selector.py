@@ -122,7 +122,9 @@ def validate_sorter(sorter: PropertySorter, at: FieldPath) -> Iterator[Finding]:
 
 
 def contradiction(bounds: Sequence[tuple[str, Quantity]]) -> str:
-    """Return which requirements on one property exclude each other, empty if a value can meet all of them.
+    """Return which two requirements on one property exclude each other, empty without such a pair.
+
+    Only pairs are compared: ``Ge 5``, ``Le 5`` and ``Ne 5`` together pass, although no value meets all three.
 
     Source: placement-api.md 7.2.
     """

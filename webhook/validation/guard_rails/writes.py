@@ -1,8 +1,9 @@
 """Guard rails: which user may write which object, regardless of its content.
 
 They are separate from validity: a refusal is "forbidden", not "invalid", and applies to finalizer updates and deletions
-too. All are off by default, except the protection of Works and bindings, which is on, and of approvals, which has no
-setting. A forged Work executes code on a member, and an approval that is created in advance bypasses the gate.
+too. All are off by default, except the protection of Works and bindings (G-11, G-20) and of deletions (G-17 to G-19),
+and of approvals (X-50), which has no setting. A forged Work executes code on a member, and an approval that is created
+in advance bypasses the gate.
 `webhook.validation.guard_rails.deletions` has the guard rails against accidental deletions.
 
 Source: docs/specifications/placement-api.md 8, X-50; KubeFleet pkg/webhook/fleetresourcehandler. Unlike there, users
@@ -192,7 +193,7 @@ def guard_definition(write: ReviewedWrite, context: Context) -> Iterator[str]:
 
 @enforces(*pick(RULES, "G-10"))
 def guard_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
-    """Only trusted users write namespaces of the fleet (G-10)."""
+    """Only trusted users write namespaces named ``fleet-*`` (G-10)."""
     if not context.settings.guard_rail or not name_of(write.subject).startswith("fleet-"):
         return
     if not is_trusted(context.user, context):

@@ -20,7 +20,7 @@ from webhook.validation.live.check import LiveCheck
 
 
 def warn_about_target(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """A new eviction is of a missing placement, or from a cluster without it: permanently invalid (X-83)."""
+    """A new eviction names a missing placement, or a cluster without that placement: it becomes invalid (X-83)."""
     placement, cluster = text_at(document, "spec", "placementName"), text_at(document, "spec", "clusterName")
     if old is not None or not placement:
         return
@@ -40,7 +40,7 @@ def warn_about_target(document: JsonObject | None, old: JsonObject | None, conte
 def warn_about_idle_budget(
     document: JsonObject | None, _old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """A budget applies to the ClusterResourcePlacement of the same name (X-81)."""
+    """A budget has no effect until a ClusterResourcePlacement has its name (X-81)."""
     name = name_of(document or {})
     if name and context.hub.get(PLACEMENT, name) is None:
         message = "no ClusterResourcePlacement of this name exists yet: the budget has no effect"

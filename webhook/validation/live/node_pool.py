@@ -1,7 +1,7 @@
 """Live checks on NodePools and node classes: the effects of a write on existing nodes.
 
 They read the NodeClaims of the hub. The work is bounded: at most `MOST_CLAIMS` claims, and neither pods nor prices.
-`plan` and `simulate disruption` have the rest.
+`plan` and `simulate disruption` predict the rest.
 
 Source: nodepool-disruption.md 2.10.
 """
@@ -25,7 +25,7 @@ from webhook.validation.framework.field import LONGEST_WARNING, SPEC, FieldWarni
 from webhook.validation.live.check import LiveCheck, with_names
 
 MOST_CLAIMS: Final = 2_000
-"""Most NodeClaims that a review reads. Beyond, the effects are not predicted."""
+"""Maximum number of NodeClaims that a review reads. With more on the hub, the effects are not predicted."""
 
 _TEMPLATE: Final = SPEC / "template"
 _DISRUPTION: Final = SPEC / "disruption"
@@ -33,7 +33,7 @@ _NAME: Final = FieldPath.of("metadata", "name")
 
 
 def warn_about_drift(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
-    """An update drifts nodes (K-41), more of them than the budgets allow in a day (K-42), or lets them move (K-44)."""
+    """An update drifts nodes (K-41), more than the budgets allow in a day (K-42), or enables consolidation (K-44)."""
     if document is None or old is None:
         return
     claims = _claims({name_of(old)}, context)
@@ -69,7 +69,10 @@ def warn_about_cascade(
 def warn_about_class_drift(
     document: JsonObject | None, old: JsonObject | None, context: Context
 ) -> Iterator[FieldWarning]:
-    """An update of a node class drifts nodes (K-45), more than a budget allows in a day (K-42), or migrates (K-46)."""
+    """An update drifts nodes (K-45), more than a budget allows in a day (K-42), or changes a valid subnet (K-46).
+
+    The budgets are those of each pool that uses the class.
+    """
     if document is None or old is None:
         return
     kind = group_kind(document)
@@ -107,7 +110,7 @@ CLASS_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_class_drift,)
 
 
 def _claims(pools: Collection[str], context: Context) -> Sequence[JsonObject]:
-    """Return the claims of pools that are not being deleted.
+    """Return the claims of *pools*, except claims that are being deleted.
 
     Raises:
         UnknownStateError: The hub has too many claims for a review.

@@ -1,7 +1,7 @@
 """Live checks on ClusterResourceOverride and ResourceOverride.
 
-The content of a placement is what its latest complete snapshot holds, and what it selects of the objects that the hub
-is known to have: after a write, the loop takes a while to make the next snapshot.
+The content of a placement is the content of its latest complete snapshot, and the known objects on the hub that it
+selects: after a write, the loop takes a while to create the next snapshot.
 
 Source: placement-api.md 10.3.
 """
@@ -120,7 +120,7 @@ class _PlacedContent:
         return matches
 
     def _own_first(self) -> Iterator[tuple[Family, JsonObject, bool]]:
-        """Yield placements with whether the override is for each. The named one comes first, without a list."""
+        """Yield placements, and whether the override is for each. A named one comes first, before any list is read."""
         family, name = self._family, text_at(self._override, "spec", "placement", "name")
         if family is None:
             yield from ((family, placement, True) for family, placement in self._placements())
@@ -137,7 +137,7 @@ class _PlacedContent:
     def _placements(self) -> Iterator[tuple[Family, JsonObject]]:
         """Yield all placements that may place a selected object.
 
-        The family that an override does not name may be unknown.
+        If the override names a placement, the other family may be unknown, and is then skipped.
         """
         for family in FAMILIES:
             try:

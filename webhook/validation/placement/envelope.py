@@ -109,7 +109,7 @@ def validate_no_fleet_kind(entry: Mapping[str, Any], at: FieldPath) -> Iterator[
 
 
 def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
-    """An entry has no kind that is never placed (X-02), and is not in a reserved namespace or one itself (X-01)."""
+    """An entry can be placed (X-02), and is neither a reserved namespace nor in one (X-01)."""
     group, kind = group_kind(entry)
     name, namespace = name_of(entry), namespace_of(entry)
     if is_fleet_group(group):

@@ -8,10 +8,10 @@ of a review. Almost every placement is valid, and the same few policies and stra
   of short specs by their JSON text. A compiled validator accepts plain specs. Only others are parsed into the model.
 * Resource selectors depend on the hub, so the rules validate them every time.
 
-The two sides may differ in one direction only. A validator may reject an object that the rules allow, which costs time.
-It must never accept one that has a finding, which would admit it. Each pattern is therefore narrower than its rule: it
-covers the spellings that API servers store. Where a function returns None, the rules validate the whole object.
-``test_fast_path`` compares both.
+Validators and rules may differ in one direction only. A validator may reject an object that the rules allow, which
+costs time. It must never accept one that has a finding, which would admit it. Each pattern is therefore narrower than
+its rule: it covers the spellings that API servers store. Where a function returns None, the rules validate the whole
+object. ``test_fast_path`` compares both.
 
 Example: 29 February is a valid day in leap years only. No pattern here accepts it, so a placement that was created on
 that day is parsed into its model, with the same result as any other.
@@ -258,7 +258,7 @@ def has_plain_metadata(wish: Mapping[str, Any]) -> bool:
 
 
 def rest_of(spec: Any) -> bytes | None:
-    """Return a spec without its resource selectors as JSON. None: unknown, since it has none or is not JSON."""
+    """Return a spec without its resource selectors as JSON. None: unknown, because it has none or is not JSON."""
     if not isinstance(spec, dict) or "resourceSelectors" not in spec:
         return None
     try:
@@ -313,7 +313,7 @@ def _is_plain(rest: JsonObject) -> bool:
 
 
 def _is_consistent(policy: JsonObject | None) -> bool:
-    """Check what the compiled validator cannot check in a policy: that items differ, and the names of properties."""
+    """Return whether a policy passes the checks beyond a compiled validator: items differ, and terms have an effect."""
     if policy is None:
         return True
     tolerations = policy.get("tolerations", ())
@@ -335,7 +335,10 @@ def _is_consistent(policy: JsonObject | None) -> bool:
 
 
 def _chooses(affinity: JsonObject) -> bool:
-    """Return whether each term selects something, and no property is compared twice in one term."""
+    """Return whether each term and preference has an effect, and the rules have no finding about its properties.
+
+    A term must not compare a property twice, because the comparisons could contradict each other.
+    """
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     for term in () if required is None else required["clusterSelectorTerms"]:
         if not term or term.get("labelSelector") == {}:

@@ -59,7 +59,7 @@ _NOT_WITH: Final[Mapping[PlacementType, tuple[str, tuple[str, ...]]]] = {
 
 
 def validate_policy(policy: PlacementPolicy) -> Iterator[Finding]:
-    """Yield the findings that need only the new policy (P-20 to P-44, X-06, X-11 to X-13, X-18)."""
+    """Yield the findings that need only the new policy (P-20 to P-44, X-06, X-09 to X-13, X-18, X-19, X-28)."""
     fixed = policy.placement_type is PlacementType.PICK_FIXED
     yield from validate_policy_matrix(policy)
     yield from validate_number_of_clusters(policy)
@@ -151,7 +151,7 @@ def validate_required_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator
 
 
 def validate_preferred_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator[Finding]:
-    """A preferred term selects by labels. Both names of its sorter, if set, agree (P-27, P-29, P-36, X-18)."""
+    """A preferred term selects by labels. Its sorter is the same under both names (P-27, P-29, P-36, X-18)."""
     if term.label_selector is not None:
         yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-27")
     if term.property_selector is not None:

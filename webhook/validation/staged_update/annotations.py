@@ -1,8 +1,8 @@
 """Rules on the annotations of staged update strategies and runs: analysis and failure policy.
 
 A run with an unreadable analysis waits for an approval by a user. A run with an unreadable failure policy is aborted.
-These rules report the error when it is written. They do not check whether the endpoints and kinds of an analysis
-exist, because these are settings of the loop and may change.
+These rules report the error when the annotation is written. They do not check whether the endpoints and kinds of an
+analysis exist, because these are settings of the loop and may change.
 """
 
 from collections.abc import Iterator

@@ -39,7 +39,7 @@ CLEANERS: Final = frozenset(
         "system:apiserver",
     }
 )
-"""Users that may delete a gate, because its run or its definition has been deleted.
+"""Users that may delete a gate, as Kubernetes does after the deletion of its run or of its definition.
 
 The garbage collector, under each of its names, and the API server.
 """

@@ -81,7 +81,7 @@ _FIXED_BY_START: Final = (
 
 @enforces(*RULES)
 def validate(document: JsonObject, old: JsonObject | None, context: Context) -> Iterator[Finding]:
-    """Yield the errors and warnings of a run. Of a finished run, only forbidden changes count."""
+    """Yield the errors and warnings of a run. For a forbidden change of a finished run, that is the only error."""
     new = read_object(ClusterUpgradeRun, document, SHAPE_RULES)
     before = None if old is None else read_object(ClusterUpgradeRun, old)
     if old is not None and before is not None and _is_too_late(document, old, new, before):

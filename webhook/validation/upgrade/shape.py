@@ -88,8 +88,8 @@ def validate_about(
 ) -> Iterator[Finding]:
     """Labels and annotations are valid, and a new object has a name that fits into generated names (C-02, C-03).
 
-    A name cannot be changed, so no update is refused for it. Every such name is also valid for the API server, so A-01
-    is not checked in addition.
+    A name cannot be changed, so no update is refused for it. Every name that C-02 and C-03 allow is also valid for the
+    API server, so a name that they refuse gets no second error of A-01.
     """
     longest = LONGEST_NAME if name is NAMED else LONGEST_GENERATED_NAME
     if old is None and new.name and not is_name(new.name, longest):

@@ -159,7 +159,7 @@ def _validate_name(name: str, at: FieldPath) -> Iterator[FieldError]:
 
 
 def _validate_limits(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
-    """The limits of a stage are well formed, and it never upgrades more than 50 members concurrently (C-08)."""
+    """The limits of a stage are well formed, and a count is at most `LARGEST_STAGE_CONCURRENCY` (C-08)."""
     count = None if stage.max_concurrency is None else count_of(stage.max_concurrency)
     if stage.max_concurrency is not None:
         yield from _validate_concurrency(stage.max_concurrency, at)
@@ -198,7 +198,7 @@ def _validate_failures(value: int | str, at: FieldPath) -> Iterator[FieldError]:
 
 
 def _ceiling(stage: StrategyStage) -> int | None:
-    """Return the concurrency of a stage. None: unknown, it is a percentage or invalid."""
+    """Return the maximum concurrency of a stage as a count. None: unknown, because it is a percentage or invalid."""
     ceiling = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
     return count_of(ceiling) if _CONCURRENCY.fullmatch(str(ceiling)) else None
 
