@@ -57,7 +57,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _library() -> ctypes.CDLL | None:
-    """Return the C library if it is a glibc with all functions used here (2.33 or newer)."""
+    """Return the C library if it is a glibc with all functions used here (2.33 or newer), else None."""
     try:
         library = ctypes.CDLL(None)
         library.mallinfo2.restype = _Mallinfo
@@ -89,14 +89,14 @@ def limit_allocator(environment: Mapping[str, str]) -> None:
 
 
 def trim() -> None:
-    """Return free memory to the system."""
+    """Return free memory to the system, if there is enough of it."""
     memory = allocated()
     if _LIBRARY is not None and memory is not None and memory.free >= _WORTH_A_TRIM:
         _LIBRARY.malloc_trim(0)
 
 
 async def keep_trimming() -> None:
-    """Trim once a minute until cancelled."""
+    """Trim once a minute until cancelled. Without a recent glibc, return immediately."""
     while _LIBRARY is not None:
         await asyncio.sleep(TRIM_SECONDS)
         await asyncio.to_thread(trim)

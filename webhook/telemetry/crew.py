@@ -75,9 +75,9 @@ class WorkerGroup:
     """One worker's view of all workers.
 
     Args:
-        seat: Place.
-        health: Health.
-        metrics: Metrics.
+        seat: Place of this worker.
+        health: Checks of this worker.
+        metrics: Metrics of this worker.
     """
 
     def __init__(self, seat: Seat, health: Health, metrics: ProcessMetrics) -> None:
@@ -105,13 +105,16 @@ class WorkerGroup:
                 tasks.create_task(self._answer(asker))
 
     async def liveness(self) -> Mapping[str, str]:
-        """Run every liveness check in all workers."""
+        """Run every liveness check in all workers. Return the problems by check, an empty string if healthy.
+
+        While draining, only this worker is checked.
+        """
         if self._health.draining.is_set():  # workers that have finished no longer answer
             return self._health.liveness()
         return await self._checked("livez")
 
     async def readiness(self) -> Mapping[str, str]:
-        """Run every readiness check in all workers."""
+        """Run every readiness check in all workers. Return the problems by check, an empty string if healthy."""
         return await self._checked("readyz")
 
     async def exposition(self, accept: str) -> tuple[bytes, str]:
@@ -121,7 +124,7 @@ class WorkerGroup:
         return encode(_Families(_merged(answers))), content_type
 
     async def _checked(self, question: str) -> dict[str, str]:
-        """Return the problems of every check in all workers, including workers that do not answer."""
+        """Return the problems of all workers by check. ``workers`` is the check that every worker answers."""
         answers = await self._ask_all(question, PROBE_SECONDS)
         silent = [f"worker {number} does not respond" for number, answer in answers.items() if answer is None]
         checks: dict[str, list[str]] = {"workers": silent}

@@ -62,11 +62,11 @@ class Health:
         return self._remarks[name]() if name in self._remarks else ""
 
     def readiness(self) -> dict[str, str]:
-        """Run every readiness check."""
+        """Run every readiness check. Return the problems by check, an empty string if healthy."""
         return {name: check() for name, check in self._readiness.items()}
 
     def liveness(self) -> dict[str, str]:
-        """Run every liveness check."""
+        """Run every liveness check. Return the problems by check, an empty string if healthy."""
         return {name: check() for name, check in self._liveness.items()}
 
     def _lag(self) -> str:

@@ -70,7 +70,7 @@ class TermMetrics:
         return self._counts.span(controller, key)
 
     def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
-        """Count one reconcile."""
+        """Count one reconcile, and observe its duration."""
         self._counts.finished(controller, outcome, seconds)
 
     def retried(self, controller: str) -> None:
@@ -220,7 +220,7 @@ class LoopMetrics:
         return self._tracing.span("reconcile", controller=controller, key=str(key))
 
     def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
-        """Count one reconcile."""
+        """Count one reconcile, and observe its duration."""
         self._reconciles.labels(controller, outcome).inc()
         self._seconds.labels(controller, outcome).observe(seconds)
 

@@ -21,10 +21,10 @@ from webhook.telemetry.allocator import allocated
 
 
 class MemoryInUse(Collector):
-    """Memory in use according to Python and the C library: includes leaked memory, but not freed memory."""
+    """Memory according to Python and the C library: what is in use or leaked, and what is freed but retained."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for the registry."""
+        """Yield the metrics. Called by the registry."""
         yield GaugeMetricFamily(
             "harbormaster_memory_blocks",
             "Number of memory blocks of at most 512 bytes allocated for Python objects.",
@@ -74,7 +74,7 @@ class ProcessMetrics:
         self._preparations.append(prepare)
 
     async def prepared(self) -> None:
-        """Run all preparations of `exposition`."""
+        """Await everything that was registered with `prepare_with`. Call it before `exposition`."""
         for prepare in self._preparations:
             await prepare()
 

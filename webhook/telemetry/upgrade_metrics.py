@@ -98,7 +98,7 @@ class UpgradeMetrics(SubjectMetrics):
                 self._lag.observe(measure.seconds)
 
     def planned(self, run: str, eta: datetime | None, now: datetime) -> None:
-        """Record the estimated end of a run."""
+        """Record the time until the estimated end of a run. Without an estimate, remove the series."""
         if eta is not None:
             self._planned.add(run)
             self._eta.labels(run).set(max(0.0, (eta - now).total_seconds()))
