@@ -15,7 +15,7 @@ from webhook.sign_in.trouble import SignInError, SignInFailure
 
 AUTHENTICATED: Final = "system:authenticated"
 _ELSEWHERE: Final = "_claim_names"
-"""Names the claims that are too large for a token."""
+"""Claim that lists the claims that were too large for the token."""
 
 
 def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
