@@ -72,7 +72,7 @@ class Dashboard:
 
     Args:
         app: The application.
-        health: Draining event ends the event streams.
+        health: Its ``draining`` event ends the event streams.
     """
 
     app: web.Application

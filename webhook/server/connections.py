@@ -3,8 +3,9 @@
 A socket costs memory before its TLS handshake is done, and a client that never starts a handshake costs as much as an
 honest caller. So the limit applies from accept on, and handshakes have another limit per address. The API server may
 share its address with an attacker (a proxy, konnectivity), so no client is refused because of others at its address.
-The oldest handshake is closed first, because an honest one takes milliseconds. Among connected clients, the idle one
-that has been silent longest is closed first. *Vouched-for* clients, which have authenticated, come last.
+At the limit per address, and whenever a quarter of all sockets is silent or in a handshake, the oldest of those is
+closed, because an honest handshake takes milliseconds. Otherwise, the connected client that has been idle longest is
+closed. *Vouched-for* clients, which have authenticated, come last, and are closed only while they are idle.
 
 CPU time is limited as well. A handshake costs more than a review, so each address may start `HANDSHAKES_PER_SECOND`. A
 handshake above that is delayed, unless a vouched-for client is connected from there. All unauthenticated clients share
@@ -62,7 +63,7 @@ class Connection(asyncio.Protocol):
         address: Address of the client.
         connections: Counts the connection.
         make_handler: Makes the HTTP protocol on first use.
-        on_end: Called if it is closed before the client has sent anything.
+        on_end: Called if it is closed before its handshake is done.
     """
 
     __slots__ = ("_connections", "_handler", "_make_handler", "_on_end", "_socket", "_waiting", "address", "transport")
@@ -311,7 +312,7 @@ class Connections:
 
 
 def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
-    """Return the longest silent connection that is idle, among the first `_LOOKED_AT`."""
+    """Return the longest silent connection that is idle, among the first `_LOOKED_AT`, or None."""
     return next((candidate for candidate, _ in zip(group, range(_LOOKED_AT), strict=False) if candidate.is_idle), None)
 
 
@@ -421,7 +422,7 @@ class Listener:
         connection.end()
 
     def _forget(self, connection: Connection) -> None:
-        """Close a socket whose client has sent nothing."""
+        """Close a socket whose handshake has not started. Others are closed by their handshake."""
         timer = self._silent.pop(connection, None)
         if timer is not None:
             timer.cancel()

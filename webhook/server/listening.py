@@ -44,7 +44,7 @@ class Addresses:
 
     @property
     def dialled(self) -> tuple[str, int] | None:
-        """Address at which this machine reaches the HTTPS listener, even if it listens on every address."""
+        """Address at which this machine reaches the HTTPS listener, even if it listens on every address, or None."""
         if self.https is None:
             return None
         host, port = self.https
@@ -82,7 +82,7 @@ class Running(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop."""
+        """Close the listeners, let requests in flight finish, and stop."""
         ...
 
 

@@ -43,7 +43,7 @@ class CertificateExpiryMonitor:
         self._reported: dict[str, date] = {}
 
     def check(self, certificates: Mapping[str, Validity], now: datetime) -> None:
-        """Record an Event for certificates that expire soon, unless recorded today.
+        """Record one Event for all certificates that expire soon, unless each has been reported today.
 
         Args:
             certificates: Validity by role.

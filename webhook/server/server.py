@@ -50,7 +50,7 @@ class Server:
         calls: Observed calls of the API server. None: unknown, only the settings count.
 
     Raises:
-        SettingsError: The file with the secret of the hooks is invalid.
+        SettingsError: A file with secrets, of the hooks or of upgraders, is invalid.
     """
 
     def __init__(
@@ -220,7 +220,10 @@ class Server:
         await self.stop()
 
     async def check_listener(self) -> bool:
-        """Make a TLS handshake with this server's own listener, as a client that trusts only its authority."""
+        """Return whether a TLS handshake with this server's own listener succeeds.
+
+        The client of the handshake trusts only the server's authority. The time of a success is recorded for readiness.
+        """
         trust = ssl.create_default_context(cadata=self.certificates.trust_pem.decode())
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a trusted certificate from a file need not be a root
         name = next(iter((*self.settings.dns_names, *self.settings.ip_addresses)))
