@@ -5,8 +5,8 @@ waits. A failed post is retried with exponential backoff until the notification 
 recovers therefore gets everything it missed, and one that stays down costs a bounded queue and one log line.
 
 Head-of-line blocking: if the oldest notification fails ``PATIENCE`` times in a row, later ones may pass it while the
-receiver accepts them, because the receiver may reject only this one. On shutdown, each waiting notification gets one
-last attempt.
+receiver accepts them, because the receiver may reject only this one. On shutdown, the waiting notifications are sent
+until one of them fails or ``LAST_SECONDS`` have passed. The rest are dropped.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ MOST_REMEMBERED: Final = 4_096
 OLDEST: Final = timedelta(hours=1)
 """Age at which a notification expires."""
 PATIENCE: Final = 5
-"""Consecutive failures at a reachable receiver before later notifications may pass the first."""
+"""Consecutive failures before later notifications may pass the first. Failures to connect do not count."""
 POST_SECONDS: Final = 10.0
 """Timeout of one post."""
 PAUSE_SECONDS: Final = (1.0, 60.0)
 """Initial and maximum backoff after a failure."""
 LAST_SECONDS: Final = 2.0
-"""Timeout of the last attempts on shutdown."""
+"""Timeout for all attempts on shutdown together."""
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Notifier:
         self._sent: OrderedDict[str, None] = OrderedDict()
         self._dropped = 0
         self._failures = 0
-        """Consecutive failures of the first notification at a reachable receiver."""
+        """Failures since the head of the queue was last sent. Failures to connect do not count."""
         self._trouble = ""
         self._counts = NotificationCounts(registry, lambda: len(self._waiting))
 
@@ -148,7 +148,7 @@ class Notifier:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Send until cancelled, then try each waiting notification once more."""
+        """Send until cancelled, then send the waiting notifications until one fails or ``LAST_SECONDS`` have passed."""
         try:
             while True:
                 await self._arrived.wait()
