@@ -208,7 +208,10 @@ def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
 
 
 def node_policies() -> tuple[Policy, ...]:
-    """Return the policies that limit the loop to nodes with a command, and to NodeClaims it made or that leave."""
+    """Return the policies that limit the loop to nodes with a command, and to NodeClaims of its own or in disruption.
+
+    A NodeClaim is in disruption if it is being deleted, or has a condition DisruptionReason.
+    """
     mark = json.dumps(COMMAND)
     before = f"has(oldObject.metadata.annotations) && {mark} in oldObject.metadata.annotations"
     after = f"has(object.metadata.annotations) && {mark} in object.metadata.annotations"

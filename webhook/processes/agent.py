@@ -60,9 +60,11 @@ class AgentOptions:
 
     Args:
         cluster: Name of the MemberCluster of this cluster.
-        hub_kubeconfig, hub_context: The hub. None means the Secret `webhook.member.membership.hub_secret.HUB_SECRET`
-            in the agent's own namespace on the member is used, or the current context.
-        kubeconfig, context: The member. None means the cluster of this pod.
+        hub_kubeconfig: Kubeconfig of the hub. None means the login in the Secret
+            `webhook.member.membership.hub_secret.HUB_SECRET` in the agent's own namespace on the member.
+        hub_context: Context in *hub_kubeconfig*. None means its current context.
+        kubeconfig: Kubeconfig of the member. None means the cluster of this pod.
+        context: Context in *kubeconfig*. None means its current context.
         prices: Price list. None: disabled, cost is not reported.
         provider: Command that reports further properties. Empty: none.
         region: Region of the prices. Empty: the region of the nodes.

@@ -105,7 +105,7 @@ class Helm:
         return None if program is None else cls(program, kubeconfig, context, namespace, variables)
 
     def line(self, words: Sequence[str]) -> str:
-        """Return a command as a shell takes it."""
+        """Return a helm command for this cluster, quoted for a shell."""
         return shlex.join(["helm", *words, *self._target()])
 
     async def obstacle(self, release: str) -> str:
@@ -173,7 +173,7 @@ class AgentRequest:
     Args:
         member: Name of the MemberCluster.
         namespace: Namespace of the agent.
-        image: Image of the agent. None: unset, unknown.
+        image: Image of the agent. None: unknown.
         method: How it is installed.
         take_over: Make the cluster this member, even if it was another member before.
     """
@@ -194,7 +194,7 @@ class AgentInstall:
         release: Name of the Helm release. Empty: not installed with Helm.
         helm: Arguments for helm. Empty: not installed with Helm.
         deployment: The Deployment. None: unset, not installed with manifests.
-        obsolete: An installed Deployment of an earlier release, whose immutable selector differs.
+        obsolete: Whether the installed Deployment must be deleted first, because its immutable selector differs.
         remark: Why nothing is installed. Empty: unset.
     """
 

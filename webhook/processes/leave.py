@@ -157,7 +157,11 @@ class Leave:
         return any_removed
 
     async def _uninstall(self, cluster: Side, *, dry_run: bool) -> bool:
-        """Uninstall the release that ``join`` has installed. Return whether it existed. Raises `JoinError`."""
+        """Uninstall the release that ``join`` has installed, unless helm is missing. Raises `JoinError`.
+
+        Returns:
+            Whether it was uninstalled, or with *dry_run*, would be.
+        """
         space = self._options.namespace
         agent = await find_agent(cluster, space)
         if agent is None or self._helm is None or not is_from_join(agent):

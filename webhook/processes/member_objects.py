@@ -44,7 +44,7 @@ def is_from_join(document: JsonObject) -> bool:
 
 
 def unmarked(document: JsonObject) -> JsonObject:
-    """Return an object without the label of ``join``: it has another creator, and ``leave`` must skip it."""
+    """Return an object without the labels of ``join``: it has another creator, and ``leave`` must skip it."""
     labels = {name: value for name, value in labels_of(document).items() if name not in _LABELS}
     metadata = {name: value for name, value in document["metadata"].items() if name != "labels"}
     return {**document, "metadata": {**metadata, "labels": labels} if labels else metadata}

@@ -125,7 +125,7 @@ class OwnAnswers:
                 return _as_json(await HubStatus(advisor, runs, removals).status(kinds, unread))
 
     async def _resource_snapshots(self, refs: Sequence[PlacementRef]) -> "dict[PlacementRef, Sequence[JsonObject]]":
-        """Return the readable resource snapshots of these placements. Those of all placements are too large to read."""
+        """Return the readable resource snapshots of the first `MOST_REMOVALS` placements, because all are too large."""
         snapshots: dict[PlacementRef, Sequence[JsonObject]] = {}
         for ref in refs[:MOST_REMOVALS]:
             kind, labels = FAMILY_OF[ref.kind].resource_snapshot, {PARENT_PLACEMENT: ref.name}

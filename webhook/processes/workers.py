@@ -66,7 +66,7 @@ class Errand:
     """Parameters of a worker, and its reports.
 
     Args:
-        place: Place.
+        place: Sockets and place of the worker.
         lifeline: Read end of a pipe, at end of file once the supervisor has exited.
         report: Pipe for its reports.
     """
