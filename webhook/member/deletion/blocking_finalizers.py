@@ -71,10 +71,10 @@ async def report_refusal(work: JsonObject, reason: str, hub: Store, now: datetim
 
 
 def left_over_obstacles(objects: Iterable[tuple[ManifestIdentity, Kind, JsonObject]], now: datetime) -> str:
-    """Return obstacles that block the deletion of objects that a Work no longer holds for a minute or longer.
+    """Return the obstacles of left-over objects whose deletion started at least `REPORTED_AFTER` ago. Empty: none.
 
     Args:
-        objects: Objects that are being deleted.
+        objects: Objects that the Work no longer holds and that are being deleted.
         now: The time of day.
     """
     return _joined(

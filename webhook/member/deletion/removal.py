@@ -316,7 +316,7 @@ class _Keeping:
         return content, without_us or live
 
     def note_deleting(self, kind: Kind, live: JsonObject) -> bool:
-        """Record an object that was deleted, and return whether the deletion may take time."""
+        """Return whether the deletion of an object may take time. Record the object if it is already being deleted."""
         about = live["metadata"]
         if not finalizers_of(live) and kind != NAMESPACE:
             return False
@@ -394,9 +394,10 @@ def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdenti
 
 
 async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, is_collected: bool = False) -> bool:
-    """Remove, release or hand over one object, and return whether that is done. If not, it must wait for its successor.
+    """Remove, release or hand over one object, and return whether that is done.
 
-    A missing object, or one that is not ours, is skipped.
+    It is not while the object waits for its successor, or while its deletion is not finished. A missing object, or one
+    that is not ours, is skipped.
 
     Args:
         kind: Kind of the object.

@@ -83,7 +83,7 @@ class Membership:
     """Membership of one cluster in the fleet.
 
     Args:
-        cluster: Name.
+        cluster: Name of the MemberCluster.
         hub: Store of its InternalMemberCluster and its Works.
         collect: Returns the figures for a heartbeat.
         apply: Takes the uid of the hub, and returns a coroutine that applies the Works until it is cancelled.

@@ -40,7 +40,7 @@ class Amounts(NamedTuple):
 
 
 class _NodeCapacity(NamedTuple):
-    """Relevant part of a node. *sku* and *region* are empty without such a label. *azure* is None elsewhere."""
+    """Relevant part of a node. *sku* and *region* are empty without such a label. *azure* is None outside of Azure."""
 
     capacity: Amounts
     allocatable: Amounts
@@ -58,7 +58,7 @@ class Usage:
         self._capacity = self._allocatable = self._requested = Amounts()
         self._skus: Counter[str] = Counter()
         self.node_revision = 0
-        """Increases when a node is added or deleted, or changes capacity or SKU."""
+        """Increases when a node is added or deleted, or when its relevant part changes."""
 
     def put_node(self, document: JsonObject) -> None:
         """Add or update a node."""

@@ -26,7 +26,7 @@ class WorkOutcome:
         generation: Generation of the Work.
         digest: Equal for two passes with equal results.
         settled: Whether everything is available, or all differences are reported.
-        gone: Whether the Work no longer exists, and its clean-up is finished.
+        gone: Whether the Work needs no further pass: it no longer exists, or its clean-up is finished.
         held: Whether the Work is held until a user accepts it.
         contested: Whether another writer keeps changing one of its objects.
         removing: Whether objects that it no longer holds are being deleted.

@@ -77,7 +77,8 @@ class Applying:
         hub: Store of the Works.
         member: Store of their objects.
         time: The clocks.
-        read_hub_state: Reads the hub's state of the member, before the content of a deleted Work is removed.
+        read_hub_state: Reads the hub's state of the member, before the content of a deleted Work is removed and before
+            an older Work is applied.
         count: Called after every pass.
         hub_uid: The uid of the hub, empty if unknown.
         limits: Objects that the agent must not touch, regardless of the Works.

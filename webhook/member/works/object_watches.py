@@ -216,7 +216,7 @@ class AppliedObjects:
         )
 
     def unserved(self, kind: Kind) -> None:
-        """Record that the member does not serve the watched version of *kind*, and find another one."""
+        """Record that the member does not serve the watched version of *kind*, so that `run` finds another one."""
         if kind in self._watched():
             self._unserved.add(kind)
             self._news.set()

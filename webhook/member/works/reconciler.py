@@ -435,7 +435,7 @@ async def clean_up_after(
 async def clean_up_without_work(
     name: str, hub: Store, member: MemberStore, now: datetime, us: HubMember, limits: MemberLimits = DEFAULT_LIMITS
 ) -> None:
-    """Release an AppliedWork without a Work that another client deletes. Its objects remain, without an owner.
+    """Release an AppliedWork without a Work while another client deletes it. Its objects remain, without an owner.
 
     To remove these objects, an administrator annotates the AppliedWork before deleting it, as the loop does with a
     Work. An AppliedWork with ``harbormaster.dev/remove``, set to its own uid, is deleted with its objects
@@ -472,7 +472,7 @@ async def clean_up_without_work(
 async def _what_is_known(
     work: JsonObject, us: HubMember, read_hub_state: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> RemovalFacts:
-    """Return the facts that decide about a deleted Work's content. Record an Event if its removal was not ordered."""
+    """Return the facts that decide what happens to a deleted Work's content. Record an Event if nothing ordered it."""
     is_ordered = is_marked_for_removal(work)
     if not is_ordered:
         await record_event(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
