@@ -48,7 +48,7 @@ class WorkKeys:
         self.current: tuple[bytes, ...] = ()
 
     def of(self, placement: JsonObject | None) -> Provenance:
-        """Return the signer and verifier for the Works of a placement. None: unknown, and nothing is signed."""
+        """Return the signer and verifier for the Works of a placement. Without a placement, it signs nothing."""
         return Provenance(self.current, text_at(placement or {}, "metadata", "uid"))
 
     async def load(self) -> None:

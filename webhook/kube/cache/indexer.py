@@ -117,7 +117,7 @@ class KindCache:
                 self.put(event.document)
 
     def put(self, document: JsonObject, *, even_if_older: bool = False, is_reduced: bool = False) -> None:
-        """Store an object in the cache, unless a newer state or its tombstone is present.
+        """Store an object in the cache, unless its cached state is as new or newer, or its tombstone is present.
 
         Args:
             document: The object.

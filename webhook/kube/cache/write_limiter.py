@@ -2,7 +2,7 @@
 
 Writes that finish work precede writes that start work: a Work before a binding, a binding before a snapshot. A hundred
 placements that are created together are therefore rolled out one after another. Each reports its result early,
-instead of all of them at the end. An object that changes twice in the queue is written once, with both changes.
+instead of all of them at the end.
 """
 
 import asyncio

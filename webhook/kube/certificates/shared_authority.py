@@ -128,7 +128,11 @@ class ManagedAuthority:
         return self._secret.reference
 
     def first(self, now: datetime) -> Leaf:
-        """Sign a leaf by the active authority. Raises `CertificateError`."""
+        """Sign a leaf by the active authority, or by the provisional one until the Secret has been read.
+
+        Raises:
+            CertificateError: The leaf cannot be signed.
+        """
         if self._lineage is not None:
             self._signer, self._is_provisional = self._lineage.active, False
         return self._sign(now)

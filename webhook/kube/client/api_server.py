@@ -154,8 +154,7 @@ class ApiServer:
 
         Raises:
             StoreError: The subclass that matches the refusal. `UnavailableError` if there was no answer, or if the
-                server is
-                overloaded, with the seconds of its Retry-After.
+                server is overloaded, with the seconds of its Retry-After.
         """
         content = None if body is None else dump_json(body)
         data: bytes | FencedBody | None = content

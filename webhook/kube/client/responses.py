@@ -95,7 +95,10 @@ def error_of(code: int, status: JsonObject, content: bytes, retry_after: float |
 
 
 def retry_after(header: str | None, status: JsonObject) -> float | None:
-    """Return the delay that a response requests, in seconds. Dates are ignored, because no API server sends them."""
+    """Return the delay that a response requests, in seconds, or None.
+
+    Dates are ignored, because no API server sends them. So are delays of more than `LONGEST_RETRY_SECONDS`.
+    """
     seconds_text = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
     try:
         seconds = float(seconds_text) if seconds_text is not None else math.nan

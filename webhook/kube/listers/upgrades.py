@@ -75,7 +75,7 @@ class HubUpgrades:
 
     @property
     def default_upgrader(self) -> str:
-        """Return the back end of members that name none."""
+        """The back end of members that name none."""
         return self._default_upgrader
 
     def run(self, document: JsonObject) -> ClusterUpgradeRun:
@@ -135,7 +135,7 @@ class HubUpgrades:
         return entry[1]
 
     def strategy(self, run: ClusterUpgradeRun) -> StrategySpec | None:
-        """Return the strategy that a run refers to, or None if it does not exist or the run has started."""
+        """Return the strategy that a run refers to. None: unset, missing or invalid, or the run has already started."""
         if run.status.start_time is not None or run.spec.strategy_ref is None:
             return None
         strategy = self._cache.get(kinds.UPGRADE_STRATEGY, run.spec.strategy_ref.name)

@@ -87,7 +87,7 @@ class CaBundles:
         return configurations
 
     async def write(self, kind: str, configuration: Registered, pem: bytes) -> None:
-        """Set the caBundle of every entry that differs to *pem*.
+        """Set the caBundle of every entry to *pem*, except where it is already equal.
 
         Args:
             kind: Kind of the configuration.
