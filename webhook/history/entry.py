@@ -105,17 +105,17 @@ class RecordEntry:
 
     @property
     def place(self) -> tuple[datetime, str]:
-        """Return the sort key of the entry: the last occurrence, with the id as a stable tie-breaker."""
+        """Sort key: the last occurrence, with the id as a stable tie-breaker."""
         return self.until, self.id
 
     @property
     def until(self) -> datetime:
-        """Return the time of the last occurrence."""
+        """Time of the last occurrence."""
         return self.last or self.time
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Return the deduplication key."""
+        """Deduplication key."""
         return self.type, self.about, self.reason, self.message, self.by
 
     # Fast path: `dataclasses.replace` would double the time of recording an entry, and admission waits for it.

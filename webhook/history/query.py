@@ -117,7 +117,7 @@ class HistoryPage:
 
     @property
     def token(self) -> str:
-        """Return the continue token of the next page, or an empty string on the last one."""
+        """Continue token of the next page, empty on the last one."""
         return format_place(self.entries[-1].place) if self.more else ""
 
 

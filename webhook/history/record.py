@@ -40,9 +40,9 @@ MOST_CHUNKS: Final = 2000
 The largest configurable history, 64 MiB, fills 1,024 of them.
 """
 STRETCHES: Final = 7
-"""Divisor of the retention period: the longest period of one ConfigMap, because only whole ones are deleted."""
+"""Divisor of the retention period. One ConfigMap covers at most that part of it: only whole ConfigMaps are deleted."""
 SHARES: Final = 8
-"""Divisor of the retained size: a process enforces retention each time it has written that much."""
+"""Divisor of the retained size. A process enforces retention each time it has written that part of it."""
 
 
 class RecordSource(StrEnum):

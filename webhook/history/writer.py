@@ -37,7 +37,7 @@ from webhook.kube.ports import ConflictError, NotFoundError, Store, StoreError, 
 MOST_WAITING: Final = 1_000
 """Size of the buffer, in entries."""
 MOST_OF_USER: Final = 100
-"""Share of the buffer per user, in entries."""
+"""Maximum number of buffered entries per user. Entries without a user are not limited."""
 TIDY_EVERY: Final = timedelta(hours=1)
 LAST_SECONDS: Final = 2.0
 """Timeout of the last flush on shutdown."""
@@ -186,7 +186,8 @@ class HistoryWriter:
         """Write the buffered entries, then enforce retention if it is due.
 
         Raises:
-            StoreError: The hub rejects the write. All entries remain buffered.
+            StoreError: The hub rejects the write, and all entries remain buffered, or it fails while retention is
+                enforced.
         """
         self._settle()
         written, dropped = tuple(self._waiting.items()), self._dropped
