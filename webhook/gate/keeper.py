@@ -77,7 +77,7 @@ class ReservationKeeper:
         """Extend a reservation to *seconds* from now. An expired one cannot be renewed.
 
         Raises:
-            UnknownReservationError: No reservation has that id.
+            UnknownReservationError: No reservation has that id, or another holder has taken the member of a rollout.
             NotYoursError: The reservation belongs to another user.
         """
 

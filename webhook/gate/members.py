@@ -333,7 +333,7 @@ class HubMemberGate:
         return sorted((instance for instance in objects if instance is not None), key=_age)
 
     def _read(self, kind: Kind, document: JsonObject, model: type[_Object]) -> _Object | None:
-        """Parse an object, or return the cached result if it has not changed."""
+        """Parse an object, or return the cached result if it has not changed. None: unknown, the object is invalid."""
         place = (kind, key_of(document))
         cached = self._parsed.get(place)
         if cached is None or cached[0] is not document:
