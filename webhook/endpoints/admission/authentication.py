@@ -39,7 +39,7 @@ class Calls(Protocol):
         """Secrets of the paths that the API server calls."""
 
     async def change(self) -> None:
-        """Wait until the observed state is up to date."""
+        """Wait until the state has been observed again."""
 
 
 class ApiServerVerifier:
@@ -47,7 +47,7 @@ class ApiServerVerifier:
 
     Attributes:
         refuses: Whether unverified callers are refused.
-        tells_strangers: Whether the settings allow the verification of callers.
+        verifies_callers: Whether the settings allow the verification of callers.
 
     Args:
         settings: Settings for the verification of the API server.

@@ -42,7 +42,7 @@ class RehearsalModel(RequestModel):
     """CREATE, or UPDATE if there is an old object. Optional."""
 
     def done(self) -> WriteOperation:
-        """Return the operation."""
+        """Return the operation that the objects imply. `operation` must agree with it."""
         return "CREATE" if self.old_object is None else "UPDATE"
 
 
@@ -104,7 +104,7 @@ async def _read(api: Api, request: web.Request) -> RehearsalModel:
 
 
 async def _readable(api: Api, request: web.Request, document: JsonObject, context: Context) -> Readable:
-    """Return the objects that the verdict on a document may depend on."""
+    """Return the kinds that the caller may list, of those that the verdict on a document may depend on."""
     kinds, namespace = compared_kinds([document], context.kinds), namespace_of(document)
     everywhere = await api.readable_kinds(request, kinds)
     rest = {kind for kind in kinds - everywhere if kind.namespaced}

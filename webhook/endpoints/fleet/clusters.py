@@ -26,7 +26,7 @@ class ClusterList(_ClusterList, TypedDict):
 
 
 def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
-    """Serve the list and the single cluster, each with only those of its placements that the caller may list.
+    """Serve the list, the single cluster and its history. Placements that the caller may not list are left out.
 
     Args:
         api: Registers the routes.

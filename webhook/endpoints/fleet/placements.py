@@ -57,7 +57,7 @@ def ref_in_path(request: web.Request) -> PlacementRef:
 
 
 def add_routes(api: Api) -> None:
-    """Serve the placements that the caller may list, one by its reference, and its last decisions."""
+    """Serve the placements that the caller may list with their removals, and details of a single placement."""
     advisor = api.answers.advisor
 
     async def every(request: web.Request) -> web.Response:

@@ -29,7 +29,7 @@ from webhook.endpoints.scheduling.plan_request import (
 
 
 def add_routes(api: Api) -> None:
-    """Serve the question."""
+    """Serve both questions."""
 
     async def plan(request: web.Request) -> web.Response:
         body = await api.read(request, PlanModel)

@@ -192,7 +192,7 @@ def _checked(
 
 
 def _twice(documents: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mistake]:
-    """Yield the objects that share their name with another object of their list."""
+    """Yield an error for each object that has the name of an earlier object of its list."""
     visited_names = set()
     for at, document in documents.items():
         key = at[0], name_of(document)
