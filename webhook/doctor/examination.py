@@ -154,7 +154,7 @@ class Examination:
         now: The local clock.
 
     Attributes:
-        results: Findings so far, in the order of `CHECKS`.
+        results: Findings so far. `run` sorts them in the order of `CHECKS`, those of a member follow.
         installation: The examined installation. None: unknown yet.
     """
 

@@ -36,7 +36,7 @@ SERVE, RECONCILE, SCHEDULER = "serve", "reconcile", "scheduler"
 
 
 class UnclearInstallationError(Exception):
-    """The installation is ambiguous. The message lists the candidates, and how to name one."""
+    """The installation is ambiguous, or the named one does not exist. The message names the options that select one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _container(deployment: JsonObject) -> JsonObject:
 
 
 def _environment(deployment: JsonObject) -> dict[str, str]:
-    """Return the environment variables of a container that have literal values."""
+    """Return the environment variables of the container of a Deployment that have literal values."""
     variables = dicts_at(_container(deployment), "env")
     return {
         text_at(variable, "name"): text_at(variable, "value")

@@ -133,7 +133,7 @@ def offset_of(internal: JsonObject) -> timedelta | None:
 
 
 def stored_at(document: JsonObject, subresource: str, field: str = "") -> datetime | None:
-    """Return when the API server has last stored a write, by its own clock.
+    """Return when the API server has last stored a write, by its own clock. None: unknown.
 
     Args:
         document: An object with its ``managedFields``.
