@@ -176,7 +176,7 @@ def _controllers(
     observer: LoopObserver,
     upgrades: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
-    """Yield all controllers, in the order of the pipeline."""
+    """Yield all controllers except node disruption, in the order of the pipeline."""
     served_kinds = selectables.served
     turns, windows = member_reservations(hub, settings, now), MaintenanceWindows(hub.cache)
     keys = WorkKeys(hub.store, settings.namespace)
@@ -209,7 +209,7 @@ def _of_nodes(
     record: Callable[[JsonObject, Event], None],
     nodes: NodeSide,
 ) -> Iterator[Wiring[Any]]:
-    """Yield the node disruption controller."""
+    """Yield the node disruption controller, if it is enabled and runs on this shard."""
     options = settings.node_disruption
     if settings.share.owns(NODES) and options.mode is not NodeDisruptionMode.OFF:
         place = NodePlace(hub, nodes.work, settings.namespace)

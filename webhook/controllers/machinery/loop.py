@@ -76,7 +76,7 @@ class Loop:
 
     @property
     def idle_but_for_reports(self) -> bool:
-        """Like `idle`, but ignores the controllers whose keys member reports enqueue, and pending writes."""
+        """Whether no key is queued or running, except in controllers whose keys reports of members enqueue."""
         return all(self.queues[controller.name].idle for controller in self.controllers if not controller.takes_reports)
 
     async def run(self) -> None:

@@ -118,7 +118,7 @@ class WorkQueue(Generic[K]):
         name: Name of the controller, for logs and metrics.
         reconcile: Reconciles one key.
         observer: Called after each reconcile and each retry.
-        teller: Called on every failure from the third consecutive one.
+        teller: Called on each success, on failures from the third consecutive one, and on every `TerminalError`.
         owns: Returns whether this shard owns a key. Called when the key is added and again before it is reconciled, as
             its owner may have changed. None means that all keys are owned.
     """

@@ -80,6 +80,9 @@ class MemberAccess:
         Args:
             repair: The plan.
             home: UID of the namespace that it was planned for.
+
+        Raises:
+            ConflictError: The object has been created or deleted since it was read.
         """
         kind, key = repair.kind, key_of(repair.document)
         cached = self._cache.pop((kind, key), None)  # before the write: if that fails, the object is read again

@@ -237,7 +237,7 @@ class MemberController:
     def _report(
         self, member: JsonObject, internal: JsonObject | None, problem: str = "", since: datetime | None = None
     ) -> timedelta | None:
-        """Store the status of a member and record its events. Return the delay until the next check."""
+        """Store the status of a member and record its events. Return the delay until the next check, if any."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
         last_report, heartbeats = self._heartbeats.get(cluster, ("", {}))
         heartbeats = record_heartbeats(
@@ -274,7 +274,7 @@ class MemberController:
         return DONE
 
     async def _clear(self, cluster: str, namespace: JsonObject | None) -> bool:
-        """Delete the member's Works, without their finalizers, and the namespace.
+        """Delete the member's Works after removing their finalizers, and delete its namespace.
 
         Return whether the namespace is deleted.
 

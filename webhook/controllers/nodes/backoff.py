@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 FIRST_PAUSE: Final = timedelta(milliseconds=100)
 LONGEST_PAUSE: Final = timedelta(seconds=10)
-"""Maximum backoff of the eviction of one pod."""
+"""Maximum backoff of the eviction of one pod, or of the step of a command on one node."""
 
 
 K = TypeVar("K", bound=Hashable)
@@ -39,7 +39,7 @@ class Pauses(Generic[K]):
         return self._pauses.get(key, (0.0, float("-inf")))[1]
 
     def failed(self, key: K) -> None:
-        """Back off twice as long as the last time."""
+        """Back off twice as long as the last time, up to the longest backoff."""
         before, _ = self._pauses.get(key, (self._first / 2, 0.0))
         self._begin(key, min(2 * before, self._longest))
 

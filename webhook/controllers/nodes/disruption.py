@@ -318,7 +318,7 @@ class NodeDisruptionController:
         site.planning.requeue_immediately()
 
     async def _begin(self, site: "_Site", command: Command, planning_pass: PlanningPass) -> None:
-        """Accept a command. Split it if its nodes do not depend on each other."""
+        """Accept a command. One without replacements is split into parts of at most `MOST_OF_ONE` nodes."""
         if command.replacements:
             await self._accept(site, command, planning_pass)
             return

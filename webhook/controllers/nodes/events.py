@@ -53,13 +53,13 @@ class NodeAdvice:
         self._recorded = 0
 
     def begin_pass(self) -> None:
-        """Reset the number of Events per pass."""
+        """Reset the number of Events of the pass, and forget Events that may be repeated."""
         now = self._now()
         self._recorded = 0
         self._quiet_until = {note: until for note, until in self._quiet_until.items() if until > now}
 
     def forget(self) -> None:
-        """Forget the recorded Events: the clock has been set back."""
+        """Forget the recorded Events: the clock has been set."""
         self._quiet_until = {}
 
     def set_conditions(self, standings: Mapping[str, NodePoolCondition]) -> None:

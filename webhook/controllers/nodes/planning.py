@@ -33,7 +33,7 @@ from webhook.runtime.price_files import PriceFile
 from webhook.settings.gate import NodeDisruptionOptions
 
 PASS: Final = timedelta(seconds=10)
-"""Minimum time between two decisions if pods have changed."""
+"""Minimum time between two decisions, unless a command has changed something."""
 FORGET: Final = timedelta(minutes=5)
 """Maximum time without a decision while nothing changes."""
 SHUNNED: Final = "FailedBefore"

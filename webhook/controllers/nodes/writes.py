@@ -89,7 +89,7 @@ class NodeCommands:
         await self._change(name, uid, lambda node: unmark_node(node) if is_marked(node) else None)
 
     async def set_condition(self, claim: JsonObject, reason: str, message: str = "") -> None:
-        """Set the disruption condition of a claim. An empty *reason* removes it."""
+        """Set the disruption condition of a claim, unless it is True already. An empty *reason* removes it."""
         previous = next(
             (condition for condition in conditions_of(claim) if condition.get("type") == DISRUPTION_REASON), None
         )

@@ -2,8 +2,8 @@
 
 The placement controller requests the evaluation of a placement, once it has selected its objects: until then they are
 unknown, and warnings about them would vanish. Changes of member clusters are collected for a while, and all else is
-covered by the resync, so that no change makes every object be evaluated immediately. The results go back to the
-placement controller, the only writer of a placement's status.
+covered by the resync, so that no single change causes the immediate evaluation of all objects. The results are returned
+to the placement controller, the only writer of a placement's status.
 
 Source: placement-api.md 11.1.
 """

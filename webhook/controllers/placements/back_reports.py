@@ -76,7 +76,7 @@ class BackReportController:
         yield Signal(selectables.subscribe, self._of_selected)
 
     def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placement of a binding."""
+        """Yield the placement of a binding, if back-reporting applies to it."""
         return self._reporting(family.parent(change.document))
 
     def _of_work(self, change: ObjectDelta) -> Iterator[PlacementRef]:
@@ -151,7 +151,7 @@ class BackReportController:
         return ""
 
     def _kind(self, report: BackReport) -> Kind | None:
-        """Return the kind of an object, with the selected version first."""
+        """Return the kind of an object with the selected version first, or None if the hub does not serve it."""
         kind = self._served.kinds.get((report.group, report.kind))
         if kind is None or report.version not in kind.versions:
             return None

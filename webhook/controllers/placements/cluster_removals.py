@@ -69,7 +69,7 @@ class ClusterRemovals:
     async def order(
         self, family: Family, placement: JsonObject, snapshot: JsonObject, judged: DropJudgement
     ) -> JsonObject:
-        """Record that a placement leaves clusters, before the bindings are written. Return the policy snapshot."""
+        """Record that a placement leaves clusters, before their bindings are written. Return the policy snapshot."""
         if judged.warned:
             self._record(placement, warning_event((), judged.warned))
         if judged.snapshot is None:

@@ -102,7 +102,10 @@ class EvictionController:
             yield Signal(self._turns.subscribe, self._of_member)
 
     def _owner(self, name: str) -> str | None:
-        """Return the placement of an eviction: all its evictions share one budget and delete its bindings."""
+        """Return the placement of an eviction, or None if the eviction is unknown.
+
+        All evictions of a placement share one budget, and delete its bindings.
+        """
         eviction = self._hub.cache.get(EVICTION, name) or self._reserving.get(name)
         return None if eviction is None else str(placement_ref(text_at(eviction, "spec", "placementName")))
 

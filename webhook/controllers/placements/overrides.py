@@ -194,7 +194,7 @@ class OverrideController:
             )
 
     def snapshots(self, ref: OverrideRef) -> list[JsonObject]:
-        """Return the snapshots of an override, by name."""
+        """Return the snapshots of an override, sorted by name."""
         return self._hub.cache.labelled(ref.snapshot_kind, PARENT_OVERRIDE, ref.name, ref.namespace)
 
     async def _delete_unused(self, ref: OverrideRef, outdated: Iterable[JsonObject]) -> Result:

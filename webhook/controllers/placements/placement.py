@@ -79,7 +79,7 @@ STATUS_WAIT = timedelta(milliseconds=20)
 """Debounce of a status per binding of its placement: bindings change together, and the status covers each."""
 SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
 POLL_INTERVAL = timedelta(seconds=15)
-"""Poll interval for kinds that could not be read."""
+"""Poll interval for kinds that could not be read, and for the content that a deletion waits for."""
 RETRY_COPY = timedelta(seconds=5)
 """Retry delay after a failed write of a status copy."""
 
@@ -148,7 +148,7 @@ class PlacementController:
         yield Signal(self._advisories.subscribe, lambda ref: (ref,))
 
     def _of_resource_snapshot(self, family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placement of a resource snapshot that was deleted, or whose records were changed."""
+        """Yield the placement of a resource snapshot that was deleted, has other records, or lacks the label."""
         if change.new is None or change.alters(_records):
             yield family.parent(change.document)
         elif (owner := _owner(family, change.new)) is not None and owner != family.parent(change.new):
@@ -213,7 +213,7 @@ class PlacementController:
         selection: InvalidSelection,
         judgement: ObjectJudgement | None,
     ) -> Result:
-        """Keep the placed content while the selection is invalid, without confirmed removals."""
+        """Keep the placed content while the selection is invalid, except for confirmed removals."""
         waits = DONE
         if selection.rest is not None and judgement is not None:
             _, waits, _ = await self._keep_resources(family, ref, placement, selection.rest, judgement)
@@ -231,7 +231,7 @@ class PlacementController:
         return placement if finalized is placement else await self._hub.amend(family.placement, finalized)
 
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
-        """Delete the resource snapshots without the label of the placement. Restore the label of those in use.
+        """Delete the unused resource snapshots that lack the label of the placement. Restore the label of the others.
 
         On return, the cache has no such snapshot until the caller awaits: a latest snapshot that cannot be found by its
         label would be created a second time.
@@ -453,7 +453,7 @@ def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
 
 
 def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a policy snapshot whose record of scheduling was changed or deleted."""
+    """Yield the placement of a policy snapshot that was deleted, or has other labels, annotations or status."""
     if change.new is None or change.alters(_record):
         yield family.parent(change.document)
 
@@ -478,7 +478,7 @@ def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) ->
 
 
 def _of_deleted_work(change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a deleted Work that was marked for removal, or whose agent reports an obstacle."""
+    """Yield the placement of a Work that is newly marked as deleted or for removal, or whose removal report is new."""
     if change.new is not None and is_deleting(change.new) and change.alters(_seen_of_deleted_work):
         yield placement_of_work(change.new)
 

@@ -99,7 +99,8 @@ class ContentRemovals:
     async def prepared(self, family: Family, placement: JsonObject) -> JsonObject:
         """Return a placement with the record of its Namespace's exemption label, or the same object if unchanged.
 
-        A new placement takes over the content that was orphaned when an earlier placement of its name was released.
+        A new namespaced placement may take over the content that was orphaned when an earlier one of its name was
+        released. Unless its strategy excludes that, the record of the orphaned content is dropped from the members.
         """
         cache, ref = self._hub.cache, family.ref(placement)
         is_new = not children(cache, family.resource_snapshot, ref) and not any(
@@ -147,7 +148,7 @@ class ContentRemovals:
         self._observer.removal_pending(family.placement, family.ref(placement), since)
 
     def report_progress(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> JsonObject:
-        """Report which clusters still have content of a deleted placement that was confirmed. Return the placement."""
+        """Report which clusters still have content of a placement with a confirmed deletion. Return the placement."""
         bindings = children(self._hub.cache, family.binding, family.ref(placement))
         clusters = sorted(text_at(binding, "spec", "targetCluster") for binding in bindings)
         is_reported = any(condition.get("type") == REMOVAL_PENDING_CONDITION for condition in conditions_of(placement))
@@ -161,7 +162,7 @@ class ContentRemovals:
         return self._policy.of(placement).is_off
 
     def namespace(self, name: str) -> JsonObject | None:
-        """Return a Namespace on the hub."""
+        """Return a Namespace on the hub, or None if it does not exist."""
         return self._hub.cache.get(NAMESPACE, name)
 
     async def order(self, family: Family, placement: JsonObject, judgement: ObjectJudgement | None) -> JsonObject:

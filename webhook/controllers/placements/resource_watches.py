@@ -154,9 +154,13 @@ class Selectables:
         return served
 
     def _lost(self, terms: Sequence[JsonObject], inventory: Sequence[JsonObject]) -> dict[Identity, str]:
-        """Return the required kinds that exist but are not served. Kinds that no longer exist are left out.
+        """Return the required kinds that exist but are not served, with reasons.
 
-        A kind no longer exists if its definition was deleted, or if it has been undefined for a long time.
+        Kinds that no longer exist are left out. A kind no longer exists if its definition was deleted, or if it has
+        been undefined for `PATIENCE_SECONDS`.
+
+        Raises:
+            RetryError: A required kind has not been served for less than `PATIENCE_SECONDS`.
         """
         now, problems = asyncio.get_running_loop().time(), {}
         unserved = [item for item in inventory if not self._is_served(item)]
@@ -205,7 +209,11 @@ class Selectables:
                 self._touched.publish(Touched(ref, change.old is None))
 
     async def _unanswered(self, kinds: Mapping[Identity, Kind]) -> dict[Identity, str]:
-        """Wait for the first lists of kinds. Return those that have timed out."""
+        """Wait for the first lists of kinds. Return those not listed within `PATIENCE_SECONDS`, with reasons.
+
+        Raises:
+            RetryError: A kind is not listed, and has been watched for less than `PATIENCE_SECONDS`.
+        """
         started = {identity: watched.begun for identity, watched in self._watched.items() if identity in kinds}
         missing = [kind for kind in kinds.values() if not self._cache.has_answered(kind)]
         if missing:
@@ -332,7 +340,7 @@ class Selectables:
                 self._missing = {identity: at for identity, at in self._missing.items() if identity not in served}
 
     def _is_defined(self, item: Mapping[str, Any], *, in_any_version: bool) -> bool:
-        """Return whether a definition of the kind of an item exists, in that version."""
+        """Return whether a definition serves the kind of an item, in the version of the item or *in_any_version*."""
         for definition in self._cache.list(CUSTOM_RESOURCE_DEFINITION):
             spec = definition["spec"]
             if (spec.get("group"), (spec.get("names") or {}).get("kind")) == _identity(item):

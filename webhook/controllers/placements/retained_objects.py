@@ -116,7 +116,7 @@ class RetainedObjects:
     def _only_follows(
         self, family: Family, placement: JsonObject, binding: JsonObject, works: Sequence[JsonObject]
     ) -> bool:
-        """Return whether the latest snapshot lacks every object that leaves a cluster.
+        """Return whether the latest snapshot is known to lack every object that leaves a cluster.
 
         The snapshots in the cache answer that unless overrides or sizes keep objects out of Works.
         """
@@ -142,7 +142,8 @@ class RetainedObjects:
         """Return the verdict on the objects that writes remove from a cluster.
 
         Objects that the latest snapshot of the placement lacks were judged when that snapshot was made, unless another
-        client has deleted its predecessors: then only the Works show what was placed.
+        client has deleted its predecessors: then only the Works show what was placed. Removals by a rollback that a
+        failure policy has started are not judged.
 
         Args:
             family: Family of the placement.

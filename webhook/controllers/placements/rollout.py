@@ -148,7 +148,7 @@ class RolloutController:
         yield Later(ref, min(max(SHORTEST_WAIT, count * BINDING_WAIT), LONGEST_WAIT))
 
     def _of_awaited(self, _: ObjectDelta) -> Iterator[PlacementRef]:
-        """Yield the placements that wait for snapshots of overrides: one of them has changed or was deleted."""
+        """Yield the placements that wait for snapshots of overrides, after any change of an override or a snapshot."""
         yield from sorted(self._awaiting, key=str)
 
     def _of_relabelled(self, change: ObjectDelta) -> Iterator[PlacementRef]:
@@ -297,7 +297,10 @@ class RolloutController:
         return self._turns.reserved_members(str(ref), state.clusters)
 
     async def _take_turns(self, ref: PlacementRef, plan: RolloutPlan, holds: dict[str, Hold]) -> RolloutPlan:
-        """Reserve the members of a plan. Return the plan without members that cannot be reserved now."""
+        """Reserve the members of a plan. Return the plan without members that cannot be reserved now.
+
+        Their holds are added to *holds*.
+        """
         turns, holder = self._turns, rollout_holder(str(ref))
         assert turns is not None
         members = sorted({binding.cluster for binding in (*plan.update, *plan.bind, *plan.remove)})
@@ -434,7 +437,7 @@ def _of_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
 
 
 def _of_override_snapshot(change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of an override, if it names one."""
+    """Yield the placement that the override of a snapshot names, if any."""
     if (ref := placement_of(change.document)) is not None:
         yield ref
 

@@ -170,7 +170,7 @@ class SchedulerController:
         return RequeueCandidate(str(ref), PlacementType(placement_type), self._is_fully_scheduled(ref, document))
 
     def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
-        """Return whether the condition of a placement and the newer policy snapshot report full scheduling."""
+        """Return whether the condition of a placement and its latest policy snapshot report full scheduling."""
         condition = current_condition(document, condition_type(document, "Scheduled")) or {}
         if condition.get("status") != TRUE:
             return False
@@ -247,7 +247,11 @@ class SchedulerController:
     def decide(
         self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject], lost: Iterable[JsonObject] = ()
     ) -> ScheduleResult:
-        """Run the engine for one placement, without writing anything."""
+        """Run the engine for one placement, without writing anything.
+
+        Raises:
+            TerminalError: A binding is invalid.
+        """
         name = snapshot["metadata"]["name"]
         try:
             bindings: list[Binding] = [read_binding(document, name) for document in documents]
@@ -410,7 +414,7 @@ def _blank(family: Family) -> JsonObject:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that is being deleted, or whose removals are confirmed."""
+    """Yield a placement that is being deleted, or whose confirmation or exemption of removals has changed."""
     if change.new is None:
         return
     if (is_deleting(change.new) and change.touches(desired)) or change.alters(seen_of_confirmation):
@@ -418,7 +422,10 @@ def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
 
 
 def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield the placement of a changed policy snapshot. Its status is ignored: the scheduler writes it itself."""
+    """Yield the placement of a policy snapshot that is new or deleted, or has other labels or annotations.
+
+    Its status is ignored, because the scheduler itself writes it.
+    """
     if change.touches(_labels_and_annotations):
         yield family.parent(change.document)
 

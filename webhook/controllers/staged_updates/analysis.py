@@ -106,7 +106,7 @@ class AnalysisController:
         )
 
     def _owner(self, ref: RequestRef) -> str | None:
-        """Return the placement of a request's run. Its controllers write the request as well."""
+        """Return the placement of a request's run, or None. The placement's controllers write the request as well."""
         request, family = self._request(ref), family_in(ref.namespace)
         parent = text_at(request or {}, "spec", "parentStageRollout")
         run = self._hub.cache.get(family.run, parent, ref.namespace)
@@ -216,7 +216,10 @@ class AnalysisController:
         return read_object(document, check)
 
     async def _kind_of(self, check: ObjectCheck) -> Kind | None:
-        """Return a kind as the hub serves it. While it is unknown, the discovery is repeated at intervals."""
+        """Return a kind as the hub serves it, or None if it does not serve the version of the check.
+
+        While the kind is unknown, the discovery is repeated at intervals.
+        """
         place, now = (check.group, check.kind), asyncio.get_running_loop().time()
         if place not in self._served.kinds and now - self._refreshed_at >= REFRESH_SECONDS:
             self._refreshed_at = now
@@ -238,7 +241,7 @@ def _word(kind: Kind) -> str:
 
 
 def _of_request(change: ObjectDelta) -> Iterator[RequestRef]:
-    """Yield a request that was created, deleted or answered. The controller's own writes do not enqueue it."""
+    """Yield a request that was created, deleted, edited or approved. Reports of progress do not enqueue it."""
     if change.touches(_seen_of_request):
         yield RequestRef(name_of(change.document), namespace_of(change.document))
 
@@ -248,7 +251,7 @@ def _seen_of_request(request: JsonObject) -> object:
 
 
 def _of_run(change: ObjectDelta) -> Iterator[RequestRef]:
-    """Yield the requests of a run with an analysis if the run's waits have changed."""
+    """Yield the requests of a run with an analysis if the run was edited, or its waits have changed."""
     run = change.document
     if annotation(run, ANALYSIS) and change.touches(_seen_of_run):
         for stage in dicts_at(status_of(run), "stagesStatus"):

@@ -81,7 +81,7 @@ class QueryEndpoints:
         return self._understand(name, response.status, body)
 
     def _credentials(self, address: str) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
-        """Return the TLS trust and the headers, from the present files: both are rotated by other processes."""
+        """Return the TLS trust and the headers. CA and token are read on each call: other processes rotate them."""
         headers = {"Accept-Encoding": "identity"}
         if not address.startswith("https:"):
             return True, headers

@@ -218,7 +218,7 @@ class StagedUpdateController:
             yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
 
     def _of_member(self, change: ObjectDelta) -> Iterator[RunRef]:
-        """Yield all open runs if a member joins, leaves or is relabelled: its stage may have changed."""
+        """Yield all open runs if a member is created, deleted or relabelled: its stage may have changed."""
         if change.touches(labels_of):
             yield from self._all_open()
 

@@ -180,6 +180,8 @@ class UpgraderBackEnds:
     ) -> Mapping[str, Sequence[Issue]]:
         """Return the issues that back ends expect, by member. Members without issues are left out.
 
+        If a call fails, the previous result for the member counts.
+
         Args:
             members: The MemberClusters, each with its back end, by name.
             target: Target of the upgrade.
@@ -209,11 +211,12 @@ class UpgraderBackEnds:
     async def observe(
         self, operations: Iterable[Operation], documents: Mapping[str, JsonObject]
     ) -> Mapping[str, Observation]:
-        """Return observations of operations, by id. Operations whose call failed are left out.
+        """Return observations of operations, by id. Operations whose calls failed or are backed off are left out.
 
         Args:
             operations: The operations.
-            documents: The MemberClusters. The cluster of a successful upgrade is inspected once more.
+            documents: The MemberClusters. After a successful upgrade, the cluster is inspected once more unless the
+                observation contains its inventory.
         """
         observations: dict[str, Observation] = {}
 
@@ -289,7 +292,9 @@ class UpgraderBackEnds:
         ask: Callable[[Upgrader], Awaitable[T]],
         expected: Any,
     ) -> tuple[bool, T | None]:
-        """Make one call. Return whether it was answered, and the answer. An answer of a wrong type counts as a failure.
+        """Make one call, unless it is backed off. Return whether it was answered, and the answer.
+
+        An answer of a wrong type counts as a failure, and so does an unknown back end.
 
         A CancelledError from an inner task of the back end does not cancel this task.
         """

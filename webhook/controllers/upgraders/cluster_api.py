@@ -157,7 +157,7 @@ class ClusterApi:
         return CancelResult.NOT_SUPPORTED
 
     def _member_history(self, member: str, parts: ClusterApiObjects) -> ClusterApiHistory:
-        """Add an observation to the history of a member's Cluster."""
+        """Add an observation to the history of a member's Cluster. Return the history."""
         looks = self._looks[member] = self._looks.get(member, ClusterApiHistory()).then(parts, self._now())
         return looks
 
@@ -175,7 +175,10 @@ class ClusterApi:
             raise NoClusterError(f"there is no Cluster {reference}") from error
 
     async def _parts(self, reference: ClusterApiRef, member: str) -> ClusterApiObjects:
-        """Return the Cluster of a member with its objects. They are read again if the Cluster has changed."""
+        """Return the Cluster of a member with its objects.
+
+        The objects are read again once the Cluster has changed or `RECOUNT_INTERVAL` has passed.
+        """
         cluster = await self._cluster(await self._kind(GROUP, "Cluster"), reference)
         cached_parts, now = self._objects.get(member), self._now()
         if (

@@ -34,7 +34,7 @@ class Delivery:
         self._receiver = Receiver(options.url, options.secret_file, options.ca, "HANDOFF")
 
     async def post(self, request: JsonObject) -> StartResult:
-        """Post an operation to the upgrader.
+        """Post an operation to the upgrader. Return its answer.
 
         Args:
             request: The ClusterUpgradeRequest.

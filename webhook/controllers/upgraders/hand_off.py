@@ -79,7 +79,7 @@ class HandOff:
         """Backoffs by operation."""
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
-        """Return the inventory of a cluster as reported by its upgrader or its annotation."""
+        """Return the inventory of a cluster as reported by its upgrader or its annotation. None: unknown."""
         return self._requests.inventory(member)
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
@@ -150,7 +150,15 @@ class HandOff:
         return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:
-        """Ask the upgrader to stop. The status of the request reports whether it does."""
+        """Ask the upgrader to stop. The status of the request reports whether it does.
+
+        Returns:
+            `CancelResult.CANCELLED` if the request is marked, `CancelResult.TOO_LATE` if there is no request. A marked
+            request in flight is also posted if a URL is configured.
+
+        Raises:
+            NotDeliveredError: The post failed.
+        """
         if not await self._requests.request_cancellation(operation):
             return CancelResult.TOO_LATE
         request = self._requests.find(operation)

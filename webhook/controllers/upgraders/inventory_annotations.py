@@ -37,7 +37,7 @@ class InventoryNotes:
     async def store(
         self, documents: Mapping[str, JsonObject], members: Mapping[str, Member], before: Mapping[Key, JsonObject]
     ) -> None:
-        """Write changed annotations. A member that another client writes or reports concurrently is written later.
+        """Write changed annotations. A member that is written or reported concurrently is written on a later call.
 
         Args:
             documents: The MemberClusters, by name.

@@ -47,7 +47,7 @@ ONLY_POOL: Final = "default"
 
 
 class Simulated:
-    """Upgrades nothing, and reports success."""
+    """Upgrades nothing, and reports the outcome that the member's annotation requests, by default success."""
 
     name = SIMULATED
     capabilities = Capabilities(cancel=True)
@@ -57,7 +57,7 @@ class Simulated:
         self._requests = UpgradeRequestStore(place.hub, place.now)
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
-        """Return the inventory of a cluster after its last upgrade."""
+        """Return the inventory of a cluster after its last upgrade. Before the first, it has `FIRST_VERSION`."""
         inventory = self._requests.inventory(member) or Inventory(FIRST_VERSION, (Pool(ONLY_POOL, FIRST_VERSION),))
         return _counted(inventory, max(1, member.nodes))
 

@@ -51,7 +51,7 @@ class UpgradeRequestStore:
         return request if request is not None and is_of(request, operation.id) else None
 
     async def make(self, operation: Operation) -> StartResult:
-        """Create the request of an operation, unless it exists."""
+        """Create the request of an operation, unless it exists. A name taken by another operation is a rejection."""
         request = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
         if request is None:
             try:
@@ -71,7 +71,7 @@ class UpgradeRequestStore:
         return True
 
     async def report(self, request: JsonObject, **fields: object) -> JsonObject:
-        """Write fields of the status of a request."""
+        """Write fields of the status of a request, with the time as its heartbeat. Return the stored request."""
         status = {**status_of(request), **fields, "heartbeatTime": format_time(self._now())}
         return await self._hub.store_status(UPGRADE_REQUEST, request, status)
 
@@ -101,7 +101,9 @@ class UpgradeRequestStore:
         return any(before.get(key_of(request)) is not request for request in self._of(member))
 
     async def note_inspected(self, member: JsonObject, inventory: Inventory) -> None:
-        """Store an inspected inventory on a member, unless it equals the last reported one.
+        """Store an inspected inventory in an annotation of a member, unless it equals the last reported one.
+
+        An inventory without a version, or longer than `LONGEST_OBSERVED`, is not stored.
 
         Raises:
             ConflictError: Another client has written the member.
@@ -116,7 +118,7 @@ class UpgradeRequestStore:
             await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text}))
 
     async def note(self, request: JsonObject) -> None:
-        """Store the inventory that a request reports on the member: the request is deleted with its run.
+        """Annotate a member with the inventory that a request reports: the request is deleted with its run.
 
         Raises:
             ConflictError: Other clients keep writing the member.

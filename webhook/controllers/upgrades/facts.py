@@ -33,7 +33,7 @@ class UpgradeRunContext:
     Args:
         run: The stored run.
         facts: Inputs of a decision.
-        remarks: Warnings about its operations for users: reason and message by operation.
+        remarks: Warnings about its operations for users: reason and message by operation id.
         documents: The MemberClusters, by name.
     """
 
@@ -78,7 +78,8 @@ class UpgradeFacts:
 
         Args:
             document: The run.
-            ask: Whether to poll the back ends for its operations. If not, the last observations count.
+            ask: Whether to poll the back ends for its operations and, before its start, for issues. If not, the last
+                observations count.
 
         Raises:
             TerminalError: The run is invalid.

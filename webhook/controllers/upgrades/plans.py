@@ -39,7 +39,7 @@ AT_MOST_EVERY: Final = timedelta(minutes=1)
 SOON: Final = timedelta(seconds=1)
 """Debounce before the first plan of a run."""
 LONGEST_SECONDS: Final = 20.0
-"""Deadline of one plan. Others wait for it."""
+"""Deadline of one plan. The plans of other runs wait for it."""
 GIVEN_UP_FOR: Final = timedelta(minutes=10)
 """Pause before the next plan of a run whose plan has timed out."""
 
@@ -153,7 +153,7 @@ class UpgradePlanController:
 
 
 def _when_late(run: ClusterUpgradeRun, plan: UpgradePlan, now: datetime) -> Result:
-    """Return when to requeue: once the next running upgrade should be finished. If it is late, later ones are too."""
+    """Return when to requeue: after the next planned end of an upgrade. If that one is late, later ones are too."""
     if run.status.state not in (UpgradeState.RUNNING, UpgradeState.STOPPING):
         return DONE
     ends = [member.end for member in plan.members if member.action is PlannedAction.UPGRADE and member.end is not None]
@@ -166,6 +166,6 @@ def _without_time(plan: JsonObject) -> JsonObject:
 
 
 def _seen_of_run(run: JsonObject) -> object:
-    """Return the parts of a run that its plan depends on: everything except the plan."""
+    """Return the parts of a run that its plan depends on: its spec, and its status without the plan."""
     status = {key: value for key, value in status_of(run).items() if key not in ("plan", "nextWakeup")}
     return spec_of(run), status

@@ -97,7 +97,7 @@ class UpgradeProfileController:
             yield from (UpgradeDefinitionRef(kind, name_of(document)) for document in self._hub.cache.list(kind))
 
     def _of_run(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
-        """Yield the profile of a created, deleted or changed run. After a deletion, add profiles that need its name."""
+        """Yield the profile of a run whose state has changed. After a deletion, add profiles that need its name."""
         profile = label(change.document, PROFILE_LABEL)
         if profile and change.touches(lambda run: text_at(run, "status", "state")):
             yield UpgradeDefinitionRef(UPGRADE_PROFILE, profile)
@@ -136,7 +136,7 @@ class UpgradeProfileController:
         return DONE
 
     async def _make(self, run: JsonObject) -> str:
-        """Create a run, unless one of that name exists. Return the profile of the run with that name."""
+        """Create a run, unless one of that name exists. Return the profile of that run, or "" if it has none."""
         if self._hub.cache.get(UPGRADE_RUN, name_of(run)) is None:
             with suppress(AlreadyExistsError):  # then it is in the cache
                 await self._hub.create(UPGRADE_RUN, run)
@@ -184,7 +184,7 @@ def _seen_of_member(member: JsonObject) -> object:
 
 
 def _error(document: JsonObject) -> UpgradeError | None:
-    """Return the error that a profile's status already reports."""
+    """Return the error that a profile's status already reports, or None."""
     trigger_error = dict_at(status_of(document), "lastTriggerError")
     return (
         UpgradeError(code=text_at(trigger_error, "code"), message=text_at(trigger_error, "message"))

@@ -363,7 +363,7 @@ def _waits(run: JsonObject) -> bool:
 
 
 def _of_gate(change: ObjectDelta) -> Iterator[str]:
-    """Yield the run of a gate that was deleted or that a user has answered."""
+    """Yield the run of a gate that was created, deleted or edited, or whose approval or state has changed."""
     if change.touches(_seen_of_gate):
         yield text_at(change.document, "spec", "runName")
 
@@ -374,7 +374,7 @@ def _seen_of_gate(gate: JsonObject) -> object:
 
 
 def _of_request(change: ObjectDelta) -> Iterator[str]:
-    """Yield the run of a request whose upgrader has reported progress."""
+    """Yield the run of a request that was created or deleted, or whose phase or cancellation has changed."""
     if change.touches(_seen_of_request):
         yield text_at(change.document, "spec", "runName")
 
@@ -384,7 +384,7 @@ def _seen_of_request(request: JsonObject) -> object:
 
 
 def _seen_of_run(run: JsonObject) -> object:
-    """Return the parts of a run that other runs wait for: the members in upgrade, and whether it is finished."""
+    """Return the parts of a run that other runs depend on: its state, and its counts of members."""
     counts = status_of(run).get("counts")
     return text_at(run, "status", "state"), counts
 
