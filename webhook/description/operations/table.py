@@ -1,4 +1,4 @@
-"""All operations in the order of the document, with their tags and the names of their requests.
+"""All operations in the order of the document, with their tags and the names of their models.
 
 A test compares them with the routes of the application, in both directions.
 """
