@@ -30,7 +30,7 @@ STATUS_RULES: Final = (
 
 @enforces(*STATUS_RULES)
 def default_status(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
-    """Make the reason of a condition ``Approved`` that is True one word (F-18).
+    """Replace a reason in words of a true condition ``Approved`` by one word, and move the words to the message (F-18).
 
     An absent or empty reason and values of a wrong type are left to the schema. So is a text that does not fit into the
     message.

@@ -69,6 +69,9 @@ def for_each(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObjec
     """Return *block* with *step* applied to each object of the list under *key*, if there is one.
 
     A list of more than *most* items is left unchanged: validation will refuse it.
+
+    Raises:
+        UnreadableDocumentError: The value is not a list of objects.
     """
     items = block.get(key)
     if items is None or (isinstance(items, list) and len(items) > most):
