@@ -168,13 +168,13 @@ class WriteRules:
 
 
 def _unknown_in_body(target: RequestInfo, reason: str) -> ApiError:
-    """Refuse the object of a request with the message of an API server."""
+    """Return the refusal of the object of a request, with the message of an API server."""
     kind = target.kind.kind
     return ApiError(400, f'{kind} in version "{target.version}" cannot be handled as a {kind}: {reason}')
 
 
 def _unknown_in_patch(document: JsonObject, reason: str) -> ApiError:
-    """Refuse the result of a patch with the message of an API server."""
+    """Return the refusal of the result of a patch, with the message of an API server."""
     message = f"Invalid value: {json.dumps(dump_json(document).decode(), ensure_ascii=False)}: {reason}"
     cause = {"reason": Cause.INVALID.value, "message": message, "field": "patch"}
     return ApiError(422, f' "" is invalid: patch: {message}', details={"causes": [cause]})

@@ -157,7 +157,7 @@ class _Api:
         return json_response(openapi.document(self.store.kinds, group, version, definitions))
 
     async def _definition(self, kind: Kind) -> JsonObject | None:
-        """Return the CustomResourceDefinition of a kind that only the store has."""
+        """Return the CustomResourceDefinition of a kind, or None if the kind is built in."""
         if kind.group_kind in self.store.kinds.custom:
             with suppress(NotFoundError):
                 return await self.store.get(CUSTOM_RESOURCE_DEFINITION, Key(kind.resource))

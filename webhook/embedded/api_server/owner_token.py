@@ -28,14 +28,14 @@ class OwnerToken:
         return ""
 
     def cached(self, token: str) -> UserInfo | None:
-        """Return the owner if *token* is theirs. Compares in constant time, so that timing reveals no part of it."""
+        """Return the owner if *token* is theirs, or None. The time of the comparison reveals no part of the token."""
         candidate = token.encode("utf-8", "surrogateescape")
         return OWNER if hmac.compare_digest(candidate, self._token) else None
 
     async def authenticate(self, token: str) -> UserInfo | None:
-        """Return the owner if *token* is theirs."""
+        """Return the owner if *token* is theirs, or None."""
         return self.cached(token)
 
     async def may(self, _user: UserInfo, _access: Access | PathAccess) -> bool:
-        """Allow an authenticated client everything."""
+        """Return True: an authenticated client may do everything."""
         return True

@@ -50,7 +50,7 @@ def parse_label_selector(text: str) -> LabelSelector:
     """Parse ``app=web,tier in (a, b),!beta``.
 
     Raises:
-        ValueError: Not a selector. The message shows the position.
+        ValueError: Not a selector. The message quotes the text and what is wrong with it.
     """
     tokens = _Tokens(text)
     requirements = []
@@ -145,7 +145,7 @@ def parse_field_selector(text: str, selectable: Mapping[str, _Field]) -> Callabl
         selectable: A result of `selectable_fields`.
 
     Returns:
-        Whether every term holds for a stored object.
+        A function that returns whether every term holds for a stored object.
 
     Raises:
         ValueError: Not a selector, or one by an unsupported field.

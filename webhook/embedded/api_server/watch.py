@@ -1,4 +1,4 @@
-"""A watch of the embedded API server: one JSON object per line until the client disconnects."""
+"""A watch of the embedded API server: one JSON object per line, until the client disconnects or the watch times out."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable

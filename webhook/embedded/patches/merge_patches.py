@@ -30,7 +30,7 @@ _KEYS: Final[Mapping[Path, str]] = {
 
 
 class InvalidPatchError(ValueError):
-    """An invalid patch. The message shows the position."""
+    """An invalid patch. The message names the field."""
 
 
 class _Item(NamedTuple):

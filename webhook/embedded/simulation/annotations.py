@@ -59,7 +59,10 @@ NODE_COUNT = "kubernetes-fleet.io/node-count"
 
 
 def status_in_annotation(document: JsonObject) -> JsonObject:
-    """Return an object of a kind in `KEPT` with its status moved into the annotation, others unchanged."""
+    """Return an object of a kind in `KEPT` with its status moved into the annotation, others unchanged.
+
+    An existing annotation is kept, and the status is dropped.
+    """
     status = document.get("status")
     metadata = document.get("metadata")
     if group_kind(document) not in KEPT or not status or not isinstance(metadata, Mapping):
@@ -184,7 +187,7 @@ def silent_status(behaviour: Behaviour, now: datetime, *, generation: int) -> Js
 
 
 def node_count(behaviour: Behaviour) -> int:
-    """Return the number of nodes that the member reports."""
+    """Return the number of nodes that the member reports, or `NODES` if it reports none."""
     value = ((behaviour.status or {}).get("properties") or {}).get(NODE_COUNT)
     quantity = read_quantity(_property(value)) if value is not None else None
     return quantity.nano // NANO if quantity is not None and quantity.nano >= 0 else NODES

@@ -47,7 +47,7 @@ class MemberStores:
     Args:
         folder: Directory of the files, ``<name>.db``. None: unset, in memory.
         now: The clock of the stores.
-        limit: Maximum number of idle open files.
+        limit: Maximum number of open files. Only files in use may exceed it.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], datetime], limit: int) -> None:
@@ -117,7 +117,7 @@ class ObservedStore(MemberStore):
     """A member's store as its agent sees it: records the agent's writes, and may refuse them.
 
     Server-side apply is a merge over the manifest that the object keeps. Field managers are not distinguished, so there
-    are not conflicts.
+    are no conflicts.
 
     Args:
         store: The underlying store.

@@ -86,7 +86,7 @@ class SimulatedMembers:
         now: The clock.
         sleep: Sleeps for a number of seconds of that clock.
         workers: Number of concurrent workers.
-        open_stores: Maximum number of idle open files of members.
+        open_stores: Maximum number of open files of members. Only files in use may exceed it.
     """
 
     def __init__(

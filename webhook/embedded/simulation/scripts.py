@@ -84,7 +84,7 @@ class Moment:
     nodes: int
 
     def stage(self, start: datetime) -> tuple[str, datetime | None]:
-        """Return ``starting``, ``ready`` or ``crashed``, and when the stage changes."""
+        """Return ``starting``, ``ready`` or ``crashed``, and when the stage changes. None: unlimited."""
         if self.script.ready_after is None:
             return "starting", None
         ready = _after(start, self.script.ready_after)

@@ -201,7 +201,7 @@ WORKLOADS: Mapping[tuple[str, str], Callable[[JsonObject, Moment], _WorkloadProg
         ("", "Pod"): _pod,
     }
 )
-"""Functions from spec to status of a workload, by API group and kind."""
+"""Simulations of the kinds that run Pods, by API group and kind."""
 
 
 def requests(document: JsonObject, *, nodes: int = NODES) -> dict[str, int]:

@@ -172,6 +172,7 @@ class Journal:
 
         Raises:
             ExpiredError: Some of them have been removed, or *after* is in the future.
+            StoreError: The file cannot be read.
         """
         if after > self.version:
             raise ExpiredError(f"resource version {after} is later than the newest, {self.version}: list again")

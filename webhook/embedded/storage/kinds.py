@@ -36,19 +36,22 @@ class StoredKinds:
         return self._custom
 
     def find(self, group: str, kind: str) -> Kind | None:
-        """Return the kind, regardless of version."""
+        """Return the kind regardless of its versions, or None if it is unknown."""
         return KINDS.get((group, kind)) or self._custom.get((group, kind))
 
     def find_plural(self, group: str, plural: str) -> Kind | None:
-        """Return the kind whose objects are at ``/<group>/<version>/<plural>``."""
+        """Return the kind whose objects are at ``/<group>/<version>/<plural>``, or None."""
         return _BY_PLURAL.get((group, plural)) or self._custom_plurals.get((group, plural))
 
     def defined_by(self, name: str) -> Kind | None:
-        """Return the kind that the CustomResourceDefinition of that name defines."""
+        """Return the kind that the CustomResourceDefinition of that name defines, or None."""
         return self._by_name.get(name)
 
     def define(self, definition: JsonObject) -> None:
-        """Add the kind that a CustomResourceDefinition defines. A malformed or misnamed one is ignored."""
+        """Add the kind that a CustomResourceDefinition defines, instead of the one that it defined before.
+
+        A definition is ignored if it is malformed or misnamed, or if its kind exists already.
+        """
         name = definition["metadata"]["name"]
         self.forget(name)
         kind = kind_of_definition(definition)
@@ -83,7 +86,10 @@ class EmbeddedKinds:
 
 
 def kind_of_definition(definition: JsonObject) -> Kind | None:
-    """Return the kind that a CustomResourceDefinition defines: its served versions, the storage version first."""
+    """Return the kind that a CustomResourceDefinition defines, or None if the definition is malformed.
+
+    The kind has the served versions, the storage version first.
+    """
     try:
         spec = definition["spec"]
         names = spec["names"]

@@ -46,7 +46,7 @@ from webhook.kube.ports import (
 )
 
 MOST_EVENTS: Final = 1000
-"""Maximum number of Events (of both groups together) that a store keeps, newest first."""
+"""Maximum number of Events (of both groups together) that a store keeps. Those written last are kept."""
 
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_ATTEMPTS: Final = 8
@@ -233,7 +233,10 @@ class EmbeddedStore(Store):
         dry_run: bool = False,
         propagation: Propagation | None = None,
     ) -> None:
-        """See `Store.delete`. With *propagation*, the policy for the dependents. None means in the background."""
+        """See `Store.delete`. *propagation* is the policy for the dependents.
+
+        None means the policy of the object's finalizers, or in the background without such a finalizer.
+        """
         await self._turn()
         current = self._existing(kind, key)
         lifecycle.check_preconditions(kind, current, uid, resource_version)

@@ -130,7 +130,10 @@ class WriteTransaction:
             self._record(place, lifecycle.without_owners(document, solid), EventType.MODIFIED)
 
     def _propagation(self, document: JsonObject) -> Propagation | None:
-        """Return how a dependent of an owner that waits is deleted: in the foreground, unless owners form a circle."""
+        """Return the deletion policy for a dependent of a waiting owner.
+
+        That is the foreground for a dependent with dependents of its own, unless owners form a circle. Otherwise, None.
+        """
         dependents = self._table.dependents_of(document["metadata"]["uid"])
         in_circle = any(lifecycle.waits_for_dependents(self._table.get(*place) or document) for place in dependents)
         return Propagation.FOREGROUND if dependents and not in_circle else None
