@@ -1,4 +1,4 @@
-"""The command line: takes questions to the engine or to a running server, and prints answers for people and machines.
+"""The command line: takes questions to the engine or to a running server, and prints answers for users and programs.
 
 One module per command, imported when the command is called, so that ``--help`` is quick and ``up`` stays small.
 """
@@ -19,7 +19,7 @@ def complete() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program and exit; *arguments* default to those of the process."""
+    """Run the program and exit. *arguments* default to those of the process."""
     from webhook.cli.process import exit_on_signal, leave_none, open_closed_streams
 
     leave_none()

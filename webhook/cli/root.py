@@ -156,7 +156,7 @@ class Root(click.Group):
         return [entry.name for entries in SECTIONS.values() for entry in entries]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command."""
+        """Import a command, or return None if it is unknown."""
         module = next(
             (entry.module for entries in SECTIONS.values() for entry in entries if entry.name == cmd_name), ""
         )
@@ -298,7 +298,7 @@ def _examples_of(text: str, program: str) -> str:
 @click.group(cls=Root, help=HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name=DISTRIBUTION, message="%(prog)s %(version)s")
 def root() -> None:
-    """Hold the commands."""
+    """Group the commands."""
 
 
 __all__ = ["SECTIONS", "Root", "UserError", "root"]

@@ -1,4 +1,4 @@
-"""``harbormaster reject``: refuse an approval request of a staged update, which stops the update."""
+"""``harbormaster reject``: refuse an approval request or an upgrade gate, which stops the run."""
 
 from typing import Final
 

@@ -48,10 +48,12 @@ async def _is_staged_update(client: Client, name: str) -> bool:
 
 
 def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
-    """Return the name of the only pending approval gate of a run. If none is pending, return an approved one.
+    """Return the name of the only pending approval gate of a run.
+
+    If no gate is pending, return the only approved one of the named stage.
 
     Raises:
-        UserError: No gate is pending, or several are.
+        UserError: The stage does not exist, several approvals are pending, or there is no gate to return.
     """
     name, stages = run.metadata.name, [stage.name for stage in run.status.stages]
     if stage and stage not in stages:

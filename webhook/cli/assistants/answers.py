@@ -48,7 +48,10 @@ def compact_json(value: Any) -> str:
 
 
 def _shortened(value: Any, place: str, items: int, characters: int, omissions: Counter[str]) -> Any:
-    """Return *value* with at most *items* items per list and map. Count the rest in *omissions*, by place."""
+    """Return *value* with at most *items* items per list and map, and *characters* characters per text.
+
+    The rest is counted in *omissions*, by place. Maps keep at least `_FEWEST_MEMBERS` members.
+    """
     if isinstance(value, str) and len(value) > characters:
         omissions[f"{place} (characters)"] += len(value) - characters
         return value[:characters] + "…"

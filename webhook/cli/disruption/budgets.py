@@ -131,7 +131,7 @@ counts_of_files = count_options(
 
 @click.group("budgets", help=HELP, short_help=SHORT)
 def command() -> None:
-    """Hold the two commands."""
+    """Group the two commands."""
 
 
 @command.command("list", help=LIST_HELP, short_help="Show how many nodes may be disrupted now, per pool and reason.")
@@ -149,7 +149,7 @@ def list_command(
     output: str,
     hub: HubOptions,
 ) -> int:
-    """Show the present."""
+    """Show how many nodes may be disrupted now."""
     display_zone = read_zone(zone)
     if files:
         hub.refuse_with_files()
@@ -194,7 +194,7 @@ def calendar_command(
     output: str,
     hub: HubOptions,
 ) -> int:
-    """Show what comes."""
+    """Show a calendar of allowed disruptions."""
     display_zone, days, first_day = read_zone(window.zone), window.days, window.beginning
     now = datetime.now(UTC).replace(microsecond=0)
     try:

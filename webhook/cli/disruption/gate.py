@@ -140,7 +140,7 @@ _WRITTEN: Final = {
 
 @click.group("gate", help=HELP, short_help=SHORT)
 def command() -> None:
-    """Hold the commands."""
+    """Group the commands."""
 
 
 @command.command("disruption", help=DISRUPTION_HELP, short_help="Check whether nodes of a NodePool may be disrupted.")

@@ -121,7 +121,7 @@ class _SimulationOptions:
 
 @click.group("simulate", help=HELP, short_help=SHORT)
 def command() -> None:
-    """Hold the commands."""
+    """Group the commands."""
 
 
 @command.command("disruption", help=DISRUPTION_HELP, short_help=SHORT)
@@ -196,7 +196,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
 
 
 def with_changes(cluster: "ClusterSnapshot", changed: "PoolChanges", notes: list[str]) -> "ClusterSnapshot":
-    """Return the cluster with changed NodePools and node classes. Adds what the changes leave open to *notes*."""
+    """Return the cluster with changed NodePools and node classes. Append to *notes* what the changes leave open."""
     from scorer.node_disruption.cluster.node_classes import with_classes
     from scorer.node_disruption.cluster.template_hash import with_pools
 
@@ -217,7 +217,10 @@ def with_prices(
     changed: Sequence[JsonObject],
     notes: list[str],
 ) -> list["ClusterSnapshot"]:
-    """Return the clusters with the prices of NodeOverlays. Those that are *changed* count in the second one."""
+    """Return the two clusters with the prices of NodeOverlays. The *changed* ones apply only to the second.
+
+    Without instance types, the clusters are returned unchanged. Notes are appended to *notes*.
+    """
     from scorer.node_disruption.instance_types.overlays import with_overlays
 
     if catalog is None:

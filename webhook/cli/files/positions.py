@@ -37,7 +37,7 @@ class Value:
 
     Args:
         place: Range from its first character to its last.
-        is_flow: Written in brackets or braces, as in JSON.
+        is_flow: Whether it is written in brackets or braces, as in JSON.
         is_json: Whether the whole document is JSON.
     """
 

@@ -71,7 +71,7 @@ class Rendering:
         self._used.setdefault(renderer.name, []).append(root.folder)
 
     def render_charts(self) -> None:
-        """Render each chart that has a template with one of our objects."""
+        """Render each searched chart that has a template with one of our objects, if helm is installed."""
         renderer = Renderer.find(HELM)
         for templates in sorted(self.search.templates):
             chart = Path(templates).parent

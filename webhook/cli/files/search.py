@@ -76,7 +76,7 @@ class Search:
 
     Args:
         files: The files to read.
-        wanted: Pattern of the names of files in folders to read.
+        wanted: Returns whether to read a file in a folder, given its name.
         may_be_empty: Whether a folder without such files is accepted.
         problems: Files that cannot be read.
         templates: Number of skipped templates of Helm charts, by folder.

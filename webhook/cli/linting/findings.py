@@ -86,7 +86,7 @@ class LintFinding:
 
 
 def lint_repository(repository: Repository, validation: Validation) -> list[LintFinding]:
-    """Return all errors and warnings about the objects of some files, and about the files."""
+    """Return all errors and warnings about the objects of some files, and about the files, by file and position."""
     contexts = contexts_of(repository.loaded, datetime.now(UTC), _ADMINISTRATOR)
     positions = Positions(repository.texts)
     fields = FieldCheck.of(validation, repository.loaded)

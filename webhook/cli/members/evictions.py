@@ -197,7 +197,7 @@ class MemberDrain:
         return expected
 
     async def _bindings(self, kind: Kind) -> dict[str, list[JsonObject]]:
-        """Return all bindings of the placements that have one to the member, by placement."""
+        """Return all bindings of the placements that have one on the member, by placement."""
         bindings: dict[str, list[JsonObject]] = {}
         for binding in dicts_at(await self._client.list(ResourcePath(kind)), "items"):
             if parent := text_at(binding, "metadata", "labels", PARENT_PLACEMENT):

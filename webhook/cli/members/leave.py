@@ -49,7 +49,7 @@ Exit codes:
     help="Seconds to wait for the MemberCluster to be deleted.",
 )
 def command(name: str, sides: Sides, dry_run: bool, timeout: float) -> int:
-    """Remove a member from the fleet. Returns the exit status."""
+    """Remove a member from the fleet. Return the exit code."""
     check_cluster("NAME", name)
     spaces = read_settings(sides.hub_namespace).namespace, read_settings(sides.namespace).namespace
     hub, member = sides.find_hub(), sides.find_member()

@@ -111,7 +111,7 @@ def find_helm(member: HubConnection, namespace: str) -> "Helm | None":
 
 @asynccontextmanager
 async def connected(name: str, connection: HubConnection) -> "AsyncIterator[Side]":
-    """Yield one side, with the user's rights; *name* is ``hub`` or ``member``. Raises `UserError`."""
+    """Yield one side, with the user's rights. *name* is ``hub`` or ``member``. Raises `UserError`."""
     from webhook.kube.client.api_server import ApiServer
     from webhook.kube.login.kubeconfig import ConfigurationError
     from webhook.processes.sides import Side

@@ -112,7 +112,7 @@ class MemberWindowState:
 
 @click.group("windows", help=HELP, short_help="Show maintenance windows, and those of each member.")
 def command() -> None:
-    """Hold the commands."""
+    """Group the commands."""
 
 
 @command.command("list", help=LIST_HELP, short_help="List maintenance windows.")

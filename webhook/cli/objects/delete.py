@@ -177,7 +177,7 @@ def _why_held(namespace: JsonObject) -> str:
 
 
 async def _wait_for_deletion(client: Client, deletions: list[tuple[ResourcePath, str]], seconds: float) -> bool:
-    """Wait until all finalizers have been removed. On timeout, report the remaining objects."""
+    """Wait until all objects are deleted. On timeout, report the first one that remains, and return False."""
     end = asyncio.get_running_loop().time() + seconds
     for place, uid in deletions:
         # By uid: another client may have created a new object of the same name, whose deletion this command does not

@@ -129,7 +129,7 @@ def _print_differences(pairs: Sequence[Pair]) -> int:
 
 
 def _external(pairs: Sequence[Pair]) -> int:
-    """Compare two folders with the user's diff program, and return its exit code."""
+    """Compare two folders with the user's diff program. Return 0, `DIFFERENT`, or `FAILED` for other exit codes."""
     external_diff = TerminalSettings.read(os.environ).external_diff
     try:
         words = shlex.split(external_diff)

@@ -94,7 +94,7 @@ class _Session:
         self._title = title_of(kind, live["metadata"]["name"])
 
     async def run(self) -> int:
-        """Return the exit code."""
+        """Open the editor until the change is stored or cancelled. Return the exit code."""
         body = format_yaml(self._editable)
         reasons: list[str] = []
         while True:

@@ -44,7 +44,8 @@ class ApplyOutcome:
             Empty if refused.
         warnings: The hub's warnings.
         refusal: Reason for a refusal. None: not refused.
-        live: The object as the hub stores it, or would with a dry run. None: unknown, refused or a client dry run.
+        live: The object as the hub stores it, or would after a dry run. None: unknown, as for a refused object or a
+            client dry run.
     """
 
     loaded: Loaded
@@ -55,7 +56,9 @@ class ApplyOutcome:
 
 
 def request_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
-    """Return the request body: without fields that only the hub sets, but with the status of simulated members.
+    """Return the request body: without fields that only the hub sets, and with the annotation that records the file.
+
+    The status of a simulated member is sent in an annotation.
 
     Args:
         document: The object as in the file.

@@ -84,7 +84,7 @@ class ObjectTable:
     """Headers and rows of one kind.
 
     Args:
-        wanted: The kind.
+        argument: The kind, with its definition if it is not ours.
         style: Contents of the table.
         served: The API server's own table, if the kind has no columns here.
     """

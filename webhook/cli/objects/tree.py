@@ -412,7 +412,7 @@ def _lost(trouble: str) -> str:
 
 
 def _has_lines() -> bool:
-    """Whether standard output supports box-drawing characters."""
+    """Return whether standard output supports box-drawing characters."""
     try:
         "│├└─…".encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -103,7 +103,7 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
 
 
 def _is_told_in_one_line(cluster: Mapping[str, Any]) -> bool:
-    """Whether a cluster needs no line of its own: it is healthy, or healthy until its turn in the rollout."""
+    """Return whether a cluster needs no line of its own: it is healthy, or healthy until its turn in the rollout."""
     objects = (item for work in cluster["works"] for item in work["objects"])
     return bool(cluster["healthy"]) or (cluster["state"] == ClusterState.WAITING and all(map(_is_quiet, objects)))
 
@@ -292,7 +292,7 @@ def _object(entry: Mapping[str, Any]) -> _TreeNode:
 
 
 def _fields(details: Sequence[Mapping[str, Any]]) -> str:
-    """Count the fields, and name the first of them."""
+    """Return the number of fields, and the paths of the first ones."""
     paths = [item["path"] for item in details[:MOST_FIELDS]]
     more = ", …" if len(details) > len(paths) else ""
     return f"{format_count(len(details), 'field')} ({', '.join(paths)}{more})"

@@ -200,7 +200,7 @@ def command(
     namespace: str | None,
     hub: HubOptions,
 ) -> int:
-    """Wait for a condition of objects. Returns the exit status."""
+    """Wait for a condition of objects. Return the exit code."""
     if bool(words) == bool(files):
         raise click.UsageError("specify what to wait for: KIND/NAME or -f FILE")
     documents = files.read()
@@ -244,7 +244,11 @@ async def _wait(
 
 
 async def _until(client: Client, place: ResourcePath, goal: Goal, *, once: bool) -> bool:
-    """Poll an object until the goal is met. If *once*, only one time."""
+    """Watch an object until the goal is met, or check it only once. Return whether the goal is met.
+
+    Raises:
+        UserError: The object does not exist, and the goal does not allow for that.
+    """
     while True:
         live = await find(client, place)
         if live is None and not goal.may_be_missing:

@@ -112,7 +112,7 @@ def render_changes(
 
 
 def _adopted(objects: Sequence[Loaded]) -> tuple[list[Loaded], Proposal, list[Loaded]]:
-    """Return the objects of files that are not judged, the proposal to adopt the others, and those."""
+    """Return the objects of files that are not judged, the proposal to adopt the others, and the others themselves."""
     adopted = [item for item in objects if item.kind in _RENDERED]
     others = [item for item in objects if item.kind not in _RENDERED]
     return others, Proposal(adopted=[ProposedObject(item.kind, item.document) for item in adopted]), adopted

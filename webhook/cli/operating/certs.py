@@ -133,7 +133,7 @@ def place_options(command: _Command) -> _Command:
 
 @click.group("certs", help=HELP, short_help="Inspect and rotate the certificate authority of `harbormaster serve`.")
 def command() -> None:
-    """Hold the two commands."""
+    """Group the two commands."""
 
 
 @command.command(

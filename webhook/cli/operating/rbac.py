@@ -383,7 +383,8 @@ def _check_loop(settings: "RbacSettings", subject: _SubjectOptions) -> None:
     """Require that admission knows the loop by the name that gets its roles: only that name is exempt from some rules.
 
     Raises:
-        UserError: The loop would run as a user that admission does not recognize as the loop.
+        UserError: The loop would run as a user that admission does not recognize as the loop. For a ServiceAccount,
+            only a warning is printed.
     """
     account, user_name = subject.account, subject.user_name
     if user_name is not None and user_name != settings.loop_user:

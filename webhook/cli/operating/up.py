@@ -161,7 +161,7 @@ class _Session:
         self._colour = colour
 
     async def run(self, make: "type[Up]") -> int:
-        """Return the exit code."""
+        """Run until a signal, or with ``--once`` until the table is printed. Return the exit code."""
         async with _signals() as stop, make(self._settings, self._folder, page=self._page()) as up:
             self._print_addresses(up)
             work = asyncio.create_task(self._fill_and_wait(up))
@@ -309,7 +309,7 @@ class _Session:
         return refusals
 
     async def _settle(self, up: "Up") -> bool:
-        """Wait until everything has settled, and show the progress."""
+        """Wait until everything has settled, and show the progress. Return False after a timeout."""
         rest = asyncio.create_task(up.settled(self._timeout))
         try:
             with _progress(colour=self._colour) as progress:

@@ -40,7 +40,7 @@ class HubOptions:
 
     Args:
         data: Data folder of ``up``.
-        server: Address of its listener.
+        server: Address of a server, ``up`` or ``serve``.
         token_file: File with the token.
         ca_file: Trusted authorities.
         kubeconfig: A kubeconfig.

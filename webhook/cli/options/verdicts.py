@@ -10,7 +10,7 @@ from webhook.cli.options.field_validation import FieldCheck
 
 
 def settled(document: JsonObject, objects: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
-    """Return an answer with the unknown fields of *objects* settled in its verdicts."""
+    """Return an answer with the unknown fields of *objects* in its verdicts as errors, as warnings, or not at all."""
     own = [
         fields.settled(verdict, item, of_hub=of_hub)
         for verdict, item in zip(document["admission"], objects, strict=False)

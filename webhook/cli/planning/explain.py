@@ -124,7 +124,7 @@ async def _ask(connection: HubConnection, ref: PlacementRef, *, runs: bool) -> J
 
 
 def _only(answer: Mapping[str, Any], clusters: Sequence[str]) -> Mapping[str, Any]:
-    """Keep the named clusters, in the order of the decision.
+    """Return the answer with only the named clusters, in the order of the decision. All are kept if none is named.
 
     Raises:
         UserError: One of them is not in the fleet.

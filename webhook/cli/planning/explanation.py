@@ -107,7 +107,7 @@ def _why(item: Mapping[str, Any]) -> str:
 
 
 def ranges(items: Iterable[JsonObject]) -> list[str]:
-    """Return the clusters that set the range of each sorter, which is what surprises users most."""
+    """Return a line for each sorter with the clusters that set its range, in the order of the preferences."""
     lines: dict[int, str] = {}
     for item in items:
         for term in item.get("affinity", {}).get("terms", ()):

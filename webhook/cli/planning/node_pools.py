@@ -35,7 +35,9 @@ def node_pool_effects(
     prices: Path | None,
     now: datetime,
 ) -> JsonObject | None:
-    """Return the effects of changed NodePools, node classes and NodeOverlays on a dump, or None.
+    """Return the effects of changed NodePools, node classes and NodeOverlays on a dump.
+
+    Return None if the dump has no nodes or too many, or if no such object changes: nothing is simulated then.
 
     Args:
         base: The dump, with its node classes and NodeOverlays.

@@ -132,9 +132,10 @@ class _Ground:
         return document
 
     def rendered(self, objects: Sequence[Loaded], plan: JsonObject) -> JsonObject | None:
-        """Return the objects that change on clusters, for the placements that *plan* changes. None if none do.
+        """Return the objects that change on clusters, for the placements that *plan* changes.
 
-        If they cannot be rendered, the answer only has the reason, as ``problem``.
+        None if no placement changes, or if admission refuses an object. If the objects cannot be rendered, the answer
+        only has the reason, as ``problem``.
         """
         changed = [entry for entry in plan["placements"] if entry["changed"]]
         if not changed or any(verdict["errors"] for verdict in plan["admission"]):
@@ -296,7 +297,7 @@ class _PlanOptions:
 @now_option
 @hub_options
 def command(options: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
-    """Plan."""
+    """Print the effects of changes. Return the exit code."""
     with report_failures(output):
         return _plan(options, output, now, hub)
 

@@ -67,7 +67,7 @@ class _OutputType(click.ParamType[str]):
     formats: Final = ("yaml", "json", "diff")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check the value."""
+        """Return the value if it is valid."""
         text = str(value)
         if text not in self.formats and not (text.startswith(_FOLDER) and text != _FOLDER):
             self.fail(f"{text!r} is not one of {', '.join(map(repr, self.formats))}, 'dir=FOLDER'.", param, ctx)
@@ -186,7 +186,7 @@ class _RenderOptions:
 @now_option
 @hub_options
 def command(options: _RenderOptions, output: str, namespace: str | None, now: datetime | None, hub: HubOptions) -> int:
-    """Render."""
+    """Print or write the objects of clusters. Return the exit code."""
     live = options.is_of_hub(hub, output, now)
     if output.startswith(_FOLDER):
         options.check_output(Path(output.removeprefix(_FOLDER)))

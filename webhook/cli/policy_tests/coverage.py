@@ -55,7 +55,7 @@ class Coverage:
 
     @property
     def percent(self) -> float:
-        """Their percentage, 100 without applicable rules."""
+        """Percentage of the applicable rules that reported something, 100 without applicable rules."""
         return 100 * self.exercised / len(self.counts) if self.counts else 100.0
 
     def rows(self) -> Iterator[list[str]]:

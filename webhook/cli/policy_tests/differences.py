@@ -55,13 +55,13 @@ def format_value(value: Any) -> str:
 
 
 def compare_values(subject: str, expected: Any, actual: Any, details: tuple[str, ...] = ()) -> Iterator[Difference]:
-    """Compare two values of the same type."""
+    """Compare two values. Values of different types differ."""
     if type(expected) is not type(actual) or expected != actual:
         yield Difference(subject, format_value(expected), format_value(actual), details)
 
 
 def has_part(subject: str, part: str, actual: str) -> Iterator[Difference]:
-    """Compare a text with a part of it."""
+    """Yield a difference unless *part* occurs in a text."""
     if part not in actual:
         yield Difference(subject, f"a text with {quote(part)}", printable(actual))
 

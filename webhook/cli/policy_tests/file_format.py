@@ -416,7 +416,7 @@ def _read_case(document: JsonObject, at: FieldPath, mistakes: list[FieldError]) 
 
 
 def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
-    """Yield the unknown rules that a case expects: it could never pass."""
+    """Yield an error for each unknown rule that a case expects: the case could never pass."""
     if not isinstance(case, AdmissionCase):
         return
     expectations_by_field: Mapping[str, Sequence[WarningExpectation]] = {
@@ -436,7 +436,7 @@ def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
 
 
 def _doubled(cases: Sequence[PlacedCase]) -> Iterator[FieldError]:
-    """Yield the cases with the name of an earlier one, which a report could not distinguish."""
+    """Yield an error for each case with the name of an earlier one: a report could not distinguish them."""
     names: set[str] = set()
     for position, placed_case in enumerate(cases):
         if placed_case.case.name in names:

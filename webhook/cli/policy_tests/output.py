@@ -24,7 +24,7 @@ RULES: Final = {
     "case-failed": "The result is as the case expects.",
     "case-error": "The case can be evaluated.",
 }
-"""Replace rules of admission in SARIF and annotations."""
+"""Texts in place of rules of admission, in SARIF and annotations."""
 _NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -184,7 +184,7 @@ class _NewRunOptions:
 
 @click.group("run", help=HELP, short_help=SHORT)
 def command() -> None:
-    """Hold the commands."""
+    """Group the commands."""
 
 
 @command.command("start", help=START_HELP, short_help="Start a staged update.")

@@ -26,7 +26,7 @@ async def list_runs(hub: HubOptions, namespace: str, output: str, *, unfinished:
         hub: The hub as named by the user.
         namespace: Namespace of the runs. Empty: unset, cluster-scoped runs and those of all namespaces.
         output: ``table``, ``json`` or ``yaml``.
-        unfinished: Omit finished runs.
+        unfinished: Whether to omit finished runs.
 
     Raises:
         HubRefusedError: The caller may list none of the kinds.

@@ -92,7 +92,7 @@ class FollowedRun(Protocol):
 
     @property
     def situation(self) -> RunProgress:
-        """Progress of the run. Reads runs of one kind."""
+        """Progress of the run."""
         ...
 
 
@@ -141,7 +141,7 @@ class WaitOptions:
             raise click.UsageError(f"{option}: requires --wait")
 
     def finished(self, run: RunView) -> int | None:
-        """Return the exit code if the run is finished, or does not progress until a user acts."""
+        """Return the exit code if the run is finished, or does not progress until a user acts, else None."""
         if run.situation.is_over:
             return DONE if run.situation.phase is RunPhase.SUCCEEDED else FAILED
         persons = [wait.kind for wait in run.situation.waits if wait.needs_person]
@@ -151,21 +151,21 @@ class WaitOptions:
 
 
 def stopped(run: RunView) -> int | None:
-    """Return the exit code if the run is stopped or finished."""
+    """Return the exit code if the run is stopped or finished, else None."""
     if run.situation.is_over:
         return DONE if run.situation.phase is RunPhase.SUCCEEDED else FAILED
     return DONE if run.situation.phase is RunPhase.STOPPED else None
 
 
 def initialised(run: RunView) -> int | None:
-    """Return the exit code if the run has been initialized, or cannot be."""
+    """Return the exit code if the run has been initialized, or cannot be, else None."""
     if run.situation.phase is RunPhase.INITIALIZING:
         return None
     return FAILED if run.situation.phase is RunPhase.FAILED else DONE
 
 
 def stopping_options(command: _Command) -> _Command:
-    """Add the options of `WaitOptions` that apply to waiting for work in flight to a command."""
+    """Add to a command those options of `WaitOptions` that apply to a wait for work in flight."""
     return grouped("wait_options", WaitOptions, *_WAIT)(command)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 MOST_STEPS: Final = 256
-"""Maximum steps of a template, more than any object is deep."""
+"""Maximum number of steps of a path, and of nested ranges: more than any object is deep."""
 _SHOWN: Final = 64
 _FIELD: Final = re.compile(r"(?:\\.|[^ \t\r\n.,\[\]$@{}\\])+")
 _NUMBER: Final = re.compile(r"[+-]?[0-9][0-9.eE+-]*", re.ASCII)

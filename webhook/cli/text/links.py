@@ -71,7 +71,7 @@ def links_in(text: str, kind: str = "") -> Iterator[WordLink]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Return whether a sentence does not have *word* by chance: it has a second capital, or is the id of a rule."""
+    """Return whether *word* looks like an identifier: it has a dash, or its rest has a capital or no letter."""
     return "-" in word or not word[1:].islower()
 
 

@@ -180,7 +180,7 @@ def _list_row(document: JsonObject, now: datetime) -> tuple[str, ...]:
 
 
 def _expected(document: JsonObject, now: datetime) -> str:
-    """Return the expected finish of a run in progress."""
+    """Return the expected finish of a run: "overdue" if it has passed, "-" if it is unknown or not in progress."""
     eta = (document["plan"] or {}).get("eta")
     if not eta or document["run"]["phase"] not in ("Running", "Pending"):
         return "-"

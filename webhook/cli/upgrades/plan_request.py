@@ -67,7 +67,11 @@ def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
 
 
 def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the strategy of the files for a run of the hub. A single one replaces the run's own."""
+    """Return the strategy of the files for a run of the hub, or None. A single one replaces the run's own.
+
+    Raises:
+        UserError: There are several, and the run refers to none of them.
+    """
     if (reference := _find_by_name(follows, strategies)) is not None:
         return reference
     if len(strategies) > 1:
@@ -76,7 +80,7 @@ def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | 
 
 
 def _of_file(run: JsonObject, strategies: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the strategy of the files that a run of the files names."""
+    """Return the strategy of the files that a run of the files names, or None."""
     return _find_by_name(text_at(run, "spec", "strategyRef", "name"), strategies)
 
 

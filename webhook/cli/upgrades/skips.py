@@ -48,7 +48,7 @@ class Effect:
 
     @property
     def does_something(self) -> bool:
-        """Return whether anything is skipped."""
+        """Whether anything is skipped."""
         return bool(self.members) or self.more
 
     @property

@@ -167,7 +167,7 @@ VIEW: Final = RunRenderer(upgrade_document, print_upgrade, upgrade_news, upgrade
 
 @click.group("upgrade", help=HELP, short_help="Start, stop and watch upgrades of member clusters.")
 def command() -> None:
-    """Hold the commands."""
+    """Group the commands."""
 
 
 def finished(wait_options: WaitOptions) -> Verdict[UpgradeRunView]:
@@ -187,7 +187,7 @@ def finished(wait_options: WaitOptions) -> Verdict[UpgradeRunView]:
 
 
 def _stopped(view: UpgradeRunView) -> int | None:
-    """Return the exit code if the run is stopped or finished."""
+    """Return the exit code if the run is stopped or finished, else None."""
     if view.situation.phase == "Failed":
         return FAILED
     return DONE if view.situation.is_over or view.situation.is_halted else None
@@ -266,7 +266,7 @@ async def _follow(
     generation = view.read.metadata.generation
 
     def exit_code(now: UpgradeRunView) -> int | None:
-        """Return the exit code once the run has processed the order."""
+        """Return the exit code once the run has processed the order, and None until then."""
         return verdict(now) if now.read.status.observed_generation >= generation else None
 
     code, last_view = await follow(runs, name_of(view.run), wait_options, exit_code, print_waits())
